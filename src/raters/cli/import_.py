@@ -1,0 +1,70 @@
+"""`raters import`: write a study as a folder that opens at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raters.cli.study_options import OpenStudy, takes_study
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.study.write import ImportResult
+
+_SHOWN = 20
+
+
+@takes_study
+def import_(
+    opened: OpenStudy,
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
+    ],
+    form: Annotated[
+        str, typer.Option(help="canonical (files) or packed (arrays, for many small images).")
+    ] = "canonical",
+    new_split: Annotated[
+        str,
+        typer.Option(help="Split by group: 'train=.7,val=.1,test=.2'.", metavar="NAME=SHARE,..."),
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+) -> None:
+    """Write a study as a folder of raters' own; called again, it goes on where it stopped.
+
+    raters import "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz" -o study/
+    """
+    from raters.study.write import import_study
+
+    study = opened()
+    if new_split:
+        study = study.split(seed=seed, **_fractions(new_split))
+    report(import_study(study, out, form, overwrite, progress=sys.stderr.isatty()))
+
+
+def _fractions(text: str) -> dict[str, float]:
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        return {name.strip(): float(share) for name, share in pairs}
+    except ValueError:
+        raise RatersError(
+            f"--new-split: found {text!r}, expected shares such as 'train=.7,val=.1,test=.2'"
+        ) from None
+
+
+def report(result: ImportResult) -> None:
+    """Say what was written; cases that failed end with exit code 2."""
+    there = f", {result.skipped:,} were there already" if result.skipped else ""
+    typer.echo(f"{result.written:,} cases written{there}: {result.folder}")
+    if not result.failures:
+        return
+    typer.echo(f"{len(result.failures):,} cases could not be read and were left out:", err=True)
+    for error in result.failures[:_SHOWN]:
+        typer.echo(f"  {error}", err=True)
+    if len(result.failures) > _SHOWN:
+        typer.echo(
+            f"  and {len(result.failures) - _SHOWN:,} more (raters check lists all)", err=True
+        )
+    raise typer.Exit(2)

@@ -1,0 +1,168 @@
+"""The STUDY argument and the options that say how to read it, the same in every verb."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
+
+import typer
+
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+OpenStudy = Callable[..., "Study"]
+"""Opens the study that the command line names; `strict=False` keeps problems for a report."""
+
+_CHOOSE = "Choose a part"
+_MASKS = "Masks"
+_TABLES = "Tables"
+
+
+def _option(*names: str, text: str, panel: str = _MASKS, metavar: str | None = None) -> Any:  # noqa: ANN401
+    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
+
+
+def open_study(
+    study: Annotated[
+        str, typer.Argument(help="Pattern, folder, manifest or table.", metavar="STUDY")
+    ],
+    images: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Pattern of images; for tables also a .npy array or a column of paths."),
+    ] = None,
+    reference: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Pattern of true masks; for tables a file with a true label a task."),
+    ] = None,
+    raters: Annotated[
+        str, _option("--raters", text="Keep these raters: ann,bob.", panel=_CHOOSE)
+    ] = "",
+    cases: Annotated[str, _option("--cases", text="Keep these cases: a1,b*.", panel=_CHOOSE)] = "",
+    classes: Annotated[
+        str,
+        _option(
+            "--classes",
+            text="Keep these classes; in masks others become background.",
+            panel=_CHOOSE,
+        ),
+    ] = "",
+    split: Annotated[
+        str, _option("--split", text="Keep the cases of a split.", panel=_CHOOSE)
+    ] = "",
+    values: Annotated[
+        str,
+        _option(
+            "--values", text="What values mean: '0=background,1=tumour'.", metavar="V=NAME,..."
+        ),
+    ] = "",
+    ignore: Annotated[
+        str, _option("--ignore", text="Values that mean 'not labelled'.", metavar="V,...")
+    ] = "",
+    absent: Annotated[
+        str,
+        _option("--absent", text="What an absent mask means: missing, or empty (drew nothing)."),
+    ] = "missing",
+    threshold: Annotated[
+        Optional[float],  # noqa: UP045
+        _option("--threshold", text="Cut grey masks here."),
+    ] = None,
+    overlap: Annotated[
+        str,
+        _option("--overlap", text="With a file a class: error, priority (last wins) or combine."),
+    ] = "error",
+    resample: Annotated[
+        str, _option("--resample", text="'nearest' puts masks on the grid of the image.")
+    ] = "",
+    task: Annotated[str, _option("--task", text="Column of the task.", panel=_TABLES)] = "task",
+    worker: Annotated[
+        str, _option("--worker", text="Column of the rater.", panel=_TABLES)
+    ] = "worker",
+    label: Annotated[str, _option("--label", text="Column of the label.", panel=_TABLES)] = "label",
+    wide: Annotated[bool, _option("--wide", text="One column a rater.", panel=_TABLES)] = False,
+    missing: Annotated[
+        str, _option("--missing", text="The value that means 'not labelled'.", panel=_TABLES)
+    ] = "",
+    header: Annotated[
+        Optional[bool],  # noqa: UP045
+        _option("--header/--no-header", text="Whether a wide table has a header.", panel=_TABLES),
+    ] = None,
+    strict: bool = True,
+) -> Study:
+    """Open the study that the options describe."""
+    from raters.study.read import read
+
+    _refuse_other("--absent", absent, ("missing", "empty"))
+    _refuse_other("--overlap", overlap, ("error", "priority", "combine"))
+    _refuse_other("--resample", resample, ("", "nearest"))
+    return read(
+        study,
+        images=images,
+        reference=reference,
+        values=values or None,
+        ignore=_whole_numbers("--ignore", ignore),
+        absent=absent,  # type: ignore[arg-type]
+        threshold=threshold,
+        overlap=overlap,  # type: ignore[arg-type]
+        resample=resample or None,  # type: ignore[arg-type]
+        raters=_listed(raters),
+        cases=_listed(cases),
+        classes=_listed(classes),
+        split=split or None,
+        task=task,
+        worker=worker,
+        label=label,
+        wide=wide,
+        missing=missing or None,
+        header=header,
+        strict=strict,
+    )
+
+
+def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the STUDY argument and its options; the verb gets a function that opens it.
+
+    The options are those of `open_study`, so that no verb lists them again.
+    """
+    shared = _parameters(open_study, but="strict")
+    own = _parameters(verb, but="opened")
+
+    def command(**given: Any) -> None:  # noqa: ANN401
+        described = {p.name: given.pop(p.name) for p in shared}
+        verb(lambda strict=True: open_study(**described, strict=strict), **given)
+
+    together = [shared[0], *own, *shared[1:]]
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    command.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in together}
+    return command
+
+
+def _parameters(function: Callable[..., Any], but: str) -> list[inspect.Parameter]:
+    hints = get_type_hints(
+        function, include_extras=True, localns={"Study": object, "OpenStudy": object}
+    )
+    return [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
+        for p in inspect.signature(function).parameters.values()
+        if p.name != but
+    ]
+
+
+def _listed(text: str) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] or None
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in _listed(text) or []]
+    except ValueError:
+        raise RatersError(f"{option}: found {text!r}, expected whole numbers such as 255") from None
+
+
+def _refuse_other(option: str, found: str, expected: tuple[str, ...]) -> None:
+    if found not in expected:
+        listed = " or ".join(repr(e) for e in expected if e)
+        raise RatersError(f"{option}: found {found!r}, expected {listed}")

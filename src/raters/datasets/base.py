@@ -1,0 +1,110 @@
+"""What every public data set says of itself, and the checks that all loaders share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from raters.datasets.download import Download
+from raters.errors import RatersError
+from raters.study.pattern import there
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+Form = Literal["canonical", "packed"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A public data set.
+
+    Attributes:
+        name: The name on the command line.
+        title: What it is, in a line.
+        raters: Who labelled it.
+        licence: Its terms.
+        citation: What to cite.
+        layout: The files expected, as a small tree.
+        where: Where to get it.
+        read: Opens the source as a study.
+        form: How `prepare` writes it, unless told otherwise.
+        downloads: Files that `prepare --download` fetches.
+        form_of: Says the form where it depends on the source.
+    """
+
+    name: str
+    title: str
+    raters: str
+    licence: str
+    citation: str
+    layout: str
+    where: str
+    read: Callable[[Path], Study]
+    form: Form
+    downloads: tuple[Download, ...] = ()
+    form_of: Callable[[Path], Form] | None = None
+
+    def about(self, *notes: str) -> dict[str, str]:
+        """Give the facts to keep with the study; empty notes are left out."""
+        facts = {"title": self.title, "licence": self.licence, "citation": self.citation}
+        note = "; ".join(filter(None, notes))
+        return facts | ({"note": note} if note else {})
+
+    def need(self, path: Path) -> Path:
+        """Give back a file or folder that must be there.
+
+        Raises:
+            RatersError: that names it, says what is there instead, and shows the layout.
+        """
+        if not path.exists():
+            raise self.missing(path)
+        return path
+
+    def missing(self, path: Path) -> RatersError:
+        """Say that a file or folder is missing, what is there instead, and what was expected."""
+        above = next((p for p in path.parents if p.exists()), path.parent)
+        what = "no such folder" if not path.suffix else "no such file"
+        return RatersError(
+            f"{what}; {there(above)}. {self.expected()}", kind="missing-file", file=path
+        )
+
+    def wrong(self, message: str, file: Path) -> RatersError:
+        """Say that a file holds something else than this data set."""
+        return RatersError(message, kind="dataset", file=file)
+
+    def expected(self) -> str:
+        """Show the layout."""
+        tree = "\n".join(f"    {line}" for line in self.layout.strip().splitlines())
+        return f"Expected for {self.name}:\n{tree}"
+
+
+def of_all(found: int, official: int, what: str) -> str:
+    """Note where a source is not the whole data set; '' where it is.
+
+    Example:
+        >>> of_all(141, 244, "images"), of_all(28, 28, "images")
+        ('141 of 244 images', '')
+    """
+    return "" if found == official else f"{found:,} of {official:,} {what}"
+
+
+def first_there(candidates: Iterable[Path]) -> Path | None:
+    """Give the first path that exists."""
+    return next((path for path in candidates if path.exists()), None)
+
+
+def folder_of(source: Path) -> Path:
+    """Give the folder that files lie beside: the source, or the folder that it is in."""
+    return source if source.is_dir() else source.parent
+
+
+def listed(folder: Path, *suffixes: str) -> list[Path]:
+    """List the files of a folder with one of the suffixes, sorted; hidden ones are left out."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in suffixes and not path.name.startswith(".")
+    )

@@ -1,0 +1,150 @@
+"""MNIST: handwritten digits as classes, and as masks of their strokes."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.datasets.arrays import Lazy, SourceArrays, class_study, masks_study
+from raters.datasets.base import Dataset, first_there, of_all
+from raters.datasets.download import Download
+from raters.study.classes import Classes
+from raters.study.study import CaseIndex, Study
+
+THRESHOLD = 127
+"""Brighter pixels belong to the digit."""
+
+_PARTS = {"train": ("train", 60_000), "test": ("t10k", 10_000)}
+_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
+_DOWNLOADS = (
+    ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
+    ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432", 28_881),
+    ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3", 1_648_877),
+    ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c", 4_542),
+)
+_BYTES = 8  # the type of an idx file that holds unsigned bytes
+
+
+def read_classes(source: Path) -> Study:
+    """Open the digits with their class as reference."""
+    images, labels, index, files, note = _read(source)
+    inputs = SourceArrays(files, [], None, images)
+    classes = Classes.of({k: str(k) for k in range(10)})
+    return class_study(inputs, index, classes, MNIST.about(note), labels)
+
+
+def read_masks(source: Path) -> Study:
+    """Open the digits with the mask of their strokes as reference: pixels above 127."""
+    images, _, index, files, note = _read(source)
+    strokes = Lazy(len(images), lambda k: (images[k, 0] > THRESHOLD).astype(np.int8))
+    return masks_study(
+        files,
+        index,
+        Classes.of(["background", "digit"]),
+        MASKS.about(f"the reference is image > {THRESHOLD}", note),
+        images=images,
+        reference=strokes,
+    )
+
+
+def _read(source: Path) -> tuple[NDArray[Any], NDArray[Any], CaseIndex, list[Path], str]:
+    images, labels, names, splits, files = [], [], [], [], []
+    for split, (prefix, _) in _PARTS.items():
+        image_file, label_file = (_find(source, prefix, kind) for kind in ("images", "labels"))
+        pictures, classes = read_idx(image_file, 3), read_idx(label_file, 1)
+        if len(pictures) != len(classes):
+            message = f"found {len(classes):,} labels, expected {len(pictures):,} as in {image_file}"
+            raise MNIST.wrong(message, label_file)
+        if len(classes) and classes.max() > 9:
+            raise MNIST.wrong(f"found the label {classes.max()}, expected 0 to 9", label_file)
+        images.append(pictures)
+        labels.append(classes)
+        names += [f"{split}/{k:05d}" for k in range(len(classes))]
+        splits += [split] * len(classes)
+        files += [image_file, label_file]
+    note = of_all(len(names), sum(count for _, count in _PARTS.values()), "images")
+    index = CaseIndex.of(names, splits=splits)
+    return np.concatenate(images)[:, np.newaxis], np.concatenate(labels), index, files, note
+
+
+def _find(source: Path, prefix: str, kind: str) -> Path:
+    """Find a file under the names that it goes by, unpacked or not."""
+    dimensions = 3 if kind == "images" else 1
+    stems = [f"{prefix}-{kind}{dot}idx{dimensions}-ubyte" for dot in "-."]
+    folders = [source, source / "raw", source / "MNIST" / "raw"]
+    names = [folder / f"{stem}{end}" for folder in folders for stem in stems for end in (".gz", "")]
+    found = first_there(names)
+    if found is None:
+        raise MNIST.missing(source / f"{stems[0]}.gz")
+    return found
+
+
+def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
+    """Read an idx file of unsigned bytes, packed with gzip or not.
+
+    Raises:
+        RatersError: The header says something else than the file holds.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise MNIST.wrong(f"cannot be unpacked: {error}", path) from None
+    header = 4 + 4 * ndim
+    expected = bytes([0, 0, _BYTES, ndim])
+    if content[:4] != expected or len(content) < header:
+        found = content[:4].hex(" ") or "nothing"
+        message = f"found {found} at its start, expected {expected.hex(' ')} (an idx file of bytes)"
+        raise MNIST.wrong(message, path)
+    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", ndim, 4))
+    size = int(np.prod(shape, dtype=np.int64))
+    if len(content) - header != size:
+        message = (
+            f"found {len(content) - header:,} bytes after the header, expected {size:,} "
+            f"for {' x '.join(map(str, shape))} as the header says"
+        )
+        raise MNIST.wrong(message, path)
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+_LAYOUT = """
+SOURCE/  (or SOURCE/MNIST/raw/)
+  train-images-idx3-ubyte.gz   60,000 images; each file also unpacked, without .gz
+  train-labels-idx1-ubyte.gz
+  t10k-images-idx3-ubyte.gz    10,000 images
+  t10k-labels-idx1-ubyte.gz
+"""
+_CITATION = (
+    "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-based learning applied to document "
+    "recognition. Proceedings of the IEEE 86(11), 1998."
+)
+_FETCHED = tuple(Download(f"{_MIRROR}/{f}", f, f"md5:{md5}", size) for f, md5, size in _DOWNLOADS)
+
+MNIST = Dataset(
+    name="mnist",
+    title="MNIST handwritten digits",
+    raters="none (true class only: simulate raters)",
+    licence="CC BY-SA 3.0",
+    citation=_CITATION,
+    layout=_LAYOUT,
+    where=f"{_MIRROR}/ (a mirror of yann.lecun.com/exdb/mnist)",
+    read=read_classes,
+    form="packed",
+    downloads=_FETCHED,
+)
+MASKS = Dataset(
+    name="mnist-masks",
+    title="MNIST handwritten digits, as masks of their strokes",
+    raters="none (true mask only: simulate raters)",
+    licence="CC BY-SA 3.0",
+    citation=_CITATION,
+    layout=_LAYOUT,
+    where=f"{_MIRROR}/ (a mirror of yann.lecun.com/exdb/mnist)",
+    read=read_masks,
+    form="packed",
+    downloads=_FETCHED,
+)

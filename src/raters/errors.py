@@ -1,0 +1,52 @@
+"""The one exception that users see: it names the file, the rater, what was found and expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class RatersError(Exception):
+    """Something in the input that the user can act on.
+
+    The message stands alone: it names the file, the value found and the value expected.
+    The command line prints it and ends with exit code 2; `raters check` sorts it by `kind`.
+
+    Args:
+        message: A whole sentence, without the file (that is put in front).
+        kind: A short machine-readable word for the problem, e.g. `"unreadable"`, `"geometry"`.
+        file: The file in question.
+        case: The case in question.
+        rater: The rater in question.
+
+    Example:
+        >>> str(RatersError("found value 0.7, expected whole numbers", file="a.png"))
+        'a.png: found value 0.7, expected whole numbers'
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "input",
+        file: str | Path | None = None,
+        case: str | None = None,
+        rater: str | None = None,
+    ) -> None:
+        super().__init__(f"{file}: {message}" if file is not None else message)
+        self.message = message
+        self.kind = kind
+        self.file = None if file is None else str(file)
+        self.case = case
+        self.rater = rater
+
+    def at(
+        self, *, file: str | Path | None = None, case: str | None = None, rater: str | None = None
+    ) -> RatersError:
+        """Give the same error with the place named, where it was not named yet."""
+        return RatersError(
+            self.message,
+            kind=self.kind,
+            file=self.file or file,
+            case=self.case or case,
+            rater=self.rater or rater,
+        )

@@ -1,0 +1,84 @@
+"""What every store of a study answers: one rater's mask of one case, and the case's image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from raters.study.geometry import Geometry
+
+Absent = Literal["missing", "empty"]
+Overlap = Literal["error", "priority", "combine"]
+Resample = Literal["nearest"]
+
+
+@dataclass(frozen=True)
+class LabelRules:
+    """How mask files are to be understood.
+
+    Attributes:
+        ignore: Values that mean 'not labelled here' (MISSING).
+        absent: What an absent file means: 'missing' (not labelled) or 'empty' (drew nothing).
+        threshold: Where to cut grey masks; masks of 0 and 1 stay as they are.
+        overlap: With one file a class, what a pixel in several classes gets: 'error',
+            'priority' (the class listed last wins), 'combine' (a class of its own, 'disc+cup').
+        resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
+    """
+
+    ignore: tuple[int, ...] = ()
+    absent: Absent = "missing"
+    threshold: float | None = None
+    overlap: Overlap = "error"
+    resample: Resample | None = None
+
+
+@dataclass(frozen=True)
+class RawMask:
+    """One rater's mask before its values are turned into classes.
+
+    Attributes:
+        values: Whole numbers as the file holds them, or class numbers if `coded`.
+        geometry: The grid of the mask.
+        source: The file, or words that say where the mask comes from.
+        coded: Whether `values` are class numbers (and MISSING) already.
+        names: Names that the file itself gives to values.
+    """
+
+    values: NDArray[Any]
+    geometry: Geometry
+    source: str
+    coded: bool = False
+    names: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image `(channels, *space)` with its grid and where it comes from."""
+
+    array: NDArray[Any]
+    geometry: Geometry
+    source: str
+
+
+class Backend(Protocol):
+    """Reads one thing at a time; `case` counts from 0 in the order of the whole store."""
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read the mask of a rater, or the reference for None; None if there is none."""
+        ...
+
+    def image(self, case: int, ndim: int | None) -> Image | None:
+        """Read the image; `ndim` is the number of spatial axes where the masks tell."""
+        ...
+
+    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+        """Give the grid of the image and its file without reading its voxels."""
+        ...
+
+    def files(self, case: int) -> list[Path]:
+        """List the files that this case is read from."""
+        ...

@@ -1,0 +1,281 @@
+"""Studies held in files: one mask a rater and case (or one a rater, case and class)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study import formats
+from raters.study.backend import Image, LabelRules, RawMask
+from raters.study.classes import MISSING, Classes, LabelClass
+from raters.study.geometry import Geometry, difference
+from raters.study.volume import Header, Volume
+from raters.study.whole_numbers import value_counts, whole_numbers
+
+Files = Mapping[str, Path]
+"""Files of one mask by class (or of one image by modality); the name '' where there is one only."""
+
+
+@dataclass(frozen=True)
+class CaseFiles:
+    """The files of one case."""
+
+    masks: dict[str, dict[str, Path]] = field(default_factory=dict)
+    images: dict[str, Path] = field(default_factory=dict)
+    reference: dict[str, Path] = field(default_factory=dict)
+
+    def listed(self) -> list[Path]:
+        """All files, masks first."""
+        groups = [*self.masks.values(), self.reference, self.images]
+        return [path for group in groups for path in group.values()]
+
+
+class FilesBackend:
+    """Reads masks and images from files when they are asked for.
+
+    Args:
+        cases: The files of each case.
+        rules: How mask files are to be understood.
+        class_names: With one file a class, the classes in order; else empty.
+        modalities: With one file a modality, their names in order; else empty.
+        channels_first: Whether arrays (.npy) surely have a channel axis in front.
+    """
+
+    def __init__(
+        self,
+        cases: Sequence[CaseFiles],
+        rules: LabelRules,
+        class_names: Sequence[str] = (),
+        modalities: Sequence[str] = (),
+        channels_first: bool = False,
+    ) -> None:
+        self.cases, self.rules = cases, rules
+        self.class_names, self.modalities = tuple(class_names), tuple(modalities)
+        self._channels_first = channels_first
+
+    def files(self, case: int) -> list[Path]:
+        """List the files that this case is read from."""
+        return self.cases[case].listed()
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read one rater's mask, or the reference."""
+        found = self.cases[case]
+        files = found.reference if rater is None else found.masks.get(rater, {})
+        if not files:
+            return None
+        mask = _read_mask(files[""], self.rules) if "" in files else self._read_by_class(files)
+        return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
+
+    def _embedded(self, mask: RawMask, case: int) -> RawMask:
+        """Put a DICOM segmentation, which stores only slices with content, on the image's grid."""
+        image = self.image_grid(case, mask.values.ndim)
+        if image is None or image[0].affine is None:
+            return mask
+        try:
+            volume = Volume(mask.values, mask.geometry.affine)
+            whole = formats.embed(volume, image[0].shape, image[0].affine)
+        except RatersError as error:
+            raise error.at(file=mask.source) from None
+        return replace(mask, values=whole.array, geometry=image[0])
+
+    def _read_by_class(self, files: Files) -> RawMask:
+        """Put one file a class together as bits: class k sets bit k."""
+        total: RawMask | None = None
+        bits: NDArray[np.int64] = np.zeros(0, np.int64)
+        for bit, name in enumerate(self.class_names):
+            if name not in files:
+                continue
+            part = _read_mask(files[name], self.rules)
+            inside = _one_class(part, self.rules.ignore)
+            if total is None:
+                total, bits = part, np.zeros(part.values.shape, np.int64)
+                ignored = np.zeros(part.values.shape, bool)
+            refuse_other_grid(part.geometry, part.source, total.geometry, total.source)
+            bits |= inside.astype(np.int64) << bit
+            ignored |= np.isin(part.values, self.rules.ignore)
+        assert total is not None  # every class in `files` is among the class names
+        values = _resolve_overlap(bits, self.class_names, self.rules, total.source)
+        return RawMask(np.where(ignored, MISSING, values), total.geometry, total.source)
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes that all masks hold; reads every mask once."""
+        from raters.study.scan import find_classes
+
+        return find_classes(self)
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        """The values in raw masks that mean MISSING."""
+        return (MISSING,) if self.class_names else self.rules.ignore
+
+    def classes_of(self, values: Iterable[int], file_names: Mapping[int, str]) -> Classes:
+        """Name the classes that the values found in raw masks stand for.
+
+        Args:
+            values: All values that were found.
+            file_names: Names that the files themselves give to values.
+        """
+        found = set(values) | {0}
+        if not self.class_names:
+            return _named_values(found - set(self.rules.ignore), file_names)
+        names = self.class_names
+        if self.rules.overlap != "combine":
+            return Classes.of({0: "background", **{k + 1: n for k, n in enumerate(names)}})
+        found |= {1 << k for k in range(len(names))}
+        by_size = sorted(found - {MISSING}, key=lambda v: (v.bit_count(), v))
+        combined = ("+".join(n for k, n in enumerate(names) if v >> k & 1) for v in by_size)
+        return Classes.of({v: n or "background" for v, n in zip(by_size, combined, strict=True)})
+
+    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+        """Give the grid of the image from its header."""
+        files = self.cases[case].images
+        if not files:
+            return None
+        path = next(iter(files.values()))
+        header = formats.probe(path)
+        axis = self._channel_axis(header, ndim)
+        return Geometry(_without(header.shape, axis), header.affine), str(path)
+
+    def image(self, case: int, ndim: int | None) -> Image | None:
+        """Read the image; modalities become channels."""
+        parts = [self._read_image(path, ndim) for path in self._ordered_images(case)]
+        if not parts:
+            return None
+        first = parts[0]
+        for part in parts[1:]:
+            refuse_other_grid(part.geometry, part.source, first.geometry, first.source)
+        array = first.array if len(parts) == 1 else np.concatenate([p.array for p in parts])
+        return Image(array, first.geometry, first.source)
+
+    def _ordered_images(self, case: int) -> list[Path]:
+        files = self.cases[case].images
+        if not files or "" in files:
+            return list(files.values())
+        for modality in self.modalities:
+            if modality not in files:
+                have = next(iter(files.values()))
+                raise RatersError(
+                    f"found no {modality!r} image beside it, expected {', '.join(self.modalities)}",
+                    kind="missing-modality",
+                    file=have,
+                )
+        return [files[modality] for modality in self.modalities]
+
+    def _read_image(self, path: Path, ndim: int | None) -> Image:
+        volume = formats.read_image(path)
+        array = volume.array
+        if not volume.has_channels:
+            header = Header(array.shape, array.dtype, volume.affine)
+            axis = self._channel_axis(header, ndim)
+            array = array[np.newaxis] if axis is None else np.moveaxis(array, axis, 0)
+        return Image(array, Geometry(array.shape[1:], volume.affine), str(path))
+
+    def _channel_axis(self, header: Header, ndim: int | None) -> int | None:
+        """Find the channel axis of a plain array: the first, or the last if that is shorter."""
+        if header.channels is not None or header.affine is not None:
+            return None
+        shape = header.shape
+        if ndim is None:
+            return 0 if self._channels_first else None
+        if len(shape) != ndim + 1:
+            return None
+        return len(shape) - 1 if shape[-1] < shape[0] and not self._channels_first else 0
+
+
+def _named_values(values: set[int], file_names: Mapping[int, str]) -> Classes:
+    """Name values; where some files hold 0 and 1 and others 0 and 255, both mean foreground."""
+    if values == {0, 1, 255} and not file_names:
+        return Classes((LabelClass("background", 0), LabelClass("foreground", 1, also=(255,))))
+    ordered = sorted(values | set(file_names))
+    plain = Classes.from_values(ordered).names
+    return Classes.of({v: file_names.get(v, n) for v, n in zip(ordered, plain, strict=True)})
+
+
+def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> None:
+    """Add the names that a file gives to its values; files must agree on what a value means.
+
+    Raises:
+        RatersError: for a value with two names.
+    """
+    for value, name in names.items():
+        if known.setdefault(value, name) != name:
+            raise RatersError(
+                f"found {name!r} as the name of value {value}, expected {known[value]!r} as in "
+                "the files before it",
+                kind="class-names",
+                file=file,
+            )
+
+
+def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    return shape if axis is None else shape[:axis] + shape[axis + 1 :]
+
+
+def _read_mask(path: Path, rules: LabelRules) -> RawMask:
+    volume = formats.read_labels(path)
+    try:
+        values = whole_numbers(volume.array, rules.threshold)
+    except RatersError as error:
+        raise error.at(file=path) from None
+    # Only these formats name their values; for others the header need not be read again.
+    named = path.name.endswith((".dcm", ".seg.nrrd"))
+    names = formats.probe(path).names if named else {}
+    return RawMask(values, Geometry(values.shape, volume.affine), str(path), names=names)
+
+
+def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Say where a file of one class has it; it may hold 0 and one other value."""
+    others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
+    if len(others) > 1:
+        raise RatersError(
+            f"found values {', '.join(map(str, others[:5]))}, expected 0 and one other value "
+            "in a file of one class (a grey mask needs --threshold)",
+            kind="unknown-value",
+            file=mask.source,
+        )
+    return np.asarray(mask.values == (others[0] if others else 1))
+
+
+def _resolve_overlap(
+    bits: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules, source: str
+) -> NDArray[np.int64]:
+    """Turn bits into values: the bits themselves to combine, else 1 + the number of the class."""
+    if rules.overlap == "combine":
+        return bits
+    if rules.overlap == "error":
+        several = (bits & (bits - 1)) != 0
+        if several.any():
+            found = [n for k, n in enumerate(names) if (int(bits[several][0]) >> k) & 1]
+            raise RatersError(
+                f"found {int(several.sum())} pixels in the classes {' and '.join(found)} at once, "
+                "expected one class a pixel: --overlap priority lets the class listed last win "
+                "(list them with --values), --overlap combine makes it a class of its own",
+                kind="overlap",
+                file=source,
+            )
+    # The highest bit that is set: 0 for background, k + 1 for class k.
+    return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
+
+
+def refuse_other_grid(own: Geometry, own_file: str, other: Geometry, other_file: str) -> None:
+    """Refuse two files of one case that lie on different grids.
+
+    Raises:
+        RatersError: that names both files and both values.
+    """
+    found = difference(own, other)
+    if found is not None:
+        what, mine, theirs = found
+        raise RatersError(
+            f"found {what} {mine}, expected {theirs} as in {other_file} "
+            "(--resample nearest puts masks on the grid of the image)",
+            kind="geometry",
+            file=own_file,
+        )

@@ -1,0 +1,156 @@
+"""One case of a study: its labels, image and reference, each read when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.backend import Image, RawMask
+from raters.study.backend_files import refuse_other_grid
+from raters.study.classes import MISSING
+from raters.study.geometry import Geometry, difference, resample_nearest
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+
+class Case:
+    """What the raters of a study said of one case.
+
+    Attributes:
+        id: The name of the case.
+        group: The patient (or the like) that the case belongs to.
+        split: The split of the case; '' for none.
+    """
+
+    def __init__(self, study: Study, position: int) -> None:
+        self._study, self._position = study, position
+        self._row = study.row(position)
+        self._read: dict[str | None, RawMask | None] = {}
+        self.id: str = study.index.ids[position]
+        self.group: str = study.index.groups[position]
+        self.split: str = study.index.splits[position]
+
+    def __repr__(self) -> str:
+        return f"Case({self.id!r})"
+
+    @cached_property
+    def raters(self) -> NDArray[np.int32]:
+        """Who gave `labels[k]`: positions in `study.raters`; in tables a rater may come again."""
+        if self._study.kind == "segmentation":
+            return np.arange(len(self._study.raters), dtype=np.int32)
+        return self._answers[0]
+
+    @cached_property
+    def labels(self) -> NDArray[np.int16]:
+        """Class numbers with MISSING: `(raters, *space)` for masks, `(answers,)` for tables."""
+        if self._study.kind == "classification":
+            return self._answers[1]
+        masks = [self.raw_mask(rater) for rater in self._study.raters]
+        absent = 0 if self._study.rules.absent == "empty" else MISSING
+        labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
+        for k, mask in enumerate(masks):
+            if mask is not None:
+                labels[k] = self._aligned(mask, self._study.raters[k])
+        return labels
+
+    @cached_property
+    def image(self) -> NDArray[Any] | None:
+        """The image `(channels, *space)` or features `(channels,)`; None if there is none."""
+        image = self.raw_image()
+        return None if image is None else image.array
+
+    @cached_property
+    def reference(self) -> NDArray[np.int16] | None:
+        """True or adjudicated labels `(*space)`, with MISSING; None if there are none."""
+        if self._study.kind == "classification":
+            known = self._study.reference_labels
+            label = MISSING if known is None else known[self._position]
+            return None if label == MISSING else np.asarray(label)
+        mask = self.raw_mask(None)
+        return None if mask is None else self._aligned(mask, None)
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """The grid of the case: that of the image, else of the first mask."""
+        if self._study.kind == "classification":
+            return Geometry(())
+        if self._grid is None:
+            raise RatersError("found neither image nor mask, expected one of them", case=self.id)
+        return self._grid[0]
+
+    @cached_property
+    def _answers(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        triplets = self._study.triplets
+        start, end = np.searchsorted(triplets.task, [self._position, self._position + 1])
+        return triplets.rater[start:end], triplets.label[start:end]
+
+    def raw_mask(self, rater: str | None) -> RawMask | None:
+        """Read one rater's mask (the reference for None) before it is turned into classes."""
+        if rater not in self._read:
+            try:
+                self._read[rater] = self._study.backend.mask(self._row, rater)
+            except RatersError as error:
+                raise error.at(case=self.id, rater=rater) from None
+        return self._read[rater]
+
+    def raw_image(self) -> Image | None:
+        """Read the image with its grid and file."""
+        mask = None if self._study.kind == "classification" else self._first_mask
+        try:
+            return self._study.backend.image(self._row, mask.values.ndim if mask else None)
+        except RatersError as error:
+            raise error.at(case=self.id) from None
+
+    @cached_property
+    def _first_mask(self) -> RawMask | None:
+        """The first mask that can be read; those that cannot raise when they are asked for."""
+        for rater in (*self._study.raters, None):
+            with suppress(RatersError):
+                mask = self.raw_mask(rater)
+                if mask is not None:
+                    return mask
+        return None
+
+    @cached_property
+    def _grid(self) -> tuple[Geometry, str] | None:
+        mask = self._first_mask
+        try:
+            image = self._study.backend.image_grid(self._row, mask.values.ndim if mask else None)
+        except RatersError as error:
+            raise error.at(case=self.id) from None
+        return image or (None if mask is None else (mask.geometry, mask.source))
+
+    def _aligned(self, mask: RawMask, rater: str | None) -> NDArray[np.int16]:
+        """Turn a mask into class numbers on the grid of the case."""
+        assert self._grid is not None  # there is a mask, so there is a grid
+        grid, file = self._grid
+        try:
+            labels = self._study.encode(mask.values, mask.coded)
+            if difference(mask.geometry, grid) is None:
+                return labels
+            if self._study.rules.resample is None or mask.values.ndim != len(grid.shape):
+                refuse_other_grid(mask.geometry, mask.source, grid, file)
+            return resample_nearest(labels, mask.geometry, grid)
+        except RatersError as error:
+            raise error.at(file=mask.source, case=self.id, rater=rater) from None
+
+    def grid_errors(self) -> Iterator[RatersError]:
+        """Compare all masks that could be read with the grid of the case."""
+        grid = None
+        with suppress(RatersError):
+            grid = self._grid
+        if grid is None and self._first_mask is not None:
+            grid = self._first_mask.geometry, self._first_mask.source
+        for rater, mask in self._read.items():
+            if mask is not None and grid is not None:
+                try:
+                    refuse_other_grid(mask.geometry, mask.source, *grid)
+                except RatersError as error:
+                    yield error.at(case=self.id, rater=rater)

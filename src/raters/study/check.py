@@ -1,0 +1,149 @@
+"""What a study holds and everything that is wrong with it, found in one pass over its cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from raters.errors import RatersError
+from raters.progress import track
+from raters.study.backend_files import FilesBackend, add_names
+from raters.study.backend_table import TableBackend
+from raters.study.check_case import CaseScan, labelled_values, scan_case
+from raters.study.check_report import CheckReport, Problem
+from raters.study.classes import MISSING, Classes
+from raters.study.parallel import ordered_map
+from raters.study.study import Study
+
+
+def check(study: Study, progress: bool = False) -> CheckReport:
+    """Read a whole study once and say what it holds and what is wrong with it.
+
+    One bad file never hides the others. Memory does not grow with the number of cases.
+
+    Example:
+        >>> labels = np.array([[[[0, 1]], [[0, 0]]]])
+        >>> report = check(Study.from_arrays(labels=labels, raters=["ann", "bob"]))
+        >>> report.raters, report.shares
+        ({'ann': 1, 'bob': 1}, [0.75, 0.25])
+        >>> [(p.kind, p.rater) for p in report.problems]
+        [('empty-mask', 'bob')]
+    """
+    report = CheckReport(
+        study.kind,
+        len(study),
+        len(set(study.index.groups)),
+        dict.fromkeys(study.raters, 0),
+        splits=dict(Counter(s for s in study.index.splits if s)),
+        problems=[Problem.of(error) for error in study.problems],
+    )
+    tally = _Tally(study, report)
+    if not isinstance(study.backend, TableBackend) or study.backend.has_inputs:
+        scans = ordered_map(lambda case: scan_case(case, study), study.iter_cases())
+        for scan in track(scans, len(study), "checking", progress):
+            tally.add(scan)
+    tally.finish()
+    return report
+
+
+class _Tally:
+    """Adds up what the cases hold."""
+
+    def __init__(self, study: Study, report: CheckReport) -> None:
+        self.study, self.report = study, report
+        self.values: dict[str | None, Counter[int]] = {
+            rater: Counter() for rater in (*study.raters, None)
+        }
+        self.names: dict[int, str] = {}
+        self.unlabelled: list[str] = []
+        self.imageless: list[str] = []
+
+    def add(self, scan: CaseScan) -> None:
+        report = self.report
+        report.problems += scan.problems
+        for rater, mask in scan.masks.items():
+            self.values[rater].update(mask.counts)
+            try:
+                add_names(self.names, mask.names, mask.file)
+            except RatersError as error:
+                report.problems.append(Problem.of(error.at(case=scan.case, rater=rater)))
+            if rater is None:
+                report.references += 1
+            else:
+                report.raters[rater] += bool(labelled_values(mask, self.study))
+        if scan.image is not None:
+            report.images += 1
+            report.image_types[scan.image] += 1
+        if scan.grid is not None and scan.grid.shape:
+            spacing = None if scan.grid.affine is None else scan.grid.spacing
+            rounded = None if spacing is None else tuple(round(s, 4) for s in spacing)
+            report.grids[scan.grid.shape, rounded] += 1
+        if self.study.kind == "segmentation" and not scan.broken and not set(scan.masks) - {None}:
+            self.unlabelled.append(scan.case)
+        if scan.image is None and not scan.broken:
+            self.imageless.append(scan.case)
+
+    def finish(self) -> None:
+        if self.study.kind == "classification":
+            self._finish_table()
+        else:
+            self._finish_masks()
+        report = self.report
+        if self.study.raters:
+            self._warn("no-labels", "no rater labelled this case", self.unlabelled)
+        if report.images:
+            self._warn("no-image", "found labels and no image", self.imageless)
+        for rater, cases in report.raters.items():
+            if cases == 0:
+                message = f"rater {rater!r} labelled no case"
+                report.problems.append(Problem("warning", "idle-rater", message, rater=rater))
+        if len({channels for channels, _ in report.image_types}) > 1:
+            counts = ", ".join(f"{n} with {c}" for (c, _), n in report.image_types.most_common())
+            message = f"images differ in their number of channels: {counts}"
+            report.problems.append(Problem("warning", "channels", message))
+
+    def _warn(self, kind: str, message: str, cases: list[str]) -> None:
+        self.report.problems += [Problem("warning", kind, message, case=case) for case in cases]
+
+    def _finish_masks(self) -> None:
+        report, study = self.report, self.study
+        found = {value for counts in self.values.values() for value in counts}
+        if study.classes_named:
+            report.classes = study.classes
+        elif isinstance(study.backend, FilesBackend) and found:
+            report.classes = study.backend.classes_of(found, self.names)
+        if report.classes is not None:
+            for rater in study.raters:
+                report.counts[rater] = self._by_class(self.values[rater], report.classes)
+
+    def _by_class(self, counts: Counter[int], classes: Classes) -> list[int]:
+        """Add up the counts of values by class, MISSING left out."""
+        values = np.array(list(counts), np.int64)
+        if self.study.classes_named:
+            coded = not isinstance(self.study.backend, FilesBackend)
+            numbers = self.study.encode(values, coded)
+        else:
+            numbers = classes.encode(values, self.study.ignored)
+        totals = np.zeros(len(classes), np.int64)
+        known = numbers != MISSING
+        np.add.at(totals, numbers[known], np.array(list(counts.values()), np.int64)[known])
+        return [int(n) for n in totals]
+
+    def _finish_table(self) -> None:
+        report, study, triplets = self.report, self.study, self.study.triplets
+        report.classes = study.classes
+        raters, classes = len(study.raters), len(report.classes)
+        by_class = np.zeros((raters, classes), np.int64)
+        np.add.at(by_class, (triplets.rater, triplets.label), 1)
+        pairs = np.unique(triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater)
+        tasks = np.bincount(pairs % max(raters, 1), minlength=raters)
+        for k, rater in enumerate(study.raters):
+            report.counts[rater] = [int(n) for n in by_class[k]]
+            report.raters[rater] = int(tasks[k])
+        report.answers = (len(triplets), len(triplets) - len(pairs))
+        truth = study.reference_labels
+        report.references = 0 if truth is None else int((truth != MISSING).sum())
+        answered = np.zeros(len(study), bool)
+        answered[triplets.task] = True
+        self.unlabelled = [str(name) for name in study.index.ids[~answered]]

@@ -1,0 +1,211 @@
+"""Classes: what label values in files mean, and the numbers 0, 1, 2, ... that the maths uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+
+MISSING = -1
+"""This rater did not label this pixel."""
+
+_UNKNOWN = -2
+_MOST_CLASSES = 32767
+
+
+@dataclass(frozen=True)
+class LabelClass:
+    """One class: its name, the value that stands for it in files, and values that mean the same."""
+
+    name: str
+    value: int | str
+    also: tuple[int | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a study in order; the class at position 0 is background in segmentation.
+
+    Example:
+        >>> classes = Classes.parse("0=background,1=core,4=enhancing")
+        >>> classes.names, classes.values
+        (('background', 'core', 'enhancing'), (0, 1, 4))
+        >>> classes.encode(np.array([0, 4, 255, 1]), ignore=[255])
+        array([ 0,  2, -1,  1], dtype=int16)
+        >>> classes.decode(np.array([0, 2, -1, 1]), missing=255)
+        array([  0,   4, 255,   1], dtype=uint8)
+    """
+
+    items: tuple[LabelClass, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.items) > _MOST_CLASSES:
+            raise RatersError(f"found {len(self.items)} classes, expected at most {_MOST_CLASSES}")
+        _refuse_repeats("class name", self.names)
+        _refuse_repeats("label value", [v for c in self.items for v in (c.value, *c.also)])
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[LabelClass]:
+        return iter(self.items)
+
+    def __getitem__(self, position: int) -> LabelClass:
+        return self.items[position]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in order."""
+        return tuple(c.name for c in self.items)
+
+    @property
+    def values(self) -> tuple[int | str, ...]:
+        """The values that stand for the classes in files, in order."""
+        return tuple(c.value for c in self.items)
+
+    @classmethod
+    def of(cls, given: Classes | str | Mapping[Any, str] | Iterable[Any]) -> Classes:
+        """Make classes from what a user gives: a text, `{value: name}`, values, or names.
+
+        Example:
+            >>> Classes.of({0: "background", 4: "enhancing"}).values
+            (0, 4)
+            >>> Classes.of(["background", "lesion"]).values
+            (0, 1)
+        """
+        if isinstance(given, Classes):
+            return given
+        if isinstance(given, str):
+            return cls.parse(given)
+        if isinstance(given, Mapping):
+            return cls(tuple(LabelClass(str(name), value) for value, name in given.items()))
+        items = list(given)
+        if all(isinstance(item, LabelClass) for item in items):
+            return cls(tuple(items))
+        if all(isinstance(item, int | np.integer) for item in items):
+            return cls.from_values([int(item) for item in items])
+        return cls(tuple(LabelClass(str(name), value) for value, name in enumerate(items)))
+
+    @classmethod
+    def parse(cls, text: str) -> Classes:
+        """Read `"0=background,1=tumour"` or `"0,1,3,4"`; their order is the order of classes."""
+        named: dict[int, str] = {}
+        for part in filter(None, (p.strip() for p in text.split(","))):
+            value, _, name = part.partition("=")
+            try:
+                number = int(value)
+            except ValueError:
+                raise RatersError(
+                    f"found {part!r} among the values {text!r}, "
+                    "expected whole numbers with names, as in '0=background,1=tumour'"
+                ) from None
+            named[number] = name.strip()
+        unnamed = cls.from_values(named).names if named else ()
+        return cls.of({v: n or d for (v, n), d in zip(named.items(), unnamed, strict=True)})
+
+    @classmethod
+    def from_values(cls, values: Iterable[int]) -> Classes:
+        """Name classes by their values: 0 is background, the only other one is foreground."""
+        ordered = list(values)
+        others = [v for v in ordered if v != 0]
+        only = "foreground" if len(others) == 1 and len(ordered) == 2 else None
+        return cls(
+            tuple(LabelClass("background" if v == 0 else only or str(v), v) for v in ordered)
+        )
+
+    def encode(self, values: NDArray[Any], ignore: Collection[int] = ()) -> NDArray[np.int16]:
+        """Turn values as files hold them into class numbers; `ignore` becomes MISSING.
+
+        Raises:
+            RatersError: for a value that is neither a class nor ignored.
+        """
+        known = {v: k for k, c in enumerate(self.items) for v in (c.value, *c.also)}
+        known |= dict.fromkeys(ignore, MISSING)
+        numbers = {int(v): k for v, k in known.items() if not isinstance(v, str)}
+        labels = _look_up(values, numbers)
+        unknown = labels == _UNKNOWN
+        if unknown.any():
+            raise self._unknown(np.unique(values[unknown]), sorted(numbers))
+        return labels
+
+    def _unknown(self, found: NDArray[Any], expected: Sequence[int]) -> RatersError:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        return RatersError(
+            f"found value {', '.join(map(str, found[:5].tolist()))}{more}, "
+            f"expected one of {', '.join(map(str, expected[:20]))} "
+            "(--values names the classes, --ignore a value that means 'not labelled')",
+            kind="unknown-value",
+        )
+
+    def decode(self, labels: NDArray[Any], missing: int | None = None) -> NDArray[Any]:
+        """Turn class numbers into the values that files hold; `missing` stands for MISSING."""
+        values = [int(v) for v in self.values]
+        if missing is None and (labels == MISSING).any():
+            raise RatersError("some labels are MISSING and no value was given to stand for them")
+        table = np.array([*values, 0 if missing is None else missing])
+        return np.asarray(table.astype(self.file_dtype(missing))[labels])
+
+    def file_dtype(self, missing: int | None = None) -> np.dtype[Any]:
+        """Give the smallest integer type that holds all values (and the one for MISSING)."""
+        values = [int(v) for v in self.values] + ([] if missing is None else [missing])
+        for candidate in (np.uint8, np.uint16, np.int16, np.int32):
+            info = np.iinfo(candidate)
+            if info.min <= min(values) and max(values) <= info.max:
+                return np.dtype(candidate)
+        return np.dtype(np.int64)
+
+    def free_value(self) -> int:
+        """Give a value that no class uses, to stand for MISSING in files: 255 where it is free."""
+        used = {v for c in self.items for v in (c.value, *c.also)}
+        free = set(range(1, 1 << 16)) - used
+        return 255 if 255 in free else max((v for v in free if v < 255), default=max(free))
+
+    def choose(
+        self, names: Iterable[str], keep_background: bool
+    ) -> tuple[Classes, NDArray[np.int16]]:
+        """Choose a subset by name or value; also give the table from old class numbers to new ones.
+
+        In masks background stays and takes what is not chosen; in tables that becomes MISSING.
+        """
+        wanted = list(names)
+        by_name = {c.name: k for k, c in enumerate(self.items)} | {
+            str(c.value): k for k, c in enumerate(self.items) if str(c.value) not in self.names
+        }
+        for name in wanted:
+            if name not in by_name:
+                raise RatersError(
+                    f"found no class {name!r}, expected one of {', '.join(self.names)}"
+                )
+        chosen = sorted({by_name[name] for name in wanted} | ({0} if keep_background else set()))
+        table = np.full(len(self) + 1, 0 if keep_background else MISSING, np.int16)
+        table[chosen] = np.arange(len(chosen))
+        table[MISSING] = MISSING
+        return Classes(tuple(self.items[k] for k in chosen)), table
+
+
+def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
+    seen: set[int | str] = set()
+    for item in items:
+        if item in seen:
+            raise RatersError(f"found the {what} {item!r} twice, expected each once")
+        seen.add(item)
+
+
+def _look_up(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int16]:
+    """Map each value by a table; small integer types take one gather, others a binary search."""
+    if values.dtype.itemsize <= 2:
+        info = np.iinfo(values.dtype)
+        table = np.full(info.max - info.min + 1, _UNKNOWN, np.int16)
+        for value, number in numbers.items():
+            if info.min <= value <= info.max:
+                table[value] = number  # negative values count from the end, in both look-ups
+        return np.asarray(table[values])
+    known = np.array(sorted(numbers), np.int64)
+    position = np.searchsorted(known, values).clip(0, len(known) - 1)
+    codes = np.array([numbers[int(v)] for v in known], np.int16)
+    return np.where(known[position] == values, codes[position], np.int16(_UNKNOWN))

@@ -1,0 +1,222 @@
+"""What all formats share: their table entry, guarded reading, honest headers, whole writes."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import threading
+import uuid
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.volume import Header, Volume
+
+Array = NDArray[Any]
+Affine = NDArray[np.float64] | None
+Write = Callable[[Path, Array, Affine], None]
+
+# The most bytes that one stored byte can become. Deflate's limit is a matter of its format
+# (258 bytes from 2 bits); LZW's longest entry is 4096 bytes from 12 bits; a JPEG block of
+# 64 samples takes at least 1 bit. Other codecs (zstd, bzip2) have no useful limit.
+RAW, DEFLATE, LZW, JPEG, UNLIMITED = 1.0, 1032.0, 4096.0, 4096.0, math.inf
+_SLACK = 4096
+
+
+@dataclass(frozen=True)
+class Format:
+    """One family of files and how to read and write it.
+
+    The functions may raise whatever their library raises; the public functions of
+    `raters.study.formats` turn that into a `RatersError` that names the file.
+
+    Attributes:
+        name: What people call it.
+        suffixes: Lower-case endings of file names, with the dot.
+        probe: Reads the header and never the voxels.
+        read_image: Reads `(*space)` or `(channels, *space)`.
+        read_labels: Reads `(*space)`, in the type that the file has.
+        write_image: Writes `(channels, *space)`; None if the package does not write it.
+        write_labels: Writes integers `(*space)`; None if the package does not write it.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    probe: Callable[[Path], Header]
+    read_image: Callable[[Path], Volume]
+    read_labels: Callable[[Path], Volume]
+    write_image: Write | None = None
+    write_labels: Write | None = None
+
+
+class SharedContext:
+    """A context around global state that several threads may be in at once.
+
+    The first to come in sets it up, the last to leave undoes it. (Two threads inside
+    `warnings.catch_warnings` would otherwise restore each other's filters.)
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._context: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._context = self._make()
+                self._context.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._context is not None:
+                self._context.__exit__(None, None, None)
+
+
+@contextmanager
+def _ignore_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+_quiet = SharedContext(_ignore_warnings)
+
+
+@contextmanager
+def reading(path: Path, name: str) -> Iterator[None]:
+    """Turn whatever goes wrong while reading `path` into a `RatersError`.
+
+    Args:
+        path: The file or folder.
+        name: What the file should be, for the message.
+    """
+    if not path.exists():
+        raise RatersError("there is no such file", kind="missing-file", file=path)
+    if path.is_file() and path.stat().st_size == 0:
+        raise RatersError("file is empty (0 bytes)", kind="unreadable", file=path)
+    try:
+        with _quiet:
+            yield
+    except RatersError:
+        raise
+    except Exception as error:
+        raise RatersError(_describe(error, name), kind="unreadable", file=path) from error
+
+
+def _describe(error: Exception, name: str) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # The last line of a SimpleITK or nrrd message is the innermost, and says what happened.
+    reason = lines[-1] if lines else type(error).__name__
+    reason = re.sub(r"^(sitk::|ITK )ERROR: (\w+\(0x[0-9a-f]+\): )?", "", reason)
+    if isinstance(error, EOFError | zlib.error):
+        return f"truncated or corrupt gzip: {reason}"
+    return f"not a readable {name} file: {reason}"
+
+
+@contextmanager
+def whole(path: Path, suffix: str) -> Iterator[Path]:
+    """A temporary file beside `path` that becomes `path` if nothing goes wrong.
+
+    Args:
+        path: The file to be written; its folder is made.
+        suffix: The ending that tells libraries the format.
+    """
+    # Not tempfile: its files are private to the user, whatever the umask says.
+    temporary = path.with_name(f".{uuid.uuid4().hex}{suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        os.replace(temporary, path)  # noqa: PTH105 (says what it does)
+    except RatersError as error:  # of a writer, which knows the temporary file only
+        raise RatersError(error.message, kind=error.kind, file=path) from error.__cause__
+    except (OSError, RuntimeError) as error:
+        message = f"cannot be written: {str(error).splitlines()[-1]}"
+        raise RatersError(message, kind="unwritable", file=path) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def physical_memory() -> int:
+    """The machine's memory in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_claim(
+    path: Path,
+    shape: tuple[int, ...],
+    bits: int,
+    *,
+    stored: float | None = None,
+    factor: float = RAW,
+) -> None:
+    """Refuse a header that claims more than the file can hold, before anything is allocated.
+
+    Args:
+        path: The file.
+        shape: The shape that the header claims, with channels.
+        bits: The bits of one value in the file.
+        stored: The bytes in which the values are stored; the file's size by default.
+        factor: The most bytes that one stored byte can become.
+
+    Raises:
+        RatersError: If the shape is not positive, or too much for the file or the memory.
+    """
+    stored = path.stat().st_size if stored is None else stored
+    claimed = math.prod(shape) * bits // 8
+    claim = f"header claims shape {shape} = {claimed:,} bytes"
+    if min(shape, default=0) < 1:
+        message = f"header claims shape {shape}, expected at least one voxel along every axis"
+    elif factor == RAW and claimed > stored:
+        message = f"truncated: {claim}, file has {stored:,}"
+    elif factor != RAW and claimed > stored * factor + _SLACK:
+        message = f"{claim}, but {stored:,} compressed bytes cannot hold them"
+    elif claimed > physical_memory():
+        message = f"{claim}, but this machine has {physical_memory():,} bytes of memory"
+    else:
+        return
+    raise RatersError(message, kind="unreadable", file=path)
+
+
+def check_dtype(path: Path, dtype: np.dtype[Any]) -> None:
+    """Refuse values that are not plain numbers or truth values."""
+    if dtype.kind not in "buif":
+        message = f"found values of type {dtype}, expected real numbers"
+        raise RatersError(message, kind="unreadable", file=path)
+
+
+def one_channel(path: Path, channels: int | None) -> None:
+    """Refuse labels with several channels."""
+    if channels is not None and channels > 1:
+        message = f"found {channels} channels, expected one label per voxel"
+        raise RatersError(message, kind="channels", file=path)
+
+
+def refuse_jpeg(path: Path) -> NoReturn:
+    """Refuse labels that were stored by a lossy method."""
+    message = "JPEG changes values while storing them, so that labels are lost; expected PNG"
+    raise RatersError(message, kind="lossy", file=path)
+
+
+def library(name: str) -> Any:  # noqa: ANN401
+    """Import a library when it is needed; those that have no types of their own count as Any."""
+    return importlib.import_module(name)
+
+
+def native(array: Array) -> Array:
+    """The array in this machine's byte order, without a copy if it already is."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)

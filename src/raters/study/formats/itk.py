@@ -1,0 +1,294 @@
+"""NRRD (.nrrd, .nhdr) and MetaImage (.mha, .mhd), by SimpleITK: LPS is turned into RAS."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.formats import geometry
+from raters.study.formats.base import (
+    DEFLATE,
+    RAW,
+    UNLIMITED,
+    Affine,
+    Array,
+    Format,
+    SharedContext,
+    check_claim,
+    library,
+    native,
+    one_channel,
+)
+from raters.study.volume import Header, Volume
+
+_AFFINE = "raters_affine"  # see write_image
+_LONGEST_HEADER = 100_000  # lines
+_TYPES = (
+    *(f"{sign}Int{bits}" for sign in ("U", "") for bits in (8, 16, 32, 64)),
+    "Float32",
+    "Float64",
+)
+_FACTORS = {"raw": RAW, "gzip": DEFLATE, "gz": DEFLATE, "ascii": 8.0, "text": 8.0, "hex": 1.01}
+
+
+def probe(path: Path) -> Header:
+    """The header of an NRRD or MetaImage file; Slicer's segment names are its names."""
+    stored = _stored(path)
+    reader = open_reader(path, _io(path))
+    header = header_of(path, reader)
+    _check_size(path, stored, header, reader)
+    return header
+
+
+def read_image(path: Path) -> Volume:
+    """Read an image; vector pixels (or a fourth axis) become the channels, first."""
+    header = probe(path)
+    array = _voxels(path)
+    return Volume(array, header.affine, header.channels is not None)
+
+
+def read_labels(path: Path) -> Volume:
+    """Read labels: scalars."""
+    header = probe(path)
+    one_channel(path, header.channels)
+    return Volume(_voxels(path).reshape(header.shape), header.affine)
+
+
+def write_image(path: Path, array: Array, affine: Affine) -> None:
+    """Write `(channels, *space)`.
+
+    ITK keeps direction and spacing apart, so that an affine comes back rounded in its last bit.
+    The exact one goes along as the field `raters_affine`; reading prefers it if both agree.
+    """
+    vector = len(array) > 1
+    ordered = np.moveaxis(_reversed(array, 1), 0, -1) if vector else _reversed(array[0], 0)
+    _write(path, ordered, affine, vector=vector)
+
+
+def write_labels(path: Path, array: Array, affine: Affine) -> None:
+    """Write `(*space)`."""
+    _write(path, _reversed(array, 0), affine, vector=False)
+
+
+FORMAT = Format(
+    "NRRD or MetaImage",
+    (".nrrd", ".nhdr", ".mha", ".mhd"),
+    probe,
+    read_image,
+    read_labels,
+    write_image,
+    write_labels,
+)
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    sitk = library("SimpleITK")
+
+    before = sitk.ProcessObject.GetGlobalWarningDisplay()
+    sitk.ProcessObject.SetGlobalWarningDisplay(False)
+    try:
+        yield
+    finally:
+        sitk.ProcessObject.SetGlobalWarningDisplay(before)
+
+
+quiet = SharedContext(_no_warnings)
+
+
+def open_reader(path: Path, io: str) -> Any:  # noqa: ANN401
+    """A SimpleITK reader that has read the header.
+
+    Args:
+        path: The file.
+        io: ITK's name of the format; by itself ITK would go by the suffix, in lower case only.
+    """
+    sitk = library("SimpleITK")
+
+    with quiet:
+        reader = sitk.ImageFileReader()
+        reader.SetImageIO(io)
+        reader.SetFileName(str(path))
+        reader.ReadImageInformation()
+    return reader
+
+
+def _io(path: Path) -> str:
+    return "MetaImageIO" if path.suffix.lower() in (".mha", ".mhd") else "NrrdImageIO"
+
+
+def header_of(path: Path, reader: Any) -> Header:  # noqa: ANN401
+    """What a SimpleITK reader knows, in the terms of this package."""
+    size = tuple(int(length) for length in reader.GetSize())
+    if not 2 <= len(size) <= 4:
+        raise RatersError(f"found {len(size)} axes, expected 2 to 4", kind="unreadable", file=path)
+    dims = min(len(size), 3)
+    affine = geometry.from_itk(reader.GetDirection(), reader.GetSpacing(), reader.GetOrigin(), dims)
+    components = int(reader.GetNumberOfComponents())
+    if len(size) == 4 and components > 1 and size[3] > 1:
+        message = f"found shape {size} with {components} components, expected one of both"
+        raise RatersError(message, kind="unreadable", file=path)
+    channels = components if components > 1 else (size[3] if len(size) == 4 else None)
+    space = size[:3] if dims == 3 else size[::-1]
+    fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+    affine = _exact_affine(fields.get(_AFFINE, ""), affine)
+    return Header(space, _dtype(path, reader), affine, channels, _slicer_names(fields))
+
+
+def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
+    sitk = library("SimpleITK")
+
+    for name in _TYPES:
+        kinds = [getattr(sitk, f"sitk{name}"), getattr(sitk, f"sitkVector{name}")]
+        if reader.GetPixelID() in kinds:
+            return np.dtype(name.lower())
+    found = sitk.GetPixelIDValueAsString(reader.GetPixelID())
+    message = f"found voxels of type {found}, expected real numbers"
+    raise RatersError(message, kind="unreadable", file=path)
+
+
+def _exact_affine(text: str, affine: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The affine that we wrote, unless the file has been given another geometry since."""
+    try:
+        exact = np.array([float(word) for word in text.split()]).reshape(affine.shape)
+    except ValueError:
+        return affine
+    return exact if np.allclose(exact, affine, rtol=1e-9, atol=1e-9) else affine
+
+
+def _slicer_names(fields: dict[str, str]) -> dict[int, str]:
+    """Names of segments in a `.seg.nrrd` of 3D Slicer."""
+    names = {}
+    for key, value in fields.items():
+        if (match := re.fullmatch(r"(Segment\d+_)LabelValue", key)) and value.isdigit():
+            names[int(value)] = fields.get(f"{match[1]}Name", value)
+    return {0: "background", **names} if names else {}
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where and how the voxels lie."""
+
+    file: Path | None  # None: in several files
+    offset: int
+    encoding: str
+    is_meta: bool
+
+
+def _check_size(path: Path, stored: _Stored, header: Header, reader: Any) -> None:  # noqa: ANN401
+    """Compare the claim of the header with what is there."""
+    shape = tuple(int(length) for length in reader.GetSize())
+    shape = (*shape, int(reader.GetNumberOfComponents()))
+    factor, size = UNLIMITED, None
+    if stored.file is not None:
+        if not stored.file.exists():
+            message = f"its data file {stored.file.name} is not there"
+            raise RatersError(message, kind="missing-file", file=path)
+        factor = _FACTORS.get(stored.encoding, UNLIMITED)
+        size = stored.file.stat().st_size - stored.offset
+    check_claim(path, shape, header.dtype.itemsize * 8, stored=size, factor=factor)
+
+
+def _stored(path: Path) -> _Stored:
+    """Where the voxels lie, which SimpleITK does not tell; checks that the header is one."""
+    is_meta = _io(path) == "MetaImageIO"
+    fields, end = _text_header(path, is_meta)
+    needed = ("ndims", "dimsize", "elementtype", "elementdatafile") if is_meta else ("nrrd",)
+    if not set(needed) <= set(fields):
+        message = f"not a {'MetaImage' if is_meta else 'NRRD'} file: its header is incomplete"
+        raise RatersError(message, kind="unreadable", file=path)
+    encoding = _meta_encoding(fields) if is_meta else fields.get("encoding", "raw").lower()
+    name = fields.get("elementdatafile" if is_meta else "datafile", "LOCAL")
+    if name.upper() == "LOCAL":
+        return _Stored(path, end, encoding, is_meta)
+    several = name.upper().startswith("LIST") or "%" in name
+    return _Stored(None if several else path.parent / name, 0, encoding, is_meta)
+
+
+def _text_header(path: Path, is_meta: bool) -> tuple[dict[str, str], int]:
+    """The fields of a header by their names (lower case, no spaces), and where it ends."""
+    fields: dict[str, str] = {}
+    with open(path, "rb") as file:
+        for line in islice(iter(lambda: file.readline(1 << 20), b""), _LONGEST_HEADER):
+            key, _, value = line.decode("utf-8", "replace").partition("=" if is_meta else ":")
+            name = key.strip().lower().replace(" ", "")
+            fields["nrrd" if name.startswith("nrrd000") else name] = value.strip()
+            if not line.strip() or (is_meta and name == "elementdatafile"):
+                break
+        return fields, file.tell()
+
+
+def _meta_encoding(fields: dict[str, str]) -> str:
+    if fields.get("compresseddata", "").lower() == "true":
+        return "gzip"
+    return "ascii" if fields.get("binarydata", "true").lower() == "false" else "raw"
+
+
+def _voxels(path: Path) -> Array:
+    """`(*space)`, or `(channels, *space)`."""
+    sitk = library("SimpleITK")
+
+    stored = _stored(path)
+    if stored.is_meta and stored.encoding == "gzip" and stored.file is not None:
+        _check_zlib(path, stored.file, stored.offset)
+    with quiet:
+        return array_of(sitk.ReadImage(str(path), imageIO=_io(path)))
+
+
+def array_of(image: Any) -> Array:  # noqa: ANN401
+    """The voxels of a SimpleITK image: `(*space)`, or `(channels, *space)`."""
+    sitk = library("SimpleITK")
+
+    array = sitk.GetArrayFromImage(image)
+    if image.GetNumberOfComponentsPerPixel() > 1:
+        array = np.moveaxis(array, -1, 0)
+        array = array[:, 0] if image.GetDimension() == 4 else array
+    return _reversed(array, array.ndim - min(image.GetDimension(), 3))
+
+
+def _check_zlib(path: Path, file: Path, offset: int) -> None:
+    """MetaIO takes a corrupt stream for voxels and reports it nowhere but on the terminal."""
+    decoder = zlib.decompressobj()
+    with open(file, "rb") as stream:
+        stream.seek(offset)
+        while not decoder.eof and (chunk := stream.read(1 << 16)):
+            decoder.decompress(chunk)
+    if not decoder.eof:
+        raise RatersError("truncated: its zlib stream has no end", kind="unreadable", file=path)
+
+
+def _reversed(array: Array, first: int) -> Array:
+    """Three spatial axes, from `first` on, are reversed; two are rows and columns anyway."""
+    if array.ndim - first == 2:
+        return array
+    return array.transpose([*range(first), *reversed(range(first, array.ndim))])
+
+
+def _write(path: Path, ordered: Array, affine: Affine, *, vector: bool) -> None:
+    sitk = library("SimpleITK")
+
+    if path.suffix.lower() in (".nhdr", ".mhd"):
+        message = "two files cannot be written whole or not at all; write .nrrd or .mha instead"
+        raise RatersError(message, kind="unwritable", file=path)
+    ordered = ordered.astype(np.float32) if ordered.dtype == np.float16 else native(ordered)
+    image = sitk.GetImageFromArray(np.ascontiguousarray(ordered), isVector=vector)
+    if affine is not None:
+        direction, spacing, origin = geometry.to_itk(affine)
+        image.SetDirection(direction)
+        image.SetSpacing(spacing)
+        image.SetOrigin(origin)
+        image.SetMetaData(_AFFINE, " ".join(map(repr, affine.ravel().tolist())))
+    with quiet:
+        sitk.WriteImage(
+            image, str(path), useCompression=True, compressionLevel=1, imageIO=_io(path)
+        )

@@ -1,0 +1,64 @@
+"""NumPy arrays (.npy): no geometry, and never any pickled objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raters.errors import RatersError
+from raters.study.formats.base import RAW, Affine, Array, Format, check_claim, check_dtype, native
+from raters.study.volume import Header, Volume
+
+
+def probe(path: Path) -> Header:
+    """The header; all axes count as space, as the file cannot say which one holds channels."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+        stored = path.stat().st_size - file.tell()
+    _check(path, shape, dtype)
+    check_claim(path, shape, dtype.itemsize * 8, stored=stored, factor=RAW)
+    return Header(shape, dtype.newbyteorder("="))
+
+
+def read_image(path: Path) -> Volume:
+    """Read an array as it is; whoever knows the shape of the labels knows if it has channels."""
+    probe(path)
+    return Volume(native(np.load(path, allow_pickle=False)))
+
+
+def read_labels(path: Path) -> Volume:
+    """Read an array of two or three axes."""
+    volume = read_image(path)
+    if volume.array.ndim > 3:
+        message = f"found shape {volume.array.shape}, expected two or three axes"
+        raise RatersError(message, kind="unreadable", file=path)
+    return volume
+
+
+def write_image(path: Path, array: Array, affine: Affine) -> None:
+    """Write `(channels, *space)`; an affine is not kept."""
+    write_labels(path, array, affine)
+
+
+def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
+    """Write `(*space)`; an affine is not kept."""
+    np.save(path, array, allow_pickle=False)
+
+
+FORMAT = Format("NPY", (".npy",), probe, read_image, read_labels, write_image, write_labels)
+
+
+def _check(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        message = "found Python objects, which are not read for safety; expected numbers"
+        raise RatersError(message, kind="unreadable", file=path)
+    check_dtype(path, dtype)
+    if not 2 <= len(shape) <= 4:
+        message = f"found shape {shape}, expected two or three axes, and one of channels"
+        raise RatersError(message, kind="unreadable", file=path)

@@ -1,0 +1,121 @@
+"""Remembers which cases were written, so that an interrupted import goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.study import Study
+
+JOURNAL_FILE = ".import.jsonl"
+
+
+class Journal:
+    """A file with a line a finished case, behind a line that says what is being written.
+
+    Args:
+        folder: Where the study is written.
+        plan: What is being written; going on with another plan is refused.
+    """
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        self._path = folder / JOURNAL_FILE
+        self._plan = json.loads(json.dumps(plan))
+        self._done: dict[str, str] = {}
+        if self._path.exists():
+            self._read()
+            self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
+            self._line(self._plan)
+
+    def _read(self) -> None:
+        # Not splitlines(), which also splits at characters that JSON leaves in names.
+        lines = self._path.read_text(encoding="utf-8").split("\n")
+        plan = _parsed(lines[0]) if lines else None
+        if plan != self._plan:
+            raise RatersError(
+                f"holds another import ({_difference(plan, self._plan)}): "
+                "choose another folder, or --overwrite to write it anew",
+                kind="folder-taken",
+                file=self._path.parent,
+            )
+        for line in lines[1:]:
+            entry = _parsed(line)  # the last line may be cut where the import was stopped
+            if entry is not None:
+                self._done[entry["case"]] = entry["source"]
+
+    def has(self, case: str, source: str) -> bool:
+        """Say whether a case was written from the same source files."""
+        return self._done.get(case) == source
+
+    def finish(self, case: str, source: str) -> None:
+        """Note that a case is written whole."""
+        self._done[case] = source
+        self._line({"case": case, "source": source})
+
+    def _line(self, entry: dict[str, Any]) -> None:
+        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; it stays, so that a later call finds nothing left to do."""
+        self._file.close()
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _difference(found: dict[str, Any] | None, expected: dict[str, Any]) -> str:
+    for key, value in expected.items():
+        other = None if found is None else found.get(key)
+        if other != value:
+            return f"{key} {_short(other)} there, {_short(value)} now"
+    return "written by another version"
+
+
+def _short(value: Any) -> str:  # noqa: ANN401
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _arrays(study: Study, row: int) -> Iterator[NDArray[Any]]:
+    masks = [study.backend.mask(row, rater) for rater in (*study.raters, None)]
+    parts = [mask and (mask.values, mask.geometry) for mask in masks]
+    image = study.backend.image(row, None)
+    for part in (*parts, image and (image.array, image.geometry)):
+        array, geometry = part or (np.zeros(0), None)
+        yield array
+        yield np.zeros(0) if geometry is None or geometry.affine is None else geometry.affine
+
+
+def source_of(study: Study, position: int) -> str:
+    """Give a fingerprint of what a case is read from.
+
+    Files are told by their names, sizes and times; arrays only by what they hold.
+    """
+    digest = blake2b(digest_size=12)
+    files = study.backend.files(study.row(position))
+    for array in () if files else _arrays(study, study.row(position)):
+        digest.update(f"{array.shape} {array.dtype}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    for path in files:
+        try:
+            facts = path.stat()
+            digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
+        except OSError:
+            digest.update(f"{path}|unreadable\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,77 @@
+"""File names for any rater or case name, and writing that is whole or not at all.
+
+A name may hold anything (`../x`, `a/b`, `<script>`): what is unsafe in a file name is
+percent-coded, so different names never share a file and no name leaves its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+_UNSAFE = set('%/\\:*?"<>|')
+_EMPTY = "%"  # for no name at all; no other name is coded so
+
+
+def file_name(name: str) -> str:
+    """Turn a rater's name into one that is safe as a file or folder; `from_file_name` inverts it.
+
+    Example:
+        >>> file_name("../x"), file_name("Jürgen K."), file_name("..")
+        ('%2E.%2Fx', 'Jürgen K%2E', '%2E%2E')
+    """
+    if not name:
+        return _EMPTY
+    unsafe = [c in _UNSAFE or ord(c) < 32 for c in name]
+    # A leading dot hides a file; dots and blanks at the end vanish on some systems.
+    for position in (0, -1):
+        if name[position] in ". ":
+            unsafe[position] = True
+    return "".join(_coded(c) if bad else c for c, bad in zip(name, unsafe, strict=True))
+
+
+def _coded(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+
+
+def from_file_name(coded: str) -> str:
+    """Give back the name that `file_name` was given.
+
+    Example:
+        >>> from_file_name("%2E.%2Fx")
+        '../x'
+    """
+    return "" if coded == _EMPTY else unquote(coded)
+
+
+def case_path(case: str) -> str:
+    """Give the relative path of a case without its suffix: parts of its identity become folders.
+
+    Example:
+        >>> case_path("LIDC-IDRI-0001/0/slice 3"), case_path("../x")
+        ('LIDC-IDRI-0001/0/slice 3', '%2E%2E/x')
+    """
+    return "/".join(file_name(part) for part in case.split("/"))
+
+
+def temporary_beside(path: Path) -> Path:
+    """Give a hidden name with the same suffix beside `path`, to write to before a rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".tmp-{uuid4().hex[:12]}-{path.name}")
+
+
+@contextmanager
+def written_whole(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a temporary file that takes the place of `path` only if the block ends well."""
+    temporary = temporary_beside(path)
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(temporary, mode, **text) as file:  # type: ignore[call-overload]
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

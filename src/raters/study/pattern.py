@@ -1,0 +1,172 @@
+"""Patterns such as `masks/{rater}/{case}.nii.gz`: which files a study is made of.
+
+A name in braces stands for one or more characters within a folder level. `{case}` takes as much as
+it can and other names as little, so that `{rater}_{case}` and `{case}_{rater}` both do what one
+means when cases have underscores in their names. `*` stands for anything within a level.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raters.errors import RatersError
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Match:
+    """A file that a pattern found, and what the names in braces stand for."""
+
+    path: Path
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A path with names in braces.
+
+    Example:
+        >>> pattern = Pattern("masks/{rater}/{case}.nii.gz")
+        >>> pattern.fields
+        ('rater', 'case')
+        >>> pattern.match("alice/scan_1.nii.gz")
+        {'rater': 'alice', 'case': 'scan_1'}
+    """
+
+    text: str
+    root: Path = field(init=False)
+    levels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in _FIELD.findall(self.text):
+            if not name.isidentifier():
+                raise RatersError(
+                    f"found {{{name}}} in the pattern {self.text!r}, "
+                    "expected a name of letters and digits, as in {rater} or {case}"
+                )
+        parts = Path(self.text.rstrip("/")).parts
+        fixed = next((k for k, p in enumerate(parts) if "{" in p or "*" in p), len(parts) - 1)
+        object.__setattr__(self, "root", Path(*parts[:fixed]) if fixed else Path())
+        object.__setattr__(self, "levels", parts[fixed:])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names in braces, each once, in order."""
+        return tuple(dict.fromkeys(_FIELD.findall(self.text)))
+
+    def match(self, relative: str) -> dict[str, str] | None:
+        """Give what the names stand for in a path below the root; None if it does not fit."""
+        found = self._regex().fullmatch(relative)
+        return None if found is None else found.groupdict()
+
+    def _regex(self) -> re.Pattern[str]:
+        return re.compile(_expression("/".join(self.levels), named=True))
+
+    def walk(self, problems: list[RatersError]) -> Iterator[Match]:
+        """Find all files (or folders, for DICOM series) that fit, in a stable order.
+
+        Folders that cannot be read and links that lead nowhere are added to `problems`.
+        """
+        regex = self._regex()
+        levels = [re.compile(_expression(level, named=False)) for level in self.levels]
+        for relative in _descend(self.root, "", levels, problems):
+            found = regex.fullmatch(relative)
+            if found is not None:
+                yield Match(self.root / relative, found.groupdict())
+
+    def nothing_found(self) -> RatersError:
+        """Say where the pattern stops to fit and what is there instead."""
+        folder, missed = self.root, 0
+        while True:
+            level = re.compile(_expression(self.levels[missed], named=False))
+            names = _listed(folder)
+            folders = [n for n in names if level.fullmatch(n) and (folder / n).is_dir()]
+            if missed + 1 >= len(self.levels) or not folders:
+                break
+            folder, missed = folder / folders[0], missed + 1
+        if not self.root.exists():
+            missing = next(p for p in (*reversed(self.root.parents), self.root) if not p.exists())
+            return RatersError(
+                f"no such folder (looking for {self.text!r}); {there(missing.parent)}",
+                kind="missing-folder",
+                file=missing,
+            )
+        return RatersError(
+            f"nothing matches {self.text!r}: expected names like {self.levels[missed]!r} "
+            f"in {folder}, {there(folder)}",
+            kind="empty",
+        )
+
+
+def _expression(text: str, named: bool) -> str:
+    """Write a regular expression for a pattern; a name that comes again must be the same again."""
+    seen: set[str] = set()
+    parts = []
+    for piece in re.split(r"(\{[^{}]*\}|\*)", text):
+        name = piece[1:-1] if piece.startswith("{") else None
+        if piece == "*":
+            parts.append("[^/]*")
+        elif name is None:
+            parts.append(re.escape(piece))
+        elif named and name in seen:
+            parts.append(f"(?P={name})")
+        else:
+            seen.add(name)
+            some = "[^/]+" if name == "case" else "[^/]+?"
+            parts.append(f"(?P<{name}>{some})" if named else some)
+    return "".join(parts)
+
+
+def _descend(
+    root: Path, relative: str, levels: list[re.Pattern[str]], problems: list[RatersError]
+) -> Iterator[str]:
+    folder = root / relative
+    for name in _listed(folder, problems):
+        if not levels[0].fullmatch(name):
+            continue
+        below = f"{relative}/{name}" if relative else name
+        kind = _kind(folder / name, problems)
+        if len(levels) == 1 and kind is not None:
+            yield below
+        elif kind == "folder":
+            yield from _descend(root, below, levels[1:], problems)
+
+
+def _listed(folder: Path, problems: list[RatersError] | None = None) -> list[str]:
+    """List the names in a folder, hidden ones left out, sorted."""
+    try:
+        return sorted(n for n in os.listdir(folder) if not n.startswith("."))
+    except OSError as error:
+        if problems is not None and folder.exists():
+            reason = error.strerror or str(error)
+            problems.append(RatersError(f"cannot list: {reason}", kind="unreadable", file=folder))
+        return []
+
+
+def _kind(path: Path, problems: list[RatersError]) -> str | None:
+    """Say whether a path is a file or a folder; a link that leads nowhere is a problem."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        reason = error.strerror or str(error)
+        what = "a link that leads nowhere" if path.is_symlink() else "cannot be read"
+        problems.append(RatersError(f"{what}: {reason}", kind="unreadable", file=path))
+        return None
+    return "folder" if stat.S_ISDIR(mode) else "file"
+
+
+def there(folder: Path) -> str:
+    """Say in a few words what is in a folder."""
+    names = _listed(folder)
+    if not names:
+        return f"{folder} is empty" if folder.exists() else f"{folder} is not there"
+    shown = ", ".join(repr(n) for n in names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"there are {shown}{more}" if len(names) > 1 else f"there is {shown}"

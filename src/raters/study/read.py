@@ -1,0 +1,225 @@
+"""Opens a study from whatever holds it: a pattern, a folder, a manifest or a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raters.errors import RatersError
+from raters.study.backend import Absent, LabelRules, Overlap, Resample
+from raters.study.backend_files import FilesBackend
+from raters.study.classes import Classes
+from raters.study.files_index import FilesIndex, index_patterns
+from raters.study.manifest import index_manifest, is_manifest
+from raters.study.pattern import Pattern
+from raters.study.study import CaseIndex, Study
+from raters.study.study_file import STUDY_FILE, read_cases_file, read_study_file
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
+
+
+def read(
+    source: str | Path,
+    *,
+    images: str | Path | None = None,
+    reference: str | Path | None = None,
+    values: Any = None,  # noqa: ANN401
+    ignore: int | Sequence[int] = (),
+    absent: Absent = "missing",
+    threshold: float | None = None,
+    overlap: Overlap = "error",
+    resample: Resample | None = None,
+    raters: Sequence[str] | None = None,
+    cases: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    split: str | None = None,
+    task: str = "task",
+    worker: str = "worker",
+    label: str = "label",
+    wide: bool = False,
+    missing: str | int | None = None,
+    header: bool | None = None,
+    strict: bool = True,
+) -> Study:
+    r"""Open a study; masks and images are read when they are asked for.
+
+    Args:
+        source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder written by `raters`, a
+            manifest (CSV with the columns case, rater, mask, ...) or a table of class labels.
+        images: A pattern for images (`"images/{case}_{modality}.nii.gz"`); for tables also a
+            `.npy` array of features or images, one row a task in the order of the table's tasks.
+        reference: A pattern for true or adjudicated masks; for tables a file with one label a
+            task (two columns task and label, or one label a line in the order of the tasks).
+        values: What label values mean: `"0=background,1=tumour"`, `{0: "background"}`, or a list.
+        ignore: Values in masks that mean 'not labelled' (MISSING).
+        absent: What an absent mask means: 'missing' (not labelled) or 'empty' (drew nothing).
+        threshold: Where to cut grey masks.
+        overlap: With one file a class: 'error', 'priority' (last class wins) or 'combine'.
+        resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
+        raters: Keep only these raters.
+        cases: Keep only these cases (names or wildcards).
+        classes: Keep only these classes; in masks the others become background.
+        split: Keep only the cases of this split.
+        task: The column of a table that names the task.
+        worker: The column of a table that names the rater.
+        label: The column of a table that holds the label.
+        wide: The table has one column a rater.
+        missing: The value in a table that means 'not labelled'.
+        header: Whether a wide table has a header; None looks.
+        strict: Raise what is wrong with the files' names; `raters check` lists it instead.
+
+    Example:
+        >>> import tempfile
+        >>> table = Path(tempfile.mkdtemp(), "answers.csv")
+        >>> _ = table.write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\n")
+        >>> read(table)
+        Study(classification, 1 case, 2 raters, 2 classes)
+    """
+    rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
+    text = os.fspath(source)
+    if "{" in text:
+        study = _read_patterns(text, images, reference, values, rules)
+    elif Path(text).is_dir():
+        study = open_folder(Path(text))
+    elif _is_manifest(Path(text)):
+        study = _of_files(index_manifest(Path(text)), values, rules)
+    else:
+        from raters.study.read_table import read_table_study
+
+        columns = {
+            "task": task,
+            "worker": worker,
+            "label": label,
+            "wide": wide,
+            "missing": missing,
+            "header": header,
+        }
+        study = read_table_study(Path(text), columns, images, reference, values)
+    if strict and study.problems:
+        raise _all_of(study.problems)
+    return study.select(raters, cases, classes, split)
+
+
+def _numbers(given: int | Sequence[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _all_of(problems: Sequence[RatersError]) -> RatersError:
+    """Put several errors into one."""
+    first = problems[0]
+    if len(problems) == 1:
+        return first
+    more = "\n".join(str(p) for p in problems[:10])
+    left = f"\nand {len(problems) - 10} more" if len(problems) > 10 else ""
+    return RatersError(f"found {len(problems)} problems:\n{more}{left}", kind=first.kind)
+
+
+def _is_manifest(path: Path) -> bool:
+    """Look whether a CSV lists mask files; refuse what cannot be a table at all."""
+    if not path.exists():
+        raise RatersError(
+            "no such file or folder; expected a folder, a manifest, a table, or a pattern "
+            "such as 'masks/{rater}/{case}.nii.gz'",
+            kind="missing-file",
+            file=path,
+        )
+    if not path.name.lower().endswith(TABLE_SUFFIXES):
+        raise RatersError(
+            f"found a file that is not a table ({', '.join(TABLE_SUFFIXES)}), expected a table, "
+            "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'",
+            kind="pattern",
+            file=path,
+        )
+    if path.suffix.lower() != ".csv":
+        return False
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        first = file.readline(1 << 16)
+    return is_manifest([cell.strip().strip('"') for cell in first.split(",")])
+
+
+def _read_patterns(
+    text: str,
+    images: str | Path | None,
+    reference: str | Path | None,
+    values: Any,  # noqa: ANN401
+    rules: LabelRules,
+) -> Study:
+    beside = [None if p is None else Pattern(os.fspath(p)) for p in (images, reference)]
+    return _of_files(index_patterns(Pattern(text), *beside), values, rules)
+
+
+def _of_files(found: FilesIndex, values: Any, rules: LabelRules) -> Study:  # noqa: ANN401
+    """Make a study of files that were matched."""
+    names, classes = found.class_names, None if values is None else Classes.of(values)
+    if names and classes is not None:
+        # With one file a class, the values given say in which order the classes come.
+        names = [n for n in classes.names if n in names] + [
+            n for n in names if n not in classes.names
+        ]
+        classes = None
+    backend = FilesBackend(found.files, rules, names, found.modalities)
+    index = CaseIndex.of(found.ids, found.groups, found.splits)
+    return Study(
+        backend,
+        index,
+        tuple(found.raters),
+        rules=rules,
+        channels=tuple(found.modalities),
+        problems=tuple(found.problems),
+        _classes=classes,
+    )
+
+
+def open_folder(folder: Path) -> Study:
+    """Open a folder that `raters` wrote."""
+    if not (folder / STUDY_FILE).exists():
+        raise _not_a_study(folder)
+    from raters.study.canonical import open_canonical
+    from raters.study.packed import open_packed
+
+    content = read_study_file(folder)
+    index, columns = read_cases_file(folder)
+    if not len(index):
+        raise RatersError("found no cases, expected at least one", kind="empty", file=folder)
+    rows = np.array(columns.get("row", range(len(index))), np.intp)
+    problems: list[RatersError] = []
+    backend: Any
+    if content.kind == "classification":
+        from raters.study.table_folder import open_table
+
+        backend, problems = open_table(folder, content, index, rows, columns.get("reference"))
+    elif content.form == "canonical":
+        backend, problems = open_canonical(folder, content, index)
+    else:
+        backend = open_packed(folder, content, int(rows.max()) + 1)
+    return Study(
+        backend,
+        index,
+        tuple(content.raters),
+        content.kind,
+        rules=getattr(backend, "rules", LabelRules()),
+        channels=tuple(content.channels),
+        about=content.about,
+        problems=tuple(problems),
+        rows=rows if "row" in columns else None,
+        _classes=content.label_classes(),
+    )
+
+
+def _not_a_study(folder: Path) -> RatersError:
+    """Say what is in the folder and which pattern may be meant."""
+    from raters.study.pattern import there
+    from raters.study.suggest import suggest_pattern
+
+    guess = suggest_pattern(folder)
+    hint = f"; did you mean the pattern {guess!r}?" if guess else ""
+    return RatersError(
+        f"found no {STUDY_FILE} in it, expected a folder written by 'raters import' "
+        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}",
+        kind="not-a-study",
+        file=folder,
+    )

@@ -1,0 +1,171 @@
+"""Opens a table of class labels with the images, features and true labels beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.backend import Backend, LabelRules
+from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.backend_table import TableBackend
+from raters.study.classes import MISSING, Classes, LabelClass
+from raters.study.packed import open_array
+from raters.study.pattern import Pattern
+from raters.study.study import CaseIndex, Study
+from raters.study.tables import read_table
+from raters.study.triplets import Triplets
+
+
+def read_table_study(
+    path: Path,
+    columns: Mapping[str, Any],
+    images: str | Path | None,
+    reference: str | Path | None,
+    values: Any,  # noqa: ANN401
+) -> Study:
+    """Open a table; `raters.read` says what each argument is."""
+    triplets = read_table(path, **columns)
+    truth = None if reference is None else _read_truth(Path(reference), triplets, columns)
+    classes = _classes(triplets, truth, values, path)
+    position = {v: k for k, c in enumerate(classes) for v in (c.value, *c.also)}
+    table = np.array([position[v] for v in triplets.values] or [0], np.int16)
+    coded = replace(triplets, label=table[triplets.label], values=classes.values)
+    tasks = [str(task) for task in triplets.tasks]
+    inputs = None if images is None else _inputs(os.fspath(images), path, columns, tasks)
+    known = (
+        None
+        if truth is None
+        else np.array([MISSING if v is None else position[v] for v in truth], np.int16)
+    )
+    backend = TableBackend(coded, inputs, known)
+    index = CaseIndex.of(list(triplets.tasks))
+    return Study(backend, index, triplets.raters, "classification", _classes=classes)
+
+
+def _classes(triplets: Triplets, truth: list[Any] | None, given: Any, path: Path) -> Classes:  # noqa: ANN401
+    found = set(triplets.values) | {v for v in truth or () if v is not None}
+    if given is None:
+        whole = all(isinstance(v, int) for v in found)
+        ordered = sorted(found) if whole else sorted(found, key=str)
+        return Classes(tuple(LabelClass(str(v), v) for v in ordered))
+    classes = Classes.of(given)
+    unknown = found - {v for c in classes for v in (c.value, *c.also)}
+    if unknown:
+        raise RatersError(
+            f"found the label {sorted(map(str, unknown))[0]!r}, "
+            f"expected one of {', '.join(map(str, classes.values))}",
+            kind="unknown-value",
+            file=path,
+        )
+    return classes
+
+
+def _inputs(given: str, path: Path, columns: Mapping[str, Any], tasks: list[str]) -> Backend:
+    """Take an array of features or images, image files by a pattern, or a column of paths."""
+    if "{" in given:
+        files = _matched(Pattern(given))
+    elif given.endswith(".npy"):
+        return ArraysBackend([], None, _array(Path(given), len(tasks)))
+    else:
+        found = _column(path, columns["task"], given, "name an array (.npy), a pattern or a column")
+        files = {task: path.parent / name for task, name in found.items() if name}
+    cases = [CaseFiles(images={"": files[t]} if t in files else {}) for t in tasks]
+    return FilesBackend(cases, LabelRules())
+
+
+def _array(path: Path, tasks: int) -> NDArray[Any]:
+    array = open_array(path, tasks)
+    if array is None:
+        raise RatersError("no such file", kind="missing-file", file=path)
+    if len(array) != tasks:
+        message = f"found {len(array)} rows, expected {tasks}: one for each task, in their order"
+        raise RatersError(message, kind="unreadable", file=path)
+    return array
+
+
+def _matched(pattern: Pattern) -> dict[str, Path]:
+    if "case" not in pattern.fields:
+        message = f"found no {{case}} in the pattern of images {pattern.text!r}, expected it"
+        raise RatersError(message, kind="pattern")
+    problems: list[RatersError] = []
+    files = {match.fields["case"]: match.path for match in pattern.walk(problems)}
+    if not files:
+        raise pattern.nothing_found()
+    return files
+
+
+def _read_truth(
+    path: Path, triplets: Triplets, columns: Mapping[str, Any]
+) -> list[int | str | None]:
+    """Read one true label a task: from the columns of task and label, or line by line."""
+    tasks = [str(task) for task in triplets.tasks]
+    lines = _lines(path)
+    if lines and len(lines) == len(tasks) and not any(c in lines[0] for c in ",;\t"):
+        texts: list[str | None] = list(lines)
+    else:
+        hint = f"expected that, or {len(tasks)} lines with one label each"
+        found = _column(path, columns["task"], columns["label"], hint)
+        texts = [found.get(task) for task in tasks]
+    return _as_values(texts, path)
+
+
+def _lines(path: Path) -> list[str]:
+    if path.suffix == ".parquet":
+        return []
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise RatersError("no such file", kind="missing-file", file=path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RatersError(f"not a text file: {error}", kind="unreadable", file=path) from None
+
+
+def _column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
+    """Read one column of a table by task; a task that comes again must say the same again."""
+    import pandas as pd
+
+    try:
+        if path.suffix == ".parquet":
+            frame = pd.read_parquet(path).astype(str)
+        else:
+            frame = pd.read_csv(path, dtype=str, sep=None, engine="python", keep_default_na=False)
+    except FileNotFoundError:
+        raise RatersError("no such file", kind="missing-file", file=path) from None
+    except (ValueError, OSError) as error:
+        raise RatersError(f"not a table: {error}", kind="unreadable", file=path) from None
+    for name in (task, column):
+        if name not in frame.columns:
+            listed = ", ".join(map(str, frame.columns[:20]))
+            message = f"found columns {listed}, expected a column {name!r}; {hint}"
+            raise RatersError(message, kind="columns", file=path)
+    pairs = frame[[task, column]].drop_duplicates()
+    twice = pairs[pairs[task].duplicated()]
+    if len(twice):
+        name = twice[task].iloc[0]
+        both = ", ".join(map(repr, pairs.loc[pairs[task] == name, column]))
+        message = f"found {both} for task {name!r} in column {column!r}, expected one value"
+        raise RatersError(message, kind="value", file=path)
+    return dict(zip(pairs[task], pairs[column], strict=True))
+
+
+def _as_values(texts: list[str | None], path: Path) -> list[int | str | None]:
+    """Read labels as whole numbers where all are, as `read_table` does; empty ones are unknown."""
+    known = [None if text is None or not text.strip() else text.strip() for text in texts]
+    if not any(known):
+        raise RatersError("found no label of any task of the table", kind="value", file=path)
+    try:
+        numbers = [None if text is None else float(text) for text in known]
+    except ValueError:
+        return list(known)
+    if not all(n is None or n.is_integer() for n in numbers):
+        bad = next(n for n in numbers if n is not None and not n.is_integer())
+        raise RatersError(f"found label {bad:g}, expected whole numbers", kind="value", file=path)
+    return [None if n is None else int(n) for n in numbers]

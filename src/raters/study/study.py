@@ -1,0 +1,341 @@
+"""A `Study`: cases, raters and classes over a store that is read one case at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.backend import Backend, LabelRules
+from raters.study.case import Case
+from raters.study.classes import Classes
+from raters.study.split import assign_splits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from raters.study.backend_files import FilesBackend
+    from raters.study.triplets import Triplets
+
+Kind = Literal["segmentation", "classification"]
+Names = NDArray[np.object_]
+
+
+def name_array(names: Iterable[str]) -> Names:
+    """Hold names in an array, so that a selection of cases is one indexing."""
+    listed = list(names)
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
+
+
+@dataclass(frozen=True)
+class CaseIndex:
+    """The names of cases, the group (patient) of each, and its split ('' for none)."""
+
+    ids: Names
+    groups: Names
+    splits: Names
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[str],
+        groups: Sequence[str] | None = None,
+        splits: Sequence[str] | None = None,
+    ) -> CaseIndex:
+        """Make an index; without groups every case is its own."""
+        names = name_array(ids)
+        return cls(
+            names,
+            names if groups is None else name_array(groups),
+            name_array([""] * len(names) if splits is None else splits),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: NDArray[np.intp]) -> CaseIndex:
+        """Keep some cases, by position."""
+        return CaseIndex(self.ids[rows], self.groups[rows], self.splits[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What several raters said of the same cases.
+
+    Make one with `raters.read` (files, folders, tables) or `Study.from_arrays`.
+
+    Attributes:
+        backend: The store that is read from.
+        index: Names, groups and splits of the cases.
+        raters: The names of the raters.
+        kind: 'segmentation' (masks) or 'classification' (one label a case).
+        rules: How mask files were understood.
+        channels: The names of the image channels, where they are known.
+        about: Facts to keep with the data: title, licence, citation.
+        problems: What was wrong with the files' names; `raters check` lists it.
+        rows: Where the cases of this (selected) study are in the store.
+
+    Example:
+        >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
+        >>> study = Study.from_arrays(labels=labels, raters=["ann", "bob"])
+        >>> study
+        Study(segmentation, 1 case, 2 raters, 2 classes)
+        >>> [case.labels.shape for case in study.iter_cases()]
+        [(2, 1, 2)]
+        >>> study.select(raters=["bob"])["0"].labels
+        array([[[0, 0]]], dtype=int16)
+    """
+
+    backend: Backend
+    index: CaseIndex
+    raters: tuple[str, ...]
+    kind: Kind = "segmentation"
+    rules: LabelRules = field(default_factory=LabelRules)
+    channels: tuple[str, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[RatersError, ...] = ()
+    rows: NDArray[np.intp] | None = None
+    _classes: Classes | None = None
+    _chosen: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: Any = None,  # noqa: ANN401
+        labels: Any = None,  # noqa: ANN401
+        reference: Any = None,  # noqa: ANN401
+        raters: Sequence[str] | None = None,
+        classes: Any = None,  # noqa: ANN401
+        groups: Sequence[str] | None = None,
+        cases: Sequence[str] | None = None,
+        splits: Sequence[str] | None = None,
+        affines: Sequence[NDArray[np.float64] | None] | None = None,
+        channels: Sequence[str] = (),
+        about: Mapping[str, str] | None = None,
+    ) -> Study:
+        """Make a study from arrays, or from sequences of arrays where cases differ in shape.
+
+        Args:
+            images: `(cases, channels, *space)`, or `(cases, features)` for classes.
+            labels: Class numbers with -1 for MISSING: `(cases, raters, *space)`, or
+                `(cases, raters)` for classes.
+            reference: Truth, class numbers: `(cases, *space)`, or `(cases,)` for classes.
+            raters: Names of the raters; by default '0', '1', ...
+            classes: Names of the classes, `{value: name}`, or `Classes`; else from the labels.
+            groups: The patient (or the like) of each case; splits never tear a group apart.
+            cases: Names of the cases; by default '0', '1', ...
+            splits: The split of each case.
+            affines: One affine a case (RAS millimetres).
+            channels: Names of the image channels.
+            about: Title, licence, citation.
+        """
+        from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
+
+        number = same_length(
+            images=images,
+            labels=labels,
+            reference=reference,
+            groups=groups,
+            cases=cases,
+            splits=splits,
+            affines=affines,
+        )
+        ids = names_of_cases(cases, number)
+        index = CaseIndex.of(
+            ids,
+            None if groups is None else [str(group) for group in groups],
+            None if splits is None else [str(split) for split in splits],
+        )
+        backend, kind, names, found = arrays_backend(
+            index.ids, images, labels, reference, raters, classes, affines
+        )
+        return cls(
+            backend,
+            index,
+            names,
+            kind,
+            channels=tuple(str(channel) for channel in channels),
+            about={str(key): str(value) for key, value in (about or {}).items()},
+            _classes=found,
+        )
+
+    def __repr__(self) -> str:
+        classes = (
+            "classes not read yet" if self._classes is None else _many(len(self.classes), "class")
+        )
+        parts = [self.kind, _many(len(self), "case"), _many(len(self.raters), "rater"), classes]
+        return f"Study({', '.join(parts)})"
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, case: str | int) -> Case:
+        if isinstance(case, str):
+            if case not in self._positions:
+                raise RatersError(f"found no case {case!r} among {_many(len(self), 'case')}")
+            case = self._positions[case]
+        return Case(self, range(len(self))[case])
+
+    def iter_cases(self) -> Iterator[Case]:
+        """Give the cases one by one; nothing is read before it is asked for."""
+        return (Case(self, position) for position in range(len(self)))
+
+    __iter__ = iter_cases
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.index.ids)}
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The names of the cases."""
+        return tuple(self.index.ids)
+
+    @cached_property
+    def _all_classes(self) -> Classes:
+        if self._classes is not None:
+            return self._classes
+        # Found over the whole store, so that a part of the study numbers its classes as the whole.
+        return cast("FilesBackend", self.backend).classes
+
+    @cached_property
+    def _choice(self) -> tuple[Classes, NDArray[np.int16] | None]:
+        if self._chosen is None:
+            return self._all_classes, None
+        return self._all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
+
+    @property
+    def classes(self) -> Classes:
+        """The classes; where nobody named them, all masks are read once to find their values."""
+        return self._choice[0]
+
+    @property
+    def classes_named(self) -> bool:
+        """Whether the classes are known without reading the masks."""
+        return self._classes is not None
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        """The values in raw masks that mean MISSING."""
+        return getattr(self.backend, "ignored", self.rules.ignore)
+
+    def row(self, position: int) -> int:
+        """Where a case of this study is in the store."""
+        return position if self.rows is None else int(self.rows[position])
+
+    def encode(self, values: NDArray[Any], coded: bool) -> NDArray[np.int16]:
+        """Turn the values of a raw mask into class numbers of this study."""
+        labels = values if coded else self._all_classes.encode(values, self.ignored)
+        table, numbers = self._choice[1], labels.astype(np.int16)
+        return numbers if table is None else table[numbers]
+
+    @cached_property
+    def triplets(self) -> Triplets:
+        """All answers of a classification study in long form, as selected."""
+        from raters.study.backend_table import TableBackend
+
+        if not isinstance(self.backend, TableBackend):
+            raise RatersError("found masks, expected a table: triplets are for class labels")
+        rows = np.arange(len(self)) if self.rows is None else self.rows
+        return self.backend.selected(rows, self.raters, self.classes, self._choice[1])
+
+    @cached_property
+    def reference_labels(self) -> NDArray[np.int16] | None:
+        """The true class of each case of a classification study, MISSING where unknown."""
+        whole = getattr(self.backend, "reference", None)
+        if whole is None or self.kind != "classification":
+            return None
+        chosen = whole if self.rows is None else whole[self.rows]
+        return self.encode(chosen, coded=True)
+
+    def select(
+        self,
+        raters: Sequence[str] | None = None,
+        cases: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        split: str | None = None,
+    ) -> Study:
+        """Choose a part of the study; nothing is read or copied.
+
+        Args:
+            raters: Names of raters to keep, in their order in the study.
+            cases: Names of cases, or wildcards such as `'slide001*'`.
+            classes: Names (or values) of classes; in masks the others become background,
+                in tables they become MISSING.
+            split: Keep the cases of one split.
+        """
+        keep = np.ones(len(self), bool)
+        if cases is not None:
+            keep &= self._named(cases)
+        if split is not None:
+            keep &= self._in_split(split)
+        position = np.flatnonzero(keep)
+        chosen = replace(
+            self,
+            index=self.index.take(position),
+            rows=position if self.rows is None else self.rows[position],
+            raters=self.raters if raters is None else self._known_raters(raters),
+        )
+        if classes is None:
+            return chosen
+        return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
+
+    def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
+        keep = np.zeros(len(self), bool)
+        for name in wanted:
+            if name in self._positions:
+                keep[self._positions[name]] = True
+                continue
+            fits = np.array([fnmatchcase(case, name) for case in self.index.ids], bool)
+            if not fits.any():
+                raise RatersError(
+                    f"found no case {name!r}, expected a name like {self.index.ids[0]!r}"
+                )
+            keep |= fits
+        return keep
+
+    def _in_split(self, split: str) -> NDArray[np.bool_]:
+        keep = np.asarray(self.index.splits == split, bool)
+        if not keep.any():
+            found = sorted(set(self.index.splits) - {""})
+            known = f"expected one of {', '.join(found)}" if found else "this study has no splits"
+            raise RatersError(f"found no case in the split {split!r}, {known}")
+        return keep
+
+    def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        for name in wanted:
+            if name not in self.raters:
+                raise RatersError(
+                    f"found no rater {name!r}, expected one of {', '.join(self.raters[:20])}"
+                )
+        return tuple(name for name in self.raters if name in set(wanted))
+
+    def split(self, seed: int = 0, **fractions: float) -> Study:
+        """Assign cases to splits by group, so that no group is in two of them.
+
+        Example:
+            >>> study = Study.from_arrays(labels=np.zeros((6, 1, 2, 2), int), groups=list("aabbcc"))
+            >>> sorted(study.split(train=2, test=1, seed=1).index.splits)
+            ['test', 'test', 'train', 'train', 'train', 'train']
+        """
+        splits = assign_splits(self.index.groups, fractions, seed)
+        return replace(self, index=replace(self.index, splits=name_array(splits)))
+
+    def write(self, folder: str | Path, form: str = "canonical", **options: Any) -> Study:  # noqa: ANN401
+        """Write the study to a folder and open it from there; see `raters.study.write`."""
+        from raters.study.write import write_study
+
+        return write_study(self, folder, form, **options)
+
+
+def _many(number: int, what: str) -> str:
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending}"

@@ -1,0 +1,124 @@
+"""`study.yaml` and `cases.csv`: what a folder written by `raters` says of itself."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from raters.errors import RatersError
+from raters.study.classes import Classes, LabelClass
+from raters.study.manifest import read_rows
+from raters.study.paths import written_whole
+from raters.study.study import CaseIndex
+
+STUDY_FILE = "study.yaml"
+CASES_FILE = "cases.csv"
+FORMAT = "raters-study/1"
+
+Form = Literal["canonical", "packed"]
+
+
+class ClassEntry(BaseModel):
+    """A class in `study.yaml`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    value: int | str
+    also: list[int | str] = []
+
+
+class StudyFile(BaseModel):
+    """The content of `study.yaml`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal["raters-study/1"]
+    form: Form
+    kind: Literal["segmentation", "classification"]
+    raters: list[str]
+    classes: list[ClassEntry]
+    ignore: int | None = None
+    channels: list[str] = []
+    about: dict[str, str] = {}
+
+    def label_classes(self) -> Classes:
+        """Give the classes."""
+        return Classes(tuple(LabelClass(c.name, c.value, tuple(c.also)) for c in self.classes))
+
+
+def write_study_file(folder: Path, content: StudyFile) -> None:
+    """Write `study.yaml`, whole or not at all."""
+    plain = content.model_dump()
+    plain["classes"] = [{k: v for k, v in c.items() if v != []} for c in plain["classes"]]
+    plain = {k: v for k, v in plain.items() if v not in (None, [], {}) or k == "raters"}
+    with written_whole(folder / STUDY_FILE) as file:
+        yaml.safe_dump(plain, file, sort_keys=False, allow_unicode=True, width=100)
+
+
+def read_study_file(folder: Path) -> StudyFile:
+    """Read `study.yaml` and refuse what is not understood.
+
+    Raises:
+        RatersError: that names the key and what was expected.
+    """
+    path = folder / STUDY_FILE
+    try:
+        plain: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise RatersError(f"not a YAML file: {reason}", kind="unreadable", file=path) from None
+    try:
+        return StudyFile.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        found = f" (found {first['input']!r})" if first["type"] != "missing" else ""
+        raise RatersError(
+            f"{where}: {first['msg']}{found}, expected a file of format {FORMAT}",
+            kind="study-file",
+            file=path,
+        ) from None
+
+
+def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:
+    """Write `cases.csv`: case, group, split and any further columns."""
+    with written_whole(folder / CASES_FILE) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["case", "group", "split", *columns])
+        writer.writerows(zip(index.ids, index.groups, index.splits, *columns.values(), strict=True))
+
+
+def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:
+    """Read `cases.csv`; give the index of cases and the further columns.
+
+    Raises:
+        RatersError: for a missing column or a case that is listed twice.
+    """
+    path = folder / CASES_FILE
+    columns, rows = read_rows(path, strip=False)  # names are kept as they were
+    if "case" not in columns:
+        found = ", ".join(columns) or "no header"
+        raise RatersError(f"found {found}, expected a column 'case'", kind="columns", file=path)
+    table = {column: [row[column] for row in rows] for column in columns}
+    seen: set[str] = set()
+    for case in table["case"]:
+        if case in seen or not case:
+            what = f"case {case!r} twice" if case else "a row without a case"
+            raise RatersError(f"found {what}, expected each case once", kind="duplicate", file=path)
+        seen.add(case)
+    groups = (
+        [g or c for g, c in zip(table["group"], table["case"], strict=True)]
+        if "group" in table
+        else None
+    )
+    index = CaseIndex.of(table.pop("case"), groups, table.pop("split", None))
+    table.pop("group", None)
+    return index, table

@@ -1,0 +1,84 @@
+"""Turns what a mask file holds into whole numbers, or says why that cannot be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+
+MOST_VALUES = 32
+"""A file with more values than this is taken for a grey picture, unless its values are named."""
+
+
+def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArray[Any]:
+    """Give the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is refused.
+
+    With a threshold, a mask of 0 and 1 stays as it is and any other becomes `array > threshold`.
+
+    Example:
+        >>> whole_numbers(np.array([0.0, 2.0]))
+        array([0, 2], dtype=int32)
+        >>> whole_numbers(np.array([0, 130, 255]), threshold=127)
+        array([0, 1, 1], dtype=uint8)
+    """
+    if array.dtype.kind == "b":
+        return array.view(np.uint8)
+    if array.dtype.kind not in "iuf":
+        raise RatersError(
+            f"found values of type {array.dtype}, expected whole numbers", kind="not-whole"
+        )
+    if threshold is not None:
+        binary = array.size == 0 or bool(((array == 0) | (array == 1)).all())
+        return (array if binary else array > threshold).astype(np.uint8)
+    return _rounded(array) if array.dtype.kind == "f" else array
+
+
+def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:
+    with np.errstate(invalid="ignore"):
+        rounded = np.rint(array)
+        whole = (rounded == array) & (np.abs(rounded) < 2**31)
+    if not whole.all():
+        found = array[~whole].ravel()[0]
+        raise RatersError(
+            f"found value {found:g}, expected whole numbers "
+            "(a grey or probability mask needs --threshold, for example --threshold 0.5)",
+            kind="not-whole",
+        )
+    return np.asarray(rounded, np.int32)
+
+
+def value_counts(values: NDArray[Any]) -> dict[int, int]:
+    """Count how often each whole number occurs.
+
+    Example:
+        >>> value_counts(np.array([0, 4, 4, -1]))
+        {-1: 1, 0: 1, 4: 2}
+    """
+    if values.size == 0:
+        return {}
+    low, high = int(values.min()), int(values.max())
+    if high - low < 1 << 16:
+        shifted = values.ravel() if low >= 0 else values.ravel().astype(np.int64) - low
+        counts = np.bincount(shifted)
+        return {int(v) + min(low, 0): int(counts[v]) for v in np.flatnonzero(counts)}
+    found, times = np.unique(values, return_counts=True)
+    return {int(v): int(n) for v, n in zip(found, times, strict=True)}
+
+
+def refuse_grey(counts: dict[int, int], file: str) -> None:
+    """Refuse a mask with so many values that it must be a grey picture.
+
+    Raises:
+        RatersError: that asks for a threshold.
+    """
+    if len(counts) > MOST_VALUES:
+        raise RatersError(
+            f"found {len(counts)} values from {min(counts)} to {max(counts)}, expected few: "
+            "a grey mask needs --threshold (for example --threshold 127); "
+            "if these are classes, name them with --values",
+            kind="grey",
+            file=file,
+        )

@@ -1,0 +1,232 @@
+"""Writes a study as a folder that `raters` opens at once: the canonical or the packed form.
+
+study.yaml            what it is: raters, classes with their values, channels
+cases.csv             case, group, split
+canonical:            images/<case>.*, labels/<rater>/<case>.*, reference/<case>.*
+packed:               images.npy, labels.npy, reference.npy, affines.npy
+tables, both forms:   labels.parquet (task, worker, label), features.npy
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.progress import track
+from raters.study.case import Case
+from raters.study.geometry import Geometry
+from raters.study.journal import JOURNAL_FILE, Journal, source_of
+from raters.study.parallel import ordered_map
+from raters.study.study import Study
+from raters.study.study_file import (
+    CASES_FILE,
+    STUDY_FILE,
+    ClassEntry,
+    Form,
+    StudyFile,
+    write_cases_file,
+    write_study_file,
+)
+
+OWN_FOLDERS = ("images", "labels", "reference")
+OWN_FILES = (
+    STUDY_FILE, CASES_FILE, JOURNAL_FILE, "images.npy", "labels.npy", "reference.npy",
+    "affines.npy", "features.npy", "has_image.npy", "labels.parquet",
+)  # fmt: skip
+
+
+@dataclass
+class ImportResult:
+    """What an import did: cases written, cases found finished, and what could not be written."""
+
+    folder: Path
+    written: int = 0
+    skipped: int = 0
+    failures: list[RatersError] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CaseArrays:
+    """All of one case in memory, for as long as it takes to write it."""
+
+    id: str
+    labels: NDArray[np.int16] | None
+    image: NDArray[Any] | None
+    reference: NDArray[np.int16] | None
+    geometry: Geometry
+
+
+class Writer(Protocol):
+    """Writes cases in one form.
+
+    Attributes:
+        content: What `study.yaml` will say.
+        by_case: Whether there is anything to write case by case.
+    """
+
+    content: StudyFile
+    by_case: bool
+
+    def write(self, position: int, arrays: CaseArrays) -> None:
+        """Write one case; called again for the same case, it writes the same."""
+        ...
+
+    def finish(self, positions: list[int]) -> dict[str, list[str]]:
+        """Write what is left when all cases are there; give further columns of `cases.csv`."""
+        ...
+
+
+def write_study(study: Study, folder: str | Path, form: str = "canonical", **options: Any) -> Study:  # noqa: ANN401
+    """Write a study and open it from its folder.
+
+    Raises:
+        RatersError: for the first case that could not be written.
+    """
+    from raters.study.read import read
+
+    result = import_study(study, folder, form, **options)
+    if result.failures:
+        raise result.failures[0]
+    return read(folder)
+
+
+def import_study(
+    study: Study,
+    folder: str | Path,
+    form: str = "canonical",
+    overwrite: bool = False,
+    progress: bool = False,
+) -> ImportResult:
+    """Write a study case by case; a second call skips what is finished and unchanged.
+
+    Args:
+        study: The study.
+        folder: Where to write; a folder that holds something else is refused.
+        form: 'canonical' (files) or 'packed' (arrays, for many small images of one shape).
+        overwrite: Write everything anew.
+        progress: Show a progress bar.
+    """
+    folder = Path(folder)
+    if form not in ("canonical", "packed"):
+        raise RatersError(f"found form {form!r}, expected 'canonical' or 'packed'")
+    if not len(study):
+        raise RatersError("found no cases, expected at least one", kind="empty")
+    _make_room(folder, overwrite)
+    content = _study_file(study, cast(Form, form))
+    journal = Journal(folder, _plan(study, content))
+    (folder / STUDY_FILE).unlink(missing_ok=True)  # it is there again when the study is whole
+    try:
+        writer = _writer(study, folder, content)
+        result = _write_cases(study, ImportResult(folder), writer, journal, progress)
+    finally:
+        journal.close()
+    return result
+
+
+def _write_cases(
+    study: Study, result: ImportResult, writer: Writer, journal: Journal, progress: bool
+) -> ImportResult:
+    def work(position: int) -> tuple[int, str, RatersError | None]:
+        case, source = study[position], source_of(study, position)
+        if journal.has(case.id, source):
+            return position, source, None
+        try:
+            writer.write(position, load(case, study))
+        except RatersError as error:
+            if error.kind == "one-shape":  # no other case can be written either
+                raise
+            return position, source, error.at(case=case.id)
+        return position, source, None
+
+    kept = [] if writer.by_case else list(range(len(study)))
+    done = ordered_map(work, range(len(study)) if writer.by_case else ())
+    for position, source, error in track(done, len(study), "importing", progress):
+        if error is not None:
+            result.failures.append(error)
+            continue
+        kept.append(position)
+        finished = journal.has(study.index.ids[position], source)
+        result.skipped += finished
+        if not finished:
+            journal.finish(study.index.ids[position], source)
+    if not kept:
+        raise result.failures[0]
+    result.written = len(kept) - result.skipped
+    columns = writer.finish(kept)
+    rows = np.array(kept, np.intp)
+    write_cases_file(result.folder, study.index.take(rows), **columns)
+    write_study_file(result.folder, writer.content)
+    return result
+
+
+def load(case: Case, study: Study) -> CaseArrays:
+    """Read all of one case."""
+    segmentation = study.kind == "segmentation"
+    labels = case.labels if segmentation and study.raters else None
+    reference = case.reference if segmentation else None
+    return CaseArrays(case.id, labels, case.image, reference, case.geometry)
+
+
+def _make_room(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds something else; clear our own files if asked."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RatersError("found a file, expected a folder to write to", file=folder)
+    ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
+    if not ours and any(folder.iterdir()):
+        raise RatersError(
+            "found a folder that is not empty and not a study, expected a new or empty one",
+            kind="folder-taken",
+            file=folder,
+        )
+    if overwrite:
+        for name in OWN_FOLDERS:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name in OWN_FILES:
+            (folder / name).unlink(missing_ok=True)
+
+
+def _study_file(study: Study, form: Form) -> StudyFile:
+    classes = study.classes
+    masks = study.kind == "segmentation" and form == "canonical"
+    return StudyFile(
+        format="raters-study/1",
+        form=form,
+        kind=study.kind,
+        raters=list(study.raters),
+        classes=[ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes],
+        ignore=_missing_value(study) if masks else None,
+        channels=list(study.channels),
+        about=dict(study.about),
+    )
+
+
+def _missing_value(study: Study) -> int:
+    """Give the value that stands for MISSING: as in the source, if no class has it."""
+    used = {value for c in study.classes for value in (c.value, *c.also)}
+    free = (value for value in study.rules.ignore if value not in used)
+    return next(free, study.classes.free_value())
+
+
+def _plan(study: Study, content: StudyFile) -> dict[str, Any]:
+    plan = content.model_dump() | {"rules": asdict(study.rules)}
+    if content.form == "packed":
+        plan["cases"] = list(study.index.ids)  # rows of arrays have fixed places
+    return plan
+
+
+def _writer(study: Study, folder: Path, content: StudyFile) -> Writer:
+    from raters.study.canonical import CanonicalWriter
+    from raters.study.packed import PackedWriter
+    from raters.study.table_folder import TableWriter
+
+    packed = content.form == "packed"
+    writer: Writer = (PackedWriter if packed else CanonicalWriter)(study, folder, content)
+    return TableWriter(study, folder, writer) if study.kind == "classification" else writer
