@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import itertools
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from raters.errors import RatersError
-from raters.study import tables
+from raters.study import table_files, table_names, table_text
 from raters.study.names import natural_key, natural_order
+from raters.study.table_cells import number
+from raters.study.table_names import Names
 from raters.study.tables import read_table
-from raters.study.triplets import Triplets, read_triplets, write_triplets
+from raters.study.triplets import Triplets
+from raters.study.triplets_file import read_triplets, write_triplets
 
-DATA = Path("/work/shared/data")
 LONG = "task,worker,label\n10,ann,1\n2,bob,0\n2,ann,1\n2,ann,0\n"
 quick = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -38,11 +41,16 @@ words = st.text(st.sampled_from("abZé漢09-."), min_size=1, max_size=6).filter(
 )
 
 
+def tiny_blocks(patch: pytest.MonkeyPatch, size: int) -> None:
+    patch.setattr(table_files, "BLOCK_BYTES", size)
+    patch.setattr(table_files, "BATCH_CELLS", 7)
+    patch.setattr(table_names, "WAITING_BYTES", 20)
+
+
 @pytest.fixture(params=[None, 64], ids=["one block", "tiny blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
-        monkeypatch.setattr(tables, "BLOCK_BYTES", request.param)
-        monkeypatch.setattr(tables, "BATCH_CELLS", 7)
+        tiny_blocks(monkeypatch, request.param)
 
 
 @pytest.fixture
@@ -115,7 +123,7 @@ def test_long_tables_come_back(
     block: int | None,
 ) -> None:
     labels = [len(row[2]) if numeric else row[2] for row in rows]
-    assume(numeric or any(tables._number(str(label)) is None for label in labels))
+    assume(numeric or any(number(str(label)) is None for label in labels))
     frame = pd.DataFrame(rows, columns=["task", "worker", "label"]).assign(label=labels, note="x,y")
     path = tmp_path / f"table{suffix}"
     if suffix == ".parquet":
@@ -124,8 +132,7 @@ def test_long_tables_come_back(
         frame.to_csv(path, sep="," if suffix == ".csv" else "\t", index=False)
     with pytest.MonkeyPatch.context() as patch:
         if block:
-            patch.setattr(tables, "BLOCK_BYTES", block)
-            patch.setattr(tables, "BATCH_CELLS", 7)
+            tiny_blocks(patch, block)
         triplets = read_table(path)
     expected = [(row[0], row[1], label) for row, label in zip(rows, labels, strict=True)]
     assert rows_of(triplets) == expected
@@ -156,8 +163,7 @@ def test_wide_tables_come_back(
     else:
         frame.to_csv(path, sep="," if suffix == ".csv" else " ", index=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BLOCK_BYTES", 256)
-        patch.setattr(tables, "BATCH_CELLS", 7)
+        tiny_blocks(patch, 256)
         triplets = read_table(path, wide=True, missing="-1")
     names = ids if named else [str(k) for k in range(rows)]
     assert rows_of(triplets) == [
@@ -168,7 +174,7 @@ def test_wide_tables_come_back(
 
 
 def _no_number(text: str) -> bool:
-    return tables._number(text) is None
+    return number(text) is None
 
 
 @quick
@@ -261,9 +267,9 @@ def test_quoted_and_padded_cells(write: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
 def test_runs_of_blanks_over_block_boundaries(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(tables, "BLOCK_BYTES", size)
+    monkeypatch.setattr(table_text, "_BLANKS_BYTES", size)
     text = b"  a   b \r\n\t c\t\td\re  f"
-    stream = io.BufferedReader(tables._SingleBlanks(io.BytesIO(text)))
+    stream = io.BufferedReader(table_text.SingleBlanks(io.BytesIO(text)))
     assert stream.read() == b"a b\r\nc d\re f"
 
 
@@ -292,6 +298,50 @@ def test_dictionaries_grow_over_blocks_as_in_pandas(write: Callable[..., Path]) 
     assert triplets.raters == tuple(map(str, range(40)))
     frame.astype({"who": float, "answer": "category"}).to_parquet(path)
     assert read_table(path, **names) == triplets  # type: ignore[arg-type]
+
+
+@quick
+@given(
+    blocks=st.lists(
+        st.lists(
+            st.one_of(
+                st.integers(0, 30).map(str),
+                st.integers(0, 30).map("t{}".format),
+                st.sampled_from(["007", "7", "t07", "t", "", "-7", "+7", "0x7", "٣", "9" * 19]),
+                st.integers(0, 10**17).map(str),
+            ),
+            max_size=20,
+        ),
+        max_size=8,
+    ),
+    kind=st.sampled_from(["any", "numbers", "prefixed", "large"]),
+    waiting=st.sampled_from([1, 60, 1 << 26]),
+)
+def test_names_come_back_whatever_they_look_like(
+    blocks: list[list[str]], kind: str, waiting: int
+) -> None:
+    if kind == "numbers":
+        blocks = [[str(len(text)) for text in block] for block in blocks]
+    elif kind != "any":
+        form = "task-{}" if kind == "prefixed" else "{}"
+        blocks = [[form.format(hash(text) % 10**12) for text in block] for block in blocks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_names, "WAITING_BYTES", waiting)
+        names = Names()
+        for block in blocks:
+            names.add(pa.array(block, pa.string()))
+        column = names.finish()
+    expected = [text for block in blocks for text in block]
+    for found in (column, column.sorted()):
+        assert [found.names[k] for k in found.cells] == expected
+        assert sorted(found.names) == sorted(set(expected))
+    assert column.sorted().names == sorted(set(expected), key=natural_key)
+
+
+def test_importing_triplets_is_light() -> None:
+    code = "import sys, raters.study.from_arrays; print({'pandas', 'pyarrow'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout == "set()\n"
 
 
 # What labels are
@@ -451,7 +501,7 @@ def test_bad_wide_tables(
 def test_bytes_that_are_not_text_far_into_the_file(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_HEAD_BYTES", 64)
+    monkeypatch.setattr(table_text, "HEAD_BYTES", 64)
     path = write(LONG.encode() + b"1,a,2\n" * 50 + b"1,\xe9,2\n")
     refused(path, "unreadable", "line 56", "UTF-8")
 
@@ -475,7 +525,7 @@ def test_other_bad_files(write: Callable[..., Path], tmp_path: Path) -> None:
 def test_a_row_longer_than_a_block(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 32)
+    monkeypatch.setattr(table_files, "BLOCK_BYTES", 32)
     refused(write(LONG + f"3,{'x' * 500},1\n"), "unreadable", "cannot be read")
 
 
@@ -500,33 +550,3 @@ def test_selecting_keeps_names_consistent() -> None:
     with pytest.raises(ValueError, match="one length"):
         Triplets([0], [0, 1], [0], ["a"], ("x",), (0,))  # type: ignore[arg-type]
     assert triplets != "triplets"
-
-
-# Real data
-
-
-@pytest.mark.skipif(not DATA.exists(), reason="the public data are not here")
-def test_real_tables() -> None:
-    labelme = read_table(DATA / "labelme/answers.txt", wide=True, missing=-1)
-    answers = np.loadtxt(DATA / "labelme/answers.txt", dtype=int)
-    assert (len(labelme), len(labelme.tasks), len(labelme.raters)) == (2547, 1000, 59)
-    assert labelme.values == tuple(range(8))
-    assert (answers[labelme.task, labelme.rater] == labelme.label).all()
-    patients = read_table(DATA / "anaesthetist/anaesthetist.csv", task="patient", worker="observer")
-    assert (len(patients), len(patients.tasks), len(patients.raters)) == (315, 45, 5)
-    songs = read_table(
-        DATA / "music_genre/mturk_answers.csv",
-        task="Input.song",
-        worker="WorkerID",
-        label="Answer.pred_label",
-    )
-    with_features = read_table(
-        DATA / "music_genre/music_genre_mturk.csv", task="id", worker="annotator", label="class"
-    )
-    assert (len(songs), len(songs.tasks), len(songs.raters)) == (2945, 700, 44)
-    assert sorted(rows_of(songs)) == sorted(rows_of(with_features))
-    with open(DATA / "music_genre/mturk_answers.csv", newline="") as file:
-        plain = [
-            (r["Input.song"], r["WorkerID"], r["Answer.pred_label"]) for r in csv.DictReader(file)
-        ]
-    assert rows_of(songs) == plain

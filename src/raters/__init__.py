@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from raters.version import __version__
 
 if TYPE_CHECKING:
+    from raters.agreement.agree import agree
     from raters.errors import RatersError
+    from raters.evaluation.evaluate import evaluate
     from raters.study.check import check
     from raters.study.classes import MISSING, Classes
     from raters.study.geometry import Geometry
@@ -22,7 +24,9 @@ _WHERE = {
     "Geometry": "raters.study.geometry",
     "RatersError": "raters.errors",
     "Study": "raters.study.study",
+    "agree": "raters.agreement.agree",
     "check": "raters.study.check",
+    "evaluate": "raters.evaluation.evaluate",
     "read": "raters.study.read",
 }
 
@@ -33,7 +37,9 @@ __all__ = [
     "RatersError",
     "Study",
     "__version__",
+    "agree",
     "check",
+    "evaluate",
     "read",
 ]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
 
+from raters.cli.agree import agree
 from raters.cli.check import check
 from raters.cli.demo import demo
+from raters.cli.evaluate import evaluate
 from raters.cli.import_ import import_
 from raters.cli.prepare import prepare
 from raters.errors import RatersError
@@ -22,7 +25,11 @@ app = typer.Typer(
 app.command("check")(check)
 app.command("import")(import_)
 app.command("prepare")(prepare)
+app.command("agree")(agree)
+app.command("evaluate")(evaluate)
 app.command("demo")(demo)
+
+_STOPPED = 130
 
 
 def _version(wanted: bool) -> None:
@@ -50,6 +57,9 @@ def raters(
 
 def main() -> None:
     """Run a verb; what users can act on ends with one clear message and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names may hold what it cannot show
     try:
         app()
     except RatersError as error:
@@ -57,9 +67,10 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped: the same command goes on from here\n")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _STOPPED:  # Typer makes this of Ctrl-C
+            sys.stderr.write("\nstopped: an import goes on from here when it is called again\n")
+        raise
 
 
 def _fail(message: str) -> None:

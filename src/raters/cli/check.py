@@ -59,8 +59,10 @@ def show(report: CheckReport) -> None:
 def _show_summary(report: CheckReport, console: Console) -> None:
     from rich.table import Table
 
+    from raters.study.study import many
+
     table = Table.grid(padding=(0, 2))
-    groups = f" in {report.groups:,} groups" if report.groups != report.cases else ""
+    groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
     table.add_row("kind", report.kind)
     table.add_row("cases", f"{report.cases:,}{groups}")
     if report.splits:
@@ -69,16 +71,16 @@ def _show_summary(report: CheckReport, console: Console) -> None:
         kinds = ", ".join(f"{c} x {t}" for (c, t), _ in report.image_types.most_common(3))
         table.add_row("images", f"{report.images:,} ({kinds})")
     if report.references:
-        table.add_row("reference", f"{report.references:,} cases")
+        table.add_row("reference", many(report.references, "case"))
     for k, ((shape, spacing), n) in enumerate(report.grids.most_common(3)):
         size = " x ".join(map(str, shape))
         mm = "" if spacing is None else f", {' x '.join(f'{s:g}' for s in spacing)} mm"
-        table.add_row("grids" if k == 0 else "", f"{size}{mm} ({n:,} cases)")
+        table.add_row("grids" if k == 0 else "", f"{size}{mm} ({many(n, 'case')})")
     if len(report.grids) > 3:
         table.add_row("", f"and {len(report.grids) - 3:,} more")
     if report.answers is not None:
         labels, again = report.answers
-        readings = f" ({again:,} repeated readings)" if again else ""
+        readings = f" ({many(again, 'repeated reading')})" if again else ""
         table.add_row("labels", f"{labels:,}{readings}")
     console.print(table)
 
@@ -109,7 +111,7 @@ def _show_classes(report: CheckReport, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column, side in (("class", "left"), ("value", "right"), ("share", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
-    shares = report.shares if report.counts else [None] * len(report.classes)  # type: ignore[list-item]
+    shares = report.shares if report.counts else [None] * len(report.classes)
     rows = list(zip(report.classes, shares, strict=True))
     for label_class, share in rows[:_MOST_ROWS]:
         shown = "" if share is None else f"{share:.2%}"
@@ -125,6 +127,8 @@ def _say_more(rows: int, console: Console) -> None:
 
 
 def _show_problems(report: CheckReport, console: Console) -> None:
+    from raters.study.study import many
+
     by_kind: dict[tuple[str, str], list[Problem]] = defaultdict(list)
     for problem in report.problems:
         by_kind[problem.level, problem.kind].append(problem)
@@ -138,7 +142,7 @@ def _show_problems(report: CheckReport, console: Console) -> None:
             console.print(f"  and {len(problems) - _MOST_PROBLEMS:,} more (--json shows all)")
     console.print()
     console.print(
-        f"{report.errors:,} errors, {report.warnings:,} warnings"
+        f"{many(report.errors, 'error')}, {many(report.warnings, 'warning')}"
         if report.problems
         else "no problems"
     )

@@ -47,20 +47,28 @@ def import_(
 def _fractions(text: str) -> dict[str, float]:
     try:
         pairs = [part.split("=") for part in text.split(",")]
-        return {name.strip(): float(share) for name, share in pairs}
+        shares = [(name.strip(), float(share)) for name, share in pairs]
     except ValueError:
+        shares = []
+    fractions = dict(shares)
+    if not shares or {"", "seed", "self"} & set(fractions) or len(fractions) < len(shares):
         raise RatersError(
-            f"--new-split: found {text!r}, expected shares such as 'train=.7,val=.1,test=.2'"
-        ) from None
+            f"--new-split: found {text!r}, "
+            "expected different names with shares, such as 'train=.7,val=.1,test=.2'"
+        )
+    return fractions
 
 
 def report(result: ImportResult) -> None:
     """Say what was written; cases that failed end with exit code 2."""
-    there = f", {result.skipped:,} were there already" if result.skipped else ""
-    typer.echo(f"{result.written:,} cases written{there}: {result.folder}")
+    from raters.study.study import many
+
+    there = f", {result.skipped:,} there already" if result.skipped else ""
+    typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
     if not result.failures:
         return
-    typer.echo(f"{len(result.failures):,} cases could not be read and were left out:", err=True)
+    failed = many(len(result.failures), "case")
+    typer.echo(f"{failed} left out, for what could not be read:", err=True)
     for error in result.failures[:_SHOWN]:
         typer.echo(f"  {error}", err=True)
     if len(result.failures) > _SHOWN:

@@ -133,7 +133,8 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
         described = {p.name: given.pop(p.name) for p in shared}
         verb(lambda strict=True: open_study(**described, strict=strict), **given)
 
-    together = [shared[0], *own, *shared[1:]]
+    first = [p for p in own if _is_argument(p)]
+    together = [*first, shared[0], *(p for p in own if p not in first), *shared[1:]]
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
     command.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in together}
@@ -149,6 +150,12 @@ def _parameters(function: Callable[..., Any], but: str) -> list[inspect.Paramete
         for p in inspect.signature(function).parameters.values()
         if p.name != but
     ]
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    """Say whether a parameter stands without a name on the command line, before STUDY."""
+    found = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(info, typer.models.ArgumentInfo) for info in found)
 
 
 def _listed(text: str) -> list[str] | None:

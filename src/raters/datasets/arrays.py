@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,13 @@ Arrays = Any
 """An array, or a sequence of arrays (or None) by case."""
 
 
+_REMEMBERED = 8
+
+
 class Lazy(Sequence[Any]):
-    """Arrays that are made when they are asked for.
+    """Arrays that are made when they are asked for; the last few are remembered.
+
+    The masks of all raters of a case are made at once and asked for one by one.
 
     Example:
         >>> list(Lazy(3, lambda k: k * k))
@@ -30,7 +36,7 @@ class Lazy(Sequence[Any]):
     """
 
     def __init__(self, length: int, make: Callable[[int], Any]) -> None:
-        self._length, self._make = length, make
+        self._length, self._make = length, lru_cache(_REMEMBERED)(make)
 
     def __len__(self) -> int:
         return self._length

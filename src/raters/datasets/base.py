@@ -67,9 +67,8 @@ class Dataset:
         """Say that a file or folder is missing, what is there instead, and what was expected."""
         above = next((p for p in path.parents if p.exists()), path.parent)
         what = "no such folder" if not path.suffix else "no such file"
-        return RatersError(
-            f"{what}; {there(above)}. {self.expected()}", kind="missing-file", file=path
-        )
+        found = f"{above} is a file" if above.is_file() else there(above)
+        return RatersError(f"{what}; {found}. {self.expected()}", kind="missing-file", file=path)
 
     def wrong(self, message: str, file: Path) -> RatersError:
         """Say that a file holds something else than this data set."""
@@ -105,6 +104,6 @@ def listed(folder: Path, *suffixes: str) -> list[Path]:
     """List the files of a folder with one of the suffixes, sorted; hidden ones are left out."""
     return sorted(
         path
-        for path in folder.iterdir()
+        for path in (folder.iterdir() if folder.is_dir() else ())
         if path.suffix.lower() in suffixes and not path.name.startswith(".")
     )

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -116,22 +117,23 @@ def _open_batch(source: Path, name: str) -> Iterator[tuple[Any, Path]]:
     shown = source / _FOLDER / name
     try:
         with tarfile.open(source) as archive:
-            file = archive.extractfile(f"{_FOLDER}/{name}")
-            yield file, shown
+            yield archive.extractfile(f"{_FOLDER}/{name}"), shown
     except KeyError:
-        raise CIFAR10.wrong(f"found no {_FOLDER}/{name} in it. {CIFAR10.expected()}", source) from None
+        raise CIFAR10.wrong(
+            f"found no {_FOLDER}/{name} in it. {CIFAR10.expected()}", source
+        ) from None
     except (tarfile.TarError, EOFError, OSError) as error:
         raise CIFAR10.wrong(f"not a whole tar archive: {error}", source) from None
 
 
 def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:  # noqa: ANN401
-    """Check what a batch holds."""
-    keys = set(content) if isinstance(content, dict) else set()
-    for key in ("data", "labels"):
-        if key not in keys:
-            found = ", ".join(sorted(map(str, keys))) or type(content).__name__
-            raise CIFAR10.wrong(f"found {found}, expected the keys data and labels", path)
-    data, labels = np.asarray(content["data"]), np.asarray(content["labels"])
+    """Check what a batch holds; its keys are bytes where Python 3 wrote it."""
+    items = content.items() if isinstance(content, dict) else ()
+    batch = {key.decode("latin1") if isinstance(key, bytes) else str(key): v for key, v in items}
+    if not {"data", "labels"} <= set(batch):
+        found = ", ".join(sorted(batch)) or type(content).__name__
+        raise CIFAR10.wrong(f"found {found}, expected the keys data and labels", path)
+    data, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
     width = 3 * _SIDE * _SIDE
     if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != width:
         message = f"found data {data.dtype} {data.shape}, expected uint8 (images, {width})"
@@ -205,7 +207,7 @@ def _by_name(inputs: Backend, names: list[str], source: Path) -> _Pictures:
         message = f"found the class {stray[1]!r}, expected one of {', '.join(CLASSES)}"
         raise CIFAR10.wrong(message, source / stray[0] / stray[1])
     cases = [name.rpartition(".")[0] for name in names]
-    twice = next((c for c, after in zip(cases, cases[1:], strict=False) if c == after), None)
+    twice = next((c for c, after in pairwise(cases) if c == after), None)
     if twice is not None:
         raise CIFAR10.wrong(f"found two images named {twice!r}, expected one", source)
     labels = np.array([number[p[1]] for p in parts], np.int16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +64,7 @@ def fetch(download: Download, folder: Path, progress: bool = False, tries: int =
         reason = _try(download, part, progress)
         if not reason:
             _check(download, part)
-            os.replace(part, final)
-            return final
+            return part.replace(final)
     raise _by_hand(download, final, reason)
 
 

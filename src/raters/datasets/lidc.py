@@ -24,7 +24,6 @@ ANONYMOUS = (
 )
 _SQLITE = (".sqlite", ".db")
 _KEYS = ("image", "masks_packed", "patient_nodule_slice")
-_WORDS = ("mask", "nodule", "images")
 
 
 def read(source: Path) -> Study:
@@ -116,7 +115,9 @@ def _read_crops(path: Path) -> Study:
     cases = [f"LIDC-IDRI-{p:04d}/{n}/{s}" for p, n, s in names.tolist()]
     if len(set(cases)) < len(cases):
         raise LIDC.wrong("found a patient, nodule and slice twice, expected each once", path)
-    masks = Lazy(len(cases), lambda k: np.unpackbits(packed[k], axis=-1, count=width).astype(np.int8))
+    masks = Lazy(
+        len(cases), lambda k: np.unpackbits(packed[k], axis=-1, count=width).astype(np.int8)
+    )
     return masks_study(
         [path],
         CaseIndex.of(cases, [case.partition("/")[0] for case in cases]),
@@ -131,7 +132,8 @@ def _read_crops(path: Path) -> Study:
 def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Read the three arrays and check that they belong together."""
     try:
-        with np.load(path, allow_pickle=False) as content:
+        # Opened here: numpy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
             missing = [key for key in _KEYS if key not in content.files]
             if missing:
                 found = ", ".join(content.files) or "nothing"

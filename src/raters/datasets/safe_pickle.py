@@ -20,7 +20,7 @@ from raters.errors import RatersError
 _HEADS = 3  # torch wrote a magic number, a version and facts of the system in front, before zip
 
 
-def _reconstruct(kind: type, shape: tuple[int, ...], dtype: bytes) -> Any:  # noqa: ANN401
+def _reconstruct(kind: type, shape: tuple[int, ...], dtype: Any) -> Any:  # noqa: ANN401
     """Stand in for numpy's own function, for plain arrays only."""
     if kind is not np.ndarray:
         raise pickle.UnpicklingError(f"found an array of type {kind!r}, expected numpy.ndarray")

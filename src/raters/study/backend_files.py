@@ -183,7 +183,8 @@ class FilesBackend:
             return None
         shape = header.shape
         if ndim is None:
-            return 0 if self._channels_first else None
+            # Two axes are a grey picture: an array with channels in front has three at least.
+            return 0 if self._channels_first and len(shape) > 2 else None
         if len(shape) != ndim + 1:
             return None
         return len(shape) - 1 if shape[-1] < shape[0] and not self._channels_first else 0

@@ -16,6 +16,9 @@ from raters.study.study import CaseIndex, Study
 from raters.study.study_file import StudyFile
 from raters.study.write import CaseArrays
 
+WRITTEN = (".nii.gz", ".nrrd", ".npy", ".png")
+"""The endings that `formats.image_suffix` and `formats.label_suffix` choose from."""
+
 
 class CanonicalWriter:
     """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
@@ -30,23 +33,44 @@ class CanonicalWriter:
     def write(self, position: int, arrays: CaseArrays) -> None:  # noqa: ARG002
         """Write the masks of all raters who labelled something, the image and the reference."""
         name, affine = case_path(arrays.id), arrays.geometry.affine
+        suffix = None
         if arrays.image is not None:
             suffix = formats.image_suffix(arrays.image, affine)
             formats.write_image(self._folder / f"images/{name}{suffix}", arrays.image, affine)
+        self._remove(f"images/{name}", suffix)
         masks = [] if arrays.labels is None else list(zip(self._raters, arrays.labels, strict=True))
-        folders = [(f"labels/{file_name(rater)}", mask) for rater, mask in masks]
+        folders = {f"labels/{file_name(rater)}": mask for rater, mask in masks}
         if arrays.reference is not None:
-            folders.append(("reference", arrays.reference))
-        for folder, mask in folders:
-            if (mask == MISSING).all():
-                continue
-            values = self._classes.decode(mask, self._ignore)
-            suffix = formats.label_suffix(values, affine)
-            formats.write_labels(self._folder / f"{folder}/{name}{suffix}", values, affine)
+            folders["reference"] = arrays.reference
+        said = [folder for folder, mask in folders.items() if (mask != MISSING).any()]
+        if not said and arrays.image is None:
+            said = list(folders)[:1]  # one mask that says nothing still keeps the grid
+        for folder, mask in (folders | {"reference": arrays.reference}).items():
+            suffix = None
+            if mask is not None and folder in said:
+                values = self._classes.decode(mask, self._ignore)
+                suffix = formats.label_suffix(values, affine)
+                formats.write_labels(self._folder / f"{folder}/{name}{suffix}", values, affine)
+            self._remove(f"{folder}/{name}", suffix)
+
+    def _remove(self, place: str, but: str | None) -> None:
+        """Remove what an earlier import wrote for a case that has changed since."""
+        for suffix in WRITTEN:
+            if suffix != but:
+                (self._folder / f"{place}{suffix}").unlink(missing_ok=True)
+
+    def discard(self, case: str) -> None:
+        """Remove the files of a case."""
+        labels = [f"labels/{file_name(rater)}" for rater in self._raters]
+        for folder in ("images", "reference", *labels):
+            self._remove(f"{folder}/{case_path(case)}", None)
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
         """All is written already."""
         return {}
+
+    def close(self) -> None:
+        """No file is open."""
 
 
 def open_canonical(
@@ -58,7 +82,7 @@ def open_canonical(
     problems: list[RatersError] = []
     places = [("images", None), ("reference", None), *_rater_folders(folder, content, problems)]
     for place, rater in places:
-        for name, path in _files_below(folder / place):
+        for name, path in files_below(folder / place):
             if name not in position:
                 message = "found a file of a case that is not in cases.csv"
                 problems.append(RatersError(message, kind="stray-file", file=path))
@@ -88,7 +112,7 @@ def _rater_folders(
     return [(f"labels/{name}", rater) for name, rater in known.items()]
 
 
-def _files_below(folder: Path) -> Iterator[tuple[str, Path]]:
+def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
     """Give all files below a folder with their path from it, without the suffix."""
     for parent, folders, names in os.walk(folder):
         folders.sort()

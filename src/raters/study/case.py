@@ -68,13 +68,14 @@ class Case:
 
     @cached_property
     def reference(self) -> NDArray[np.int16] | None:
-        """True or adjudicated labels `(*space)`, with MISSING; None if there are none."""
+        """True or adjudicated labels `(*space)`, with MISSING; None if there are none at all."""
         if self._study.kind == "classification":
             known = self._study.reference_labels
             label = MISSING if known is None else known[self._position]
             return None if label == MISSING else np.asarray(label)
         mask = self.raw_mask(None)
-        return None if mask is None else self._aligned(mask, None)
+        labels = None if mask is None else self._aligned(mask, None)
+        return None if labels is None or (labels == MISSING).all() else labels
 
     @cached_property
     def geometry(self) -> Geometry:

@@ -96,7 +96,7 @@ class _Tally:
             self._warn("no-image", "found labels and no image", self.imageless)
         for rater, cases in report.raters.items():
             if cases == 0:
-                message = f"rater {rater!r} labelled no case"
+                message = "labelled no case"
                 report.problems.append(Problem("warning", "idle-rater", message, rater=rater))
         if len({channels for channels, _ in report.image_types}) > 1:
             counts = ", ".join(f"{n} with {c}" for (c, _), n in report.image_types.most_common())

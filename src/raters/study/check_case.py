@@ -69,6 +69,8 @@ def _scan_mask(
     if mask is None:
         return
     counts = value_counts(mask.values)
+    if mask.coded and set(counts) <= {MISSING}:
+        return  # arrays have a place for every rater, also for one who skipped the case
     try:
         if study.classes_named:
             study.encode(mask.values, mask.coded)
@@ -78,9 +80,13 @@ def _scan_mask(
         yield error.at(file=mask.source)
         return
     values = np.ascontiguousarray(mask.values, np.int32)
-    digest = blake2b(values.data, digest_size=16).digest()
+    digest = blake2b(values.data, digest_size=16, salt=_shape_salt(values.shape)).digest()
     scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names)
     scan.grid = scan.grid or mask.geometry
+
+
+def _shape_salt(shape: tuple[int, ...]) -> bytes:
+    return blake2b(repr(shape).encode(), digest_size=16).digest()
 
 
 def _scan_image(case: Case, scan: CaseScan) -> Iterator[RatersError]:

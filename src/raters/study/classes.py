@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.whole_numbers import MOST_VALUES
 
 MISSING = -1
 """This rater did not label this pixel."""
@@ -104,6 +105,8 @@ class Classes:
                     f"found {part!r} among the values {text!r}, "
                     "expected whole numbers with names, as in '0=background,1=tumour'"
                 ) from None
+            if number in named:
+                raise RatersError(f"found the value {number} twice in {text!r}, expected it once")
             named[number] = name.strip()
         unnamed = cls.from_values(named).names if named else ()
         return cls.of({v: n or d for (v, n), d in zip(named.items(), unnamed, strict=True)})
@@ -135,10 +138,14 @@ class Classes:
 
     def _unknown(self, found: NDArray[Any], expected: Sequence[int]) -> RatersError:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        hint = (
+            "a grey mask needs --threshold"
+            if len(found) > MOST_VALUES
+            else "--values names the classes, --ignore a value that means 'not labelled'"
+        )
         return RatersError(
             f"found value {', '.join(map(str, found[:5].tolist()))}{more}, "
-            f"expected one of {', '.join(map(str, expected[:20]))} "
-            "(--values names the classes, --ignore a value that means 'not labelled')",
+            f"expected one of {', '.join(map(str, expected[:20]))} ({hint})",
             kind="unknown-value",
         )
 
@@ -205,7 +212,11 @@ def _look_up(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int
             if info.min <= value <= info.max:
                 table[value] = number  # negative values count from the end, in both look-ups
         return np.asarray(table[values])
-    known = np.array(sorted(numbers), np.int64)
-    position = np.searchsorted(known, values).clip(0, len(known) - 1)
+    # In the type of the values: numpy would compare signed with unsigned ones as floats.
+    info = np.iinfo(values.dtype)
+    known = np.array(sorted(v for v in numbers if info.min <= v <= info.max), values.dtype)
     codes = np.array([numbers[int(v)] for v in known], np.int16)
+    if not len(known):
+        return np.full(values.shape, _UNKNOWN, np.int16)
+    position = np.searchsorted(known, values).clip(0, len(known) - 1)
     return np.where(known[position] == values, codes[position], np.int16(_UNKNOWN))

@@ -29,18 +29,20 @@ class Journal:
         self._path = folder / JOURNAL_FILE
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, str] = {}
-        if self._path.exists():
-            self._read()
+        folder.mkdir(parents=True, exist_ok=True)
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        if "\n" in text:
+            # Not splitlines(), which also splits at characters that JSON leaves in names.
+            self._read(text.split("\n"))
             self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+            if not text.endswith("\n"):
+                self._file.write("\n")  # the last line was cut where the import was stopped
         else:
-            folder.mkdir(parents=True, exist_ok=True)
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
             self._line(self._plan)
 
-    def _read(self) -> None:
-        # Not splitlines(), which also splits at characters that JSON leaves in names.
-        lines = self._path.read_text(encoding="utf-8").split("\n")
-        plan = _parsed(lines[0]) if lines else None
+    def _read(self, lines: list[str]) -> None:
+        plan = _parsed(lines[0])
         if plan != self._plan:
             raise RatersError(
                 f"holds another import ({_difference(plan, self._plan)}): "
@@ -56,6 +58,15 @@ class Journal:
     def has(self, case: str, source: str) -> bool:
         """Say whether a case was written from the same source files."""
         return self._done.get(case) == source
+
+    @property
+    def cases(self) -> set[str]:
+        """The cases that were written."""
+        return {case for case, source in self._done.items() if source}
+
+    def forget(self, case: str) -> None:
+        """Note that a case is not there any more."""
+        self.finish(case, "")
 
     def finish(self, case: str, source: str) -> None:
         """Note that a case is written whole."""
@@ -110,7 +121,7 @@ def source_of(study: Study, position: int) -> str:
     digest = blake2b(digest_size=12)
     files = study.backend.files(study.row(position))
     for array in () if files else _arrays(study, study.row(position)):
-        digest.update(f"{array.shape} {array.dtype}\n".encode())
+        digest.update(f"{array.shape} {array.dtype.str}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     for path in files:
         try:

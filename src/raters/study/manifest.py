@@ -16,8 +16,8 @@ COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "mod
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
 
 
-def read_rows(path: Path, strip: bool = True) -> tuple[list[str], list[dict[str, str]]]:
-    """Read a CSV file with a header; give its columns and rows, without blanks around cells.
+def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV file with a header; give its columns and the cells of its rows.
 
     Raises:
         RatersError: that names the line where a row has too many or too few cells.
@@ -26,7 +26,7 @@ def read_rows(path: Path, strip: bool = True) -> tuple[list[str], list[dict[str,
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             columns = [c.strip() for c in next(reader, [])]
-            rows = list(_rows(reader, columns, path, strip))
+            rows = list(_whole_rows(reader, len(columns), path))
     except OSError as error:
         raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -34,29 +34,26 @@ def read_rows(path: Path, strip: bool = True) -> tuple[list[str], list[dict[str,
     return columns, rows
 
 
-def _rows(
-    reader: Iterator[list[str]], columns: list[str], path: Path, strip: bool
-) -> Iterator[dict[str, str]]:
+def _whole_rows(reader: Iterator[list[str]], expected: int, path: Path) -> Iterator[list[str]]:
     for line, cells in enumerate(reader, start=2):
-        if not cells:
-            continue
-        if len(cells) != len(columns):
-            raise RatersError(
-                f"found {len(cells)} cells in row {line}, expected {len(columns)}",
-                kind="columns",
-                file=path,
-            )
-        yield dict(zip(columns, (c.strip() if strip else c for c in cells), strict=True))
+        if cells and len(cells) != expected:
+            message = f"found {len(cells)} cells in row {line}, expected {expected}"
+            raise RatersError(message, kind="columns", file=path)
+        if cells:
+            yield cells
 
 
 def is_manifest(columns: list[str]) -> bool:
     """Say whether a table lists files of masks (and not class labels)."""
-    return "mask" in columns
+    # A slip such as 'masks' or semicolons is for the manifest's reader to name.
+    lower = [part.strip().lower() for column in columns for part in column.split(";")]
+    return "mask" in lower or ({"case", "rater"} <= set(lower) and "masks" in lower)
 
 
 def index_manifest(path: Path) -> FilesIndex:
     """Read a manifest; paths in it are relative to the folder it is in."""
-    columns, rows = read_rows(path)
+    columns, cells = read_cells(path)
+    rows = [dict(zip(columns, (c.strip() for c in row), strict=True)) for row in cells]
     _refuse_bad_columns(columns, path)
     files: dict[str, CaseFiles] = {}
     facts: dict[str, dict[str, str]] = {}
@@ -73,6 +70,12 @@ def index_manifest(path: Path) -> FilesIndex:
 
 
 def _refuse_bad_columns(columns: list[str], path: Path) -> None:
+    if len(columns) == 1 and (";" in columns[0] or "\t" in columns[0]):
+        raise RatersError(
+            f"found the header {columns[0]!r}, expected commas between the columns of a manifest",
+            kind="columns",
+            file=path,
+        )
     for column in columns:
         close = get_close_matches(column.lower(), COLUMNS, n=1, cutoff=0.75)
         if column not in COLUMNS and close:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -13,11 +15,10 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
+from raters.study.paths import written_whole
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
-from raters.study.write import CaseArrays
-
-PART = ".part"
+from raters.study.write import PART, CaseArrays
 
 
 class PackedWriter:
@@ -29,22 +30,26 @@ class PackedWriter:
         self.content = content
         self._folder, self._study = folder, study
         self._label_type = np.dtype(np.int8 if len(study.classes) <= 127 else np.int16)
-        self._arrays: dict[str, NDArray[Any]] = {}
+        self._files: dict[str, RowFile] = {}
+        self._left = {name for name in EMPTY if any(folder.glob(f"{name}.npy*"))}
         self._first: dict[str, str] = {}
         self._lock = Lock()
 
     def write(self, position: int, arrays: CaseArrays) -> None:
-        """Write one case into its row."""
-        if arrays.image is not None:
-            self._put("images", position, arrays.image, arrays.image.dtype, arrays.id)
-            self._put("has_image", position, np.ones((), bool), np.dtype(bool), arrays.id)
-        if arrays.labels is not None:
-            self._put("labels", position, arrays.labels, self._label_type, arrays.id)
-        if arrays.reference is not None:
-            self._put("reference", position, arrays.reference, self._label_type, arrays.id)
-        if arrays.geometry.affine is not None:
-            affine = arrays.geometry.affine
-            self._put("affines", position, affine, np.dtype(np.float64), arrays.id)
+        """Write one case into its row; what the case has not (any more) is cleared."""
+        affine = arrays.geometry.affine
+        has_image = None if arrays.image is None else np.ones((), bool)
+        for name, values, dtype in (
+            ("images", arrays.image, None),
+            ("has_image", has_image, None),
+            ("labels", arrays.labels, self._label_type),
+            ("reference", arrays.reference, self._label_type),
+            ("affines", affine, np.dtype(np.float64)),
+        ):
+            if values is None:
+                self._clear(name, position)
+            else:
+                self._put(name, position, values, dtype or values.dtype, arrays.id)
 
     def put_features(self, position: int, features: NDArray[Any], case: str) -> None:
         """Write the features of one task into its row."""
@@ -55,49 +60,101 @@ class PackedWriter:
         self, name: str, position: int, values: NDArray[Any], dtype: np.dtype[Any], case: str
     ) -> None:
         with self._lock:
-            if name not in self._arrays:
+            if name not in self._files:
                 shape = (len(self._study), *values.shape)
-                self._arrays[name] = self._open(name, shape, dtype)
-                self._first[name] = case
-            array = self._arrays[name]
-        if array.shape[1:] != values.shape or not np.can_cast(dtype, array.dtype):
+                self._files[name] = self._found(name) or self._make(name, shape, dtype)
+                self._first.setdefault(name, f"case {case!r}")
+            file = self._files[name]
+        if file.shape[1:] != values.shape or not np.can_cast(dtype, file.dtype):
             raise RatersError(
-                f"found {name} of shape {values.shape} and type {dtype}, expected "
-                f"{array.shape[1:]} and {array.dtype} as in case {self._first[name]!r}: "
+                f"found {name} of shape {values.shape} and type {dtype} in case {case!r}, expected "
+                f"{file.shape[1:]} and {file.dtype} as in {self._first[name]}: "
                 "the packed form needs one shape and type, the canonical form takes any",
                 kind="one-shape",
                 case=case,
             )
-        array[position] = values
+        file.put(position, values)
 
-    def _open(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Make the array, or go on with the one that an interrupted or finished import left."""
+    def _clear(self, name: str, position: int) -> None:
+        with self._lock:
+            left = self._found(name) if name in self._left and name not in self._files else None
+            file = self._files.get(name) or left
+            if file is None:
+                return
+            self._files[name] = file
+        file.put(position, np.full(file.shape[1:], EMPTY[name], file.dtype))
+
+    def _found(self, name: str) -> RowFile | None:
+        """Go on with the array that an interrupted or finished import left."""
         final, part = self._folder / f"{name}.npy", self._folder / f"{name}.npy{PART}"
         if final.exists():
             final.replace(part)
-        if part.exists():
-            found = np.lib.format.open_memmap(part, mode="r+")
-            if found.shape != shape or found.dtype != dtype:
-                raise RatersError(
-                    f"found shape {found.shape} and type {found.dtype} from an earlier import, "
-                    f"expected {shape} and {dtype}: --overwrite writes it anew",
-                    kind="one-shape",
-                    file=part,
-                )
-            return found
-        array = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
-        if EMPTY[name] != 0:
-            array[...] = EMPTY[name]
-        return array
+        array = open_array(part, len(self._study))
+        if array is None:
+            return None
+        self._first[name] = "an earlier import (--overwrite writes it anew)"
+        return RowFile(part, array.shape, array.dtype, array.offset)  # type: ignore[attr-defined]
+
+    def _make(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> RowFile:
+        """Make an array of rows that say nothing yet."""
+        part = self._folder / f"{name}.npy{PART}"
+        empty = np.full(shape[1:], EMPTY[name], dtype).tobytes()
+        with written_whole(part, "wb") as file:
+            descr = np.lib.format.dtype_to_descr(dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            offset = file.tell()
+            if EMPTY[name] != 0:
+                for _ in range(shape[0]):
+                    file.write(empty)
+            else:
+                file.truncate(offset + shape[0] * len(empty))
+        return RowFile(part, shape, dtype, offset)
+
+    def discard(self, case: str) -> None:
+        """Rows stay; `cases.csv` does not name them."""
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
         """Give the arrays their names; where cases failed, say in which row the others are."""
-        for array in self._arrays.values():
-            array.flush()  # type: ignore[attr-defined]
-        self._arrays.clear()
+        self.close()
         for part in sorted(self._folder.glob(f"*.npy{PART}")):
             part.replace(part.with_suffix(""))
         return {} if len(positions) == len(self._study) else {"row": [str(p) for p in positions]}
+
+    def close(self) -> None:
+        """Close the arrays."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+class RowFile:
+    """An array file whose rows are written one by one.
+
+    Not memory-mapped: what was written does not count as memory of the process, and a full disk
+    is an error instead of a signal that kills it.
+    """
+
+    def __init__(
+        self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int
+    ) -> None:
+        self.shape, self.dtype = shape, dtype
+        self._offset = offset
+        self._row_bytes = math.prod(shape[1:]) * dtype.itemsize
+        self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
+
+    def put(self, row: int, values: NDArray[Any]) -> None:
+        """Write one row; several threads may do so at once."""
+        whole = np.ascontiguousarray(values, self.dtype)
+        data = memoryview(whole.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        place = self._offset + row * self._row_bytes
+        while data:
+            done = os.pwrite(self._file.fileno(), data, place)
+            data, place = data[done:], place + done
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 EMPTY = {
@@ -115,6 +172,9 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
     """Open the arrays of a packed folder, with at least so many rows, without reading them."""
     arrays = {name: open_array(folder / f"{name}.npy", cases) for name in EMPTY}
     labels, affines = arrays["labels"], arrays["affines"]
+    if labels is None and content.kind == "segmentation" and content.raters:
+        message = f"no such file, expected the labels by {len(content.raters)} raters"
+        raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
     if labels is not None and labels.shape[1] != len(content.raters):
         raise RatersError(
             f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml",
@@ -123,7 +183,7 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
         )
     return ArraysBackend(
         content.raters,
-        labels,
+        None if labels is None else Rows(labels, lambda *_: True),
         with_gaps(arrays["images"], arrays["has_image"]),
         None if arrays["reference"] is None else Rows(arrays["reference"], _known_mask),
         None if affines is None else Rows(affines, _known_affine),
@@ -161,8 +221,18 @@ class Rows:
         return len(self._array)
 
     def __getitem__(self, row: int) -> NDArray[Any] | None:
-        values = np.asarray(self._array[row])
+        values = read_row(self._array, row)
         return values if self._known(row, values) else None
+
+
+def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
+    """Read one row; pages of a mapped file would stay with the process and look like its memory."""
+    if not (isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename):
+        return np.asarray(array[row])
+    shape = array.shape[1:]
+    count = math.prod(shape)
+    place = array.offset + range(len(array))[row] * count * array.itemsize
+    return np.fromfile(array.filename, array.dtype, count, offset=place).reshape(shape)
 
 
 def _known_mask(row: int, values: NDArray[Any]) -> bool:  # noqa: ARG001

@@ -55,7 +55,8 @@ def case_path(case: str) -> str:
         >>> case_path("LIDC-IDRI-0001/0/slice 3"), case_path("../x")
         ('LIDC-IDRI-0001/0/slice 3', '%2E%2E/x')
     """
-    return "/".join(file_name(part) for part in case.split("/"))
+    # An empty part ('/x', 'x/', 'x//y') gets a name too, which no other part has.
+    return "/".join(file_name(part) or "%" for part in case.split("/"))
 
 
 def temporary_beside(path: Path) -> Path:

@@ -72,7 +72,7 @@ class Pattern:
     def walk(self, problems: list[RatersError]) -> Iterator[Match]:
         """Find all files (or folders, for DICOM series) that fit, in a stable order.
 
-        Folders that cannot be read and links that lead nowhere are added to `problems`.
+        Folders that cannot be read and links to folders that lead nowhere are added to `problems`.
         """
         regex = self._regex()
         levels = [re.compile(_expression(level, named=False)) for level in self.levels]
@@ -131,12 +131,25 @@ def _descend(
     for name in _listed(folder, problems):
         if not levels[0].fullmatch(name):
             continue
+        if not _is_text(name):
+            found = os.fsencode(name)
+            message = f"found the name {found!r}, expected one in UTF-8: please rename it"
+            problems.append(RatersError(message, kind="file-name", file=folder))
+            continue
         below = f"{relative}/{name}" if relative else name
-        kind = _kind(folder / name, problems)
-        if len(levels) == 1 and kind is not None:
-            yield below
-        elif kind == "folder":
+        if len(levels) == 1:
+            yield below  # a dead link too: its case cannot be read, and says so
+        elif _kind(folder / name, problems) == "folder":
             yield from _descend(root, below, levels[1:], problems)
+
+
+def _is_text(name: str) -> bool:
+    """Say whether a file name is UTF-8; older systems wrote others."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _listed(folder: Path, problems: list[RatersError] | None = None) -> list[str]:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
 from raters.study.files_index import FilesIndex, index_patterns
+from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern
 from raters.study.study import CaseIndex, Study
-from raters.study.study_file import STUDY_FILE, read_cases_file, read_study_file
+from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
@@ -185,7 +187,7 @@ def open_folder(folder: Path) -> Study:
     index, columns = read_cases_file(folder)
     if not len(index):
         raise RatersError("found no cases, expected at least one", kind="empty", file=folder)
-    rows = np.array(columns.get("row", range(len(index))), np.intp)
+    rows = _rows(columns.get("row"), len(index), folder)
     problems: list[RatersError] = []
     backend: Any
     if content.kind == "classification":
@@ -206,12 +208,26 @@ def open_folder(folder: Path) -> Study:
         about=content.about,
         problems=tuple(problems),
         rows=rows if "row" in columns else None,
+        folder=folder,
         _classes=content.label_classes(),
     )
 
 
+def _rows(given: list[str] | None, cases: int, folder: Path) -> NDArray[np.intp]:
+    """Read where the cases are in the arrays; by default one after the other."""
+    bad = next((text for text in given or () if not (text.isascii() and text.isdecimal())), None)
+    if bad is not None:
+        raise RatersError(
+            f"found row {bad!r}, expected numbers from 0", kind="columns", file=folder / CASES_FILE
+        )
+    return np.array(range(cases) if given is None else given, np.intp)
+
+
 def _not_a_study(folder: Path) -> RatersError:
     """Say what is in the folder and which pattern may be meant."""
+    if (folder / JOURNAL_FILE).exists():
+        message = "holds an import that is not finished: run the same 'raters import' again"
+        return RatersError(message, kind="not-a-study", file=folder)
     from raters.study.pattern import there
     from raters.study.suggest import suggest_pattern
 

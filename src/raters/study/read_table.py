@@ -75,7 +75,9 @@ def _inputs(given: str, path: Path, columns: Mapping[str, Any], tasks: list[str]
     elif given.endswith(".npy"):
         return ArraysBackend([], None, _array(Path(given), len(tasks)))
     else:
-        found = _column(path, columns["task"], given, "name an array (.npy), a pattern or a column")
+        found = read_column(
+            path, columns["task"], given, "name an array (.npy), a pattern or a column"
+        )
         files = {task: path.parent / name for task, name in found.items() if name}
     cases = [CaseFiles(images={"": files[t]} if t in files else {}) for t in tasks]
     return FilesBackend(cases, LabelRules())
@@ -112,7 +114,7 @@ def _read_truth(
         texts: list[str | None] = list(lines)
     else:
         hint = f"expected that, or {len(tasks)} lines with one label each"
-        found = _column(path, columns["task"], columns["label"], hint)
+        found = read_column(path, columns["task"], columns["label"], hint)
         texts = [found.get(task) for task in tasks]
     return _as_values(texts, path)
 
@@ -128,7 +130,7 @@ def _lines(path: Path) -> list[str]:
         raise RatersError(f"not a text file: {error}", kind="unreadable", file=path) from None
 
 
-def _column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
+def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
     """Read one column of a table by task; a task that comes again must say the same again."""
     import pandas as pd
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 def find_classes(backend: FilesBackend) -> Classes:
     """Find the classes of masks that nobody named: the values in all files, in order.
 
-    Files that cannot be read are passed over here; whoever reads them later gets the error.
+    Files that cannot be read, and grey ones, are passed over here; whoever reads them later gets
+    the error.
 
     Raises:
-        RatersError: for a grey mask, or where not one mask could be read.
+        RatersError: where not one mask could be read.
     """
     found: set[int] = set()
     names: dict[int, str] = {}
@@ -31,9 +32,9 @@ def find_classes(backend: FilesBackend) -> Classes:
         found |= values
         read += bool(values)
         failures += errors
-    fatal = next((e for e in failures if e.kind in ("grey", "class-names")), None)
+    fatal = next((e for e in failures if e.kind == "class-names"), None)
     if fatal is not None or (failures and not read):
-        raise fatal or failures[0]
+        raise fatal or next((e for e in failures if e.kind == "grey"), failures[0])
     return backend.classes_of(found, names)
 
 

@@ -23,7 +23,7 @@ def assign_splits(
         ['test', 'test', 'train', 'train']
     """
     total = sum(fractions.values())
-    if not fractions or min(fractions.values()) <= 0:
+    if not fractions or not all(0 < share < np.inf for share in fractions.values()):
         raise RatersError(
             f"found shares {dict(fractions)}, expected positive numbers such as train=.8, test=.2"
         )

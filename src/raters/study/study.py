@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
-from raters.study.classes import Classes
+from raters.study.classes import MISSING, Classes
 from raters.study.split import assign_splits
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Study:
         about: Facts to keep with the data: title, licence, citation.
         problems: What was wrong with the files' names; `raters check` lists it.
         rows: Where the cases of this (selected) study are in the store.
+        folder: The folder that it was opened from, if `raters` wrote that.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -103,6 +104,7 @@ class Study:
     about: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[RatersError, ...] = ()
     rows: NDArray[np.intp] | None = None
+    folder: Path | None = None
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 
@@ -169,9 +171,9 @@ class Study:
 
     def __repr__(self) -> str:
         classes = (
-            "classes not read yet" if self._classes is None else _many(len(self.classes), "class")
+            "classes not read yet" if self._classes is None else many(len(self.classes), "class")
         )
-        parts = [self.kind, _many(len(self), "case"), _many(len(self.raters), "rater"), classes]
+        parts = [self.kind, many(len(self), "case"), many(len(self.raters), "rater"), classes]
         return f"Study({', '.join(parts)})"
 
     def __len__(self) -> int:
@@ -180,7 +182,7 @@ class Study:
     def __getitem__(self, case: str | int) -> Case:
         if isinstance(case, str):
             if case not in self._positions:
-                raise RatersError(f"found no case {case!r} among {_many(len(self), 'case')}")
+                raise RatersError(f"found no case {case!r} among {many(len(self), 'case')}")
             case = self._positions[case]
         return Case(self, range(len(self))[case])
 
@@ -231,9 +233,20 @@ class Study:
         """Where a case of this study is in the store."""
         return position if self.rows is None else int(self.rows[position])
 
-    def encode(self, values: NDArray[Any], coded: bool) -> NDArray[np.int16]:
-        """Turn the values of a raw mask into class numbers of this study."""
-        labels = values if coded else self._all_classes.encode(values, self.ignored)
+    def encode(
+        self, values: NDArray[Any], coded: bool, ignore: Collection[int] | None = None
+    ) -> NDArray[np.int16]:
+        """Turn the values of a mask into class numbers of this study.
+
+        Args:
+            values: Values as files hold them, or class numbers of the whole study if `coded`.
+            coded: Whether `values` are class numbers.
+            ignore: Values that mean MISSING; by default those of the study's own files.
+        """
+        if coded:
+            _refuse_unknown(values, len(self._all_classes))
+        ignored = self.ignored if ignore is None else ignore
+        labels = values if coded else self._all_classes.encode(values, ignored)
         table, numbers = self._choice[1], labels.astype(np.int16)
         return numbers if table is None else table[numbers]
 
@@ -263,7 +276,7 @@ class Study:
         classes: Sequence[str] | None = None,
         split: str | None = None,
     ) -> Study:
-        """Choose a part of the study; nothing is read or copied.
+        """Choose a part of the study; nothing is copied, and read only to find unnamed classes.
 
         Args:
             raters: Names of raters to keep, in their order in the study.
@@ -286,6 +299,7 @@ class Study:
         )
         if classes is None:
             return chosen
+        self.classes.choose(classes, keep_background=True)  # refuses what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
     def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
@@ -336,6 +350,16 @@ class Study:
         return write_study(self, folder, form, **options)
 
 
-def _many(number: int, what: str) -> str:
+def _refuse_unknown(numbers: NDArray[Any], classes: int) -> None:
+    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < classes):
+        raise RatersError(
+            f"found class numbers from {numbers.min()} to {numbers.max()}, "
+            f"expected {MISSING} (missing) to {classes - 1}",
+            kind="unknown-value",
+        )
+
+
+def many(number: int, what: str) -> str:
+    """Give a number with its noun: '1 case', '3 cases', '1,000 classes'."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending}"

@@ -17,7 +17,8 @@ from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
 from raters.study.study import CaseIndex, Study
 from raters.study.study_file import CASES_FILE, StudyFile
-from raters.study.triplets import Triplets, read_triplets, write_triplets
+from raters.study.triplets import Triplets
+from raters.study.triplets_file import read_triplets, write_triplets
 from raters.study.write import CaseArrays, Writer
 
 LABELS_FILE = "labels.parquet"
@@ -36,8 +37,17 @@ class TableWriter:
         """Write the image or the features of one task."""
         if arrays.image is not None and arrays.image.ndim == 1:
             self._features.put_features(position, arrays.image, arrays.id)
-        elif arrays.image is not None:
+        else:
             self._images.write(position, arrays)
+
+    def discard(self, case: str) -> None:
+        """Remove the image of a task."""
+        self._images.discard(case)
+
+    def close(self) -> None:
+        """Close the arrays."""
+        self._images.close()
+        self._features.close()
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
         """Write the answers; the true labels become a column of `cases.csv`."""

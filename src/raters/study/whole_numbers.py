@@ -37,6 +37,7 @@ def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArra
 
 
 def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:
+    array = array.astype(np.float32) if array.dtype.itemsize < 4 else array
     with np.errstate(invalid="ignore"):
         rounded = np.rint(array)
         whole = (rounded == array) & (np.abs(rounded) < 2**31)
@@ -60,7 +61,7 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
     if values.size == 0:
         return {}
     low, high = int(values.min()), int(values.max())
-    if high - low < 1 << 16:
+    if low > -(1 << 16) and high < 1 << 16:
         shifted = values.ravel() if low >= 0 else values.ravel().astype(np.int64) - low
         counts = np.bincount(shifted)
         return {int(v) + min(low, 0): int(counts[v]) for v in np.flatnonzero(counts)}

@@ -9,6 +9,7 @@ tables, both forms:   labels.parquet (task, worker, label), features.npy
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +34,11 @@ from raters.study.study_file import (
     write_cases_file,
     write_study_file,
 )
+
+_TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
+
+PART = ".part"
+"""What arrays end with until they are whole."""
 
 OWN_FOLDERS = ("images", "labels", "reference")
 OWN_FILES = (
@@ -77,8 +83,16 @@ class Writer(Protocol):
         """Write one case; called again for the same case, it writes the same."""
         ...
 
+    def discard(self, case: str) -> None:
+        """Remove what was written of a case that cannot be read any more."""
+        ...
+
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
         """Write what is left when all cases are there; give further columns of `cases.csv`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files, however the import ended."""
         ...
 
 
@@ -117,16 +131,21 @@ def import_study(
         raise RatersError(f"found form {form!r}, expected 'canonical' or 'packed'")
     if not len(study):
         raise RatersError("found no cases, expected at least one", kind="empty")
-    _make_room(folder, overwrite)
+    _refuse_taken(study, folder)
     content = _study_file(study, cast(Form, form))
+    if overwrite:
+        _clear(folder)
     journal = Journal(folder, _plan(study, content))
-    (folder / STUDY_FILE).unlink(missing_ok=True)  # it is there again when the study is whole
+    writer = _writer(study, folder, content)
     try:
-        writer = _writer(study, folder, content)
-        result = _write_cases(study, ImportResult(folder), writer, journal, progress)
+        _refuse_lost_cases(journal, study, folder)
+        if not (folder / STUDY_FILE).exists():
+            _remove_litter(folder)
+        (folder / STUDY_FILE).unlink(missing_ok=True)  # it is there again when the study is whole
+        return _write_cases(study, ImportResult(folder), writer, journal, progress)
     finally:
+        writer.close()
         journal.close()
-    return result
 
 
 def _write_cases(
@@ -149,6 +168,9 @@ def _write_cases(
     for position, source, error in track(done, len(study), "importing", progress):
         if error is not None:
             result.failures.append(error)
+            if study.index.ids[position] in journal.cases:
+                journal.forget(study.index.ids[position])
+                writer.discard(study.index.ids[position])
             continue
         kept.append(position)
         finished = journal.has(study.index.ids[position], source)
@@ -173,8 +195,8 @@ def load(case: Case, study: Study) -> CaseArrays:
     return CaseArrays(case.id, labels, case.image, reference, case.geometry)
 
 
-def _make_room(folder: Path, overwrite: bool) -> None:
-    """Refuse a folder that holds something else; clear our own files if asked."""
+def _refuse_taken(study: Study, folder: Path) -> None:
+    """Refuse a folder that holds something else, or what is to be read."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -186,11 +208,59 @@ def _make_room(folder: Path, overwrite: bool) -> None:
             kind="folder-taken",
             file=folder,
         )
-    if overwrite:
-        for name in OWN_FOLDERS:
-            shutil.rmtree(folder / name, ignore_errors=True)
-        for name in OWN_FILES:
-            (folder / name).unlink(missing_ok=True)
+    inside = _source_inside(study, folder) if ours else None
+    if inside is not None:
+        raise RatersError(
+            f"found {inside}, which is to be read: a study cannot be written over itself, "
+            "expected another folder",
+            kind="folder-taken",
+            file=folder,
+        )
+
+
+def _source_inside(study: Study, folder: Path) -> Path | None:
+    """Give something that the study is read from and that lies in a folder."""
+    within = folder.resolve()
+    if study.folder is not None and study.folder.resolve() == within:
+        return study.folder
+    places: dict[Path, bool] = {}
+    for position in range(len(study)):
+        for file in study.backend.files(study.row(position)):
+            parent = file.parent
+            if parent not in places:
+                places[parent] = parent.resolve().is_relative_to(within)
+            if places[parent]:
+                return file
+    return None
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier import wrote, and nothing else."""
+    for name in OWN_FOLDERS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in OWN_FILES:
+        (folder / name).unlink(missing_ok=True)
+        (folder / f"{name}{PART}").unlink(missing_ok=True)
+
+
+def _remove_litter(folder: Path) -> None:
+    """Remove the temporary files of an import that was killed."""
+    for place in (folder, *(folder / name for name in OWN_FOLDERS)):
+        for path in place.glob(".*") if place == folder else place.rglob(".*"):
+            if _TEMPORARY.match(path.name):
+                path.unlink(missing_ok=True)
+
+
+def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
+    """Refuse a folder with cases that the study has not: their files would lie about."""
+    lost = journal.cases - set(study.index.ids)
+    if lost:
+        raise RatersError(
+            f"holds the case {min(lost)!r}, which is not in this study: "
+            "choose another folder, or --overwrite to write it anew",
+            kind="folder-taken",
+            file=folder,
+        )
 
 
 def _study_file(study: Study, form: Form) -> StudyFile:

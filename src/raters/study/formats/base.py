@@ -105,7 +105,8 @@ def reading(path: Path, name: str) -> Iterator[None]:
         name: What the file should be, for the message.
     """
     if not path.exists():
-        raise RatersError("there is no such file", kind="missing-file", file=path)
+        dead = f"a link to {os.readlink(path)}, but " if path.is_symlink() else ""  # noqa: PTH115
+        raise RatersError(f"{dead}there is no such file", kind="missing-file", file=path)
     if path.is_file() and path.stat().st_size == 0:
         raise RatersError("file is empty (0 bytes)", kind="unreadable", file=path)
     try:

@@ -1,0 +1,1 @@
+"""How far raters agree, on masks and on tables of class labels."""

@@ -1,0 +1,212 @@
+"""Agreement of raters in a table of class labels, repeated readings included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.agreement.case import entropy
+from raters.agreement.coefficients import (
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    one_against_rest,
+)
+from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.rows import Row
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.study.triplets import Triplets
+
+
+def answer_agreement(study: Study) -> Agreement:
+    """Compare all raters of a table; `raters.agree` says what the tables hold."""
+    triplets, classes = study.triplets, len(study.classes)
+    votes = np.zeros((len(study), classes), np.int64)
+    np.add.at(votes, (triplets.task, triplets.label), 1)
+    couples = PairTable.of(triplets, classes)
+    result = Agreement("classification")
+    result.overall = _overall(study, votes, couples)
+    result.pairs = _pair_rows(study, couples)
+    result.raters = _rater_rows(study, votes, couples)
+    result.cases = rank_cases(_case_rows(study, votes), "entropy")
+    result.notes = _notes(study, votes)
+    return result
+
+
+class PairTable:
+    """Joint counts of labels for each pair of raters who share a task, `first <= second`.
+
+    Each two readings of one task count once; `first == second` are the readings that a rater
+    repeated.
+
+    Args:
+        first: Number of the first rater of each pair.
+        second: Number of the second rater of each pair.
+        counts: Joint counts `(pairs, L, L)`.
+        tasks: How many tasks the pair shares.
+    """
+
+    def __init__(
+        self,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        tasks: NDArray[np.int64],
+    ) -> None:
+        self.first, self.second, self.counts, self.tasks = first, second, counts, tasks
+
+    @classmethod
+    def of(cls, triplets: Triplets, classes: int) -> PairTable:
+        """Count the pairs of all readings of each task; tasks of equal size go together."""
+        raters = max(len(triplets.raters), 1)
+        sizes = np.bincount(triplets.task, minlength=len(triplets.tasks))
+        starts = np.cumsum(sizes) - sizes
+        cells: dict[int, int] = {}
+        shared: dict[int, int] = {}
+        for size in np.unique(sizes[sizes >= 2]):
+            rows = starts[sizes == size][:, np.newaxis] + np.arange(size)
+            _count_pairs(triplets.rater[rows], triplets.label[rows], raters, classes, cells, shared)
+        pairs = np.array(sorted(shared), np.int64)
+        counts = np.zeros((len(pairs), classes * classes), np.int64)
+        codes = np.array(list(cells), np.int64)
+        place = np.searchsorted(pairs, codes // classes**2)
+        counts[place, codes % classes**2] = list(cells.values())
+        tasks = np.array([shared[int(pair)] for pair in pairs], np.int64)
+        return cls(pairs // raters, pairs % raters, counts.reshape(-1, classes, classes), tasks)
+
+
+def _count_pairs(
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    raters: int,
+    classes: int,
+    cells: dict[int, int],
+    shared: dict[int, int],
+) -> None:
+    """Add the pairs of readings of tasks `(tasks, size)` to the counts."""
+    first, second = np.triu_indices(rater.shape[1], k=1)
+    order = np.argsort(rater, axis=1, kind="stable")
+    rater = np.take_along_axis(rater, order, axis=1).astype(np.int64)
+    label = np.take_along_axis(label, order, axis=1)
+    pair = rater[:, first] * raters + rater[:, second]
+    cell = (pair * classes + label[:, first]) * classes + label[:, second]
+    for code, number in zip(*np.unique(cell, return_counts=True), strict=True):
+        cells[int(code)] = cells.get(int(code), 0) + int(number)
+    task = np.arange(len(rater))[:, np.newaxis]
+    once = np.unique(task * raters**2 + pair) % raters**2
+    for code, number in zip(*np.unique(once, return_counts=True), strict=True):
+        shared[int(code)] = shared.get(int(code), 0) + int(number)
+
+
+def _agreeing(counts: NDArray[np.int64]) -> float | None:
+    total = counts.sum()
+    return float(np.trace(counts) / total) if total else None
+
+
+def _overall(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+    between = couples.counts[couples.first != couples.second].sum(axis=0)
+    rows = []
+    for k, name in enumerate((*study.classes.names, ALL)):
+        own = votes if name == ALL else one_against_rest(votes, k)
+        rows.append(
+            {
+                "class": name,
+                "labels": int(votes.sum() if name == ALL else votes[:, k].sum()),
+                "fleiss_kappa": known(fleiss_kappa(own)),
+                "krippendorff_alpha": known(krippendorff_alpha(own)),
+            }
+        )
+    rows[-1]["agreement"] = _agreeing(between)
+    return rows
+
+
+def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
+    rows = []
+    for a, b, counts, tasks in zip(
+        couples.first, couples.second, couples.counts, couples.tasks, strict=True
+    ):
+        if a != b:
+            rows.append(
+                {
+                    "rater_a": study.raters[a],
+                    "rater_b": study.raters[b],
+                    "cases": int(tasks),
+                    "agreement": _agreeing(counts),
+                    "kappa": known(cohen_kappa(counts)),
+                }
+            )
+    return rows
+
+
+def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+    triplets, classes = study.triplets, len(study.classes)
+    compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
+    labels = np.bincount(triplets.rater, minlength=len(study.raters))
+    pairs = np.unique(triplets.task.astype(np.int64) * max(len(study.raters), 1) + triplets.rater)
+    tasks = np.bincount(pairs % max(len(study.raters), 1), minlength=len(study.raters))
+    repeated = {
+        int(a): _agreeing(counts)
+        for a, b, counts in zip(couples.first, couples.second, couples.counts, strict=True)
+        if a == b
+    }
+    return [
+        {
+            "rater": name,
+            "cases": int(tasks[k]),
+            "labels": int(labels[k]),
+            "compared": int(compared[k]),
+            "agreement_rest": float(agreed[k] / compared[k]) if compared[k] else None,
+            "agreement_self": repeated.get(k),
+        }
+        for k, name in enumerate(study.raters)
+    ]
+
+
+def _against_rest(
+    triplets: Triplets, votes: NDArray[np.int64], raters: int, classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Compare each reading with the strict majority of the other raters; ties count for nothing."""
+    reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
+    pairs, place = np.unique(reading, return_inverse=True)
+    own = np.zeros((len(pairs), classes), np.int64)
+    np.add.at(own, (place, triplets.label), 1)
+    others = votes[triplets.task] - own[place]
+    best = others.max(axis=1, initial=0)
+    decided = ((others == best[:, np.newaxis]).sum(axis=1) == 1) & (best > 0)
+    agree = decided & (others.argmax(axis=1) == triplets.label)
+    compared = np.bincount(triplets.rater[decided], minlength=raters)
+    return compared, np.bincount(triplets.rater[agree], minlength=raters)
+
+
+def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
+    total = votes.sum(axis=1)
+    bits = entropy(votes.T)
+    names, index = study.classes.names, study.index
+    favourite = votes.argmax(axis=1)
+    return [
+        {
+            "case": index.ids[k],
+            "group": index.groups[k],
+            "labels": int(total[k]),
+            "entropy": float(bits[k]) if total[k] >= 2 else None,
+            "favourite": names[favourite[k]] if total[k] else None,
+            "share": float(votes[k].max() / total[k]) if total[k] else None,
+        }
+        for k in range(len(study))
+    ]
+
+
+def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
+    notes = [
+        f"nobody used the class {name!r}"
+        for name, number in zip(study.classes.names, votes.sum(axis=0), strict=True)
+        if number == 0
+    ]
+    alone = int((votes.sum(axis=1) < 2).sum())
+    if alone:
+        notes.append(f"{alone:,} cases have fewer than two labels and say nothing on agreement")
+    return notes

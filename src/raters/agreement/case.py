@@ -1,0 +1,163 @@
+"""What one case of masks says about the agreement of its raters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.confusion.patterns import Patterns, count_patterns
+from raters.scores.overlap import dice_from_counts
+from raters.study.classes import MISSING
+
+
+@dataclass(frozen=True)
+class CaseAgreement:
+    """Counts of one case; small, whatever the size of the masks.
+
+    Attributes:
+        case: The name of the case.
+        labelled: Which raters labelled something, `(raters,)`.
+        pairs: Joint counts of each pair of raters, `(pairs, L, L)`, in the order of
+            `itertools.combinations`.
+        votes: How many raters said each class, `(patterns, L)`.
+        weights: How many voxels have these votes, `(patterns,)`.
+        rest: Joint counts of each rater (first axis) with the vote of the others, `(R, L, L)`.
+        volumes: Voxels of each class by rater, `(R, L)`.
+        voxel: The size of a voxel in mm (or pixels, where unknown).
+    """
+
+    case: str
+    labelled: NDArray[np.bool_]
+    pairs: NDArray[np.int64]
+    votes: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    volumes: NDArray[np.int64]
+    voxel: float
+
+    @property
+    def dice(self) -> NDArray[np.float64]:
+        """Dice of each pair and foreground class, `(pairs, L - 1)`; NaN where neither drew it."""
+        return np.where(self.drawn, dice_from_counts(self.pairs), np.nan)
+
+    @property
+    def drawn(self) -> NDArray[np.bool_]:
+        """Whether one of a pair drew a foreground class where both labelled, `(pairs, L - 1)`.
+
+        Where neither did, both masks are empty and their overlap says nothing on agreement.
+        """
+        either = self.pairs.sum(axis=1) + self.pairs.sum(axis=2)
+        return np.asarray(either[:, 1:] > 0)
+
+    @property
+    def differing(self) -> float:
+        """The share of voxels with two labels or more that raters differ on; NaN without any."""
+        several = self.votes.sum(axis=1) >= 2
+        agree = self.votes.max(axis=1) == self.votes.sum(axis=1)
+        total = self.weights[several].sum()
+        return float(self.weights[several & ~agree].sum() / total) if total else float("nan")
+
+    @property
+    def entropy(self) -> float:
+        """The mean entropy of the labels (in bits) over voxels with two labels or more."""
+        several = self.votes.sum(axis=1) >= 2
+        total = self.weights[several].sum()
+        if not total:
+            return float("nan")
+        return float(self.weights[several] @ entropy(self.votes[several].T) / total)
+
+
+def case_agreement(
+    case: str, labels: NDArray[np.int16], classes: int, spacing: tuple[float, ...]
+) -> CaseAgreement:
+    """Count all that agreement needs of one case, in one pass over its voxels.
+
+    Args:
+        case: The name of the case.
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+        spacing: The size of a voxel by axis.
+
+    Example:
+        >>> labels = np.array([[0, 1, 1, 1], [0, 0, 1, 1]], np.int16)
+        >>> agreement = case_agreement("a", labels, classes=2, spacing=(1.0,))
+        >>> agreement.pairs.tolist(), agreement.dice.tolist(), agreement.differing
+        ([[[1, 0], [1, 2]]], [[0.8]], 0.25)
+    """
+    patterns = count_patterns(labels, classes)
+    raters = len(labels)
+    pairs = [_joint(patterns, a, b, classes) for a, b in combinations(range(raters), 2)]
+    votes = patterns.votes(classes)
+    return CaseAgreement(
+        case,
+        (patterns.labels != MISSING).any(axis=0),
+        np.array(pairs, np.int64).reshape(-1, classes, classes),
+        votes,
+        patterns.counts,
+        _against_rest(patterns, votes, classes),
+        _volumes(patterns, classes),
+        float(np.prod(spacing)),
+    )
+
+
+def _joint(patterns: Patterns, a: int, b: int, classes: int) -> NDArray[np.int64]:
+    return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, classes)
+
+
+def joint_counts(
+    first: NDArray[Any], second: NDArray[Any], weights: NDArray[Any], classes: int
+) -> NDArray[np.int64]:
+    """Count pairs of labels, each with a weight; MISSING counts for nothing."""
+    both = (first != MISSING) & (second != MISSING)
+    cell = first[both].astype(np.int64) * classes + second[both]
+    flat = np.bincount(cell, weights=weights[both], minlength=classes * classes)
+    return np.rint(flat).astype(np.int64).reshape(classes, classes)
+
+
+def _against_rest(patterns: Patterns, votes: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """Compare each rater with the strict majority of the others; where they tie, nothing counts."""
+    counts = []
+    for rater in range(patterns.labels.shape[1]):
+        own = patterns.labels[:, rater]
+        others = votes - (own[:, np.newaxis] == np.arange(classes))
+        best = others.max(axis=1)
+        decided = (others == best[:, np.newaxis]).sum(axis=1) == 1
+        vote = np.where(decided & (best > 0), others.argmax(axis=1), MISSING)
+        counts.append(joint_counts(own, vote, patterns.counts, classes))
+    return np.array(counts, np.int64).reshape(-1, classes, classes)
+
+
+def _volumes(patterns: Patterns, classes: int) -> NDArray[np.int64]:
+    counts = [patterns.counts @ (patterns.labels == c) for c in range(classes)]
+    return np.stack(counts, axis=1)
+
+
+def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
+    """Give the entropy in bits of votes `(classes, ...)`; 0 where nobody voted.
+
+    Example:
+        >>> entropy(np.array([[2, 1, 0], [0, 1, 0]]))
+        array([0., 1., 0.])
+    """
+    total = votes.sum(axis=0)
+    share = votes / np.maximum(total, 1)
+    return np.asarray(-(share * np.log2(np.where(share > 0, share, 1))).sum(axis=0) + 0.0)
+
+
+def entropy_map(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
+    """Give the entropy (in bits) of the raters' labels at each voxel; 0 where nobody labelled.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+
+    Example:
+        >>> entropy_map(np.array([[0, 1], [0, 0]]), classes=2)
+        array([0., 1.], dtype=float32)
+    """
+    votes = np.stack([(labels == c).sum(axis=0) for c in range(classes)])
+    return entropy(votes).astype(np.float32)

@@ -1,0 +1,43 @@
+"""Maps of disagreement: the entropy of the raters' labels at each voxel, as image files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raters.agreement.case import entropy_map
+from raters.errors import RatersError
+from raters.progress import track
+from raters.study import formats
+from raters.study.parallel import ordered_map
+from raters.study.paths import case_path
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.study import Study
+
+
+def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False) -> int:
+    """Write a map a case; give how many were written.
+
+    Volumes with geometry hold bits as floats. Pictures are PNG, where 255 is the highest entropy
+    that so many classes can have, `log2(classes)` bits, so that maps of one study compare.
+    """
+    if study.kind == "classification":
+        raise RatersError("found a table, expected masks: tables have no maps")
+    highest = np.log2(max(len(study.classes), 2))
+
+    def write(case: Case) -> None:
+        bits = entropy_map(case.labels, len(study.classes))[np.newaxis]
+        affine = case.geometry.affine
+        if affine is None and bits.ndim == 3:
+            picture = np.rint(bits / highest * 255).astype(np.uint8)
+            formats.write_image(Path(folder) / f"{case_path(case.id)}.png", picture)
+            return
+        suffix = formats.image_suffix(bits, affine)
+        formats.write_image(Path(folder) / f"{case_path(case.id)}{suffix}", bits, affine)
+
+    done = ordered_map(write, study.iter_cases())
+    return sum(1 for _ in track(done, len(study), "drawing maps", progress))

@@ -1,0 +1,267 @@
+"""Agreement of raters who drew masks: one pass over the cases, then four tables."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.agreement.case import CaseAgreement, case_agreement
+from raters.agreement.coefficients import (
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    one_against_rest,
+)
+from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.progress import track
+from raters.rows import Row
+from raters.scores.overlap import dice_from_counts, iou_from_counts
+from raters.scores.surface import surface_distances_by_class
+from raters.study.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.study import Study
+
+
+def mask_agreement(study: Study, surfaces: bool = False, progress: bool = False) -> Agreement:
+    """Compare all raters of a study of masks; `raters.agree` says what the tables hold."""
+    total = _Totals(study, surfaces)
+
+    def count(case: Case) -> tuple[CaseAgreement, NDArray[np.float64] | None]:
+        labels, spacing = case.labels, case.geometry.spacing
+        counted = case_agreement(case.id, labels, len(study.classes), spacing)
+        return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
+
+    counted = ordered_map(count, study.iter_cases())
+    for position, (case, distances) in enumerate(track(counted, len(study), "comparing", progress)):
+        total.add(position, case, distances)
+    return total.result()
+
+
+def _surfaces(
+    labels: NDArray[np.int16], classes: int, spacing: tuple[float, ...]
+) -> NDArray[np.float64]:
+    """Give HD95 and the average surface distance of all pairs, `(2, pairs, L - 1)`."""
+    found = [surface_distances_by_class(a, b, classes, spacing) for a, b in combinations(labels, 2)]
+    scores = [[(d.hd95, d.assd) for d in by_class] for by_class in found]
+    return np.array(scores).reshape(-1, classes - 1, 2).transpose(2, 0, 1)
+
+
+class _Totals:
+    """Adds up what the cases say; its size does not depend on how many there are."""
+
+    def __init__(self, study: Study, surfaces: bool) -> None:
+        self.study, self.surfaces = study, surfaces
+        raters, classes = len(study.raters), len(study.classes)
+        self.couples = list(combinations(range(raters), 2))
+        self.pair_counts = np.zeros((len(self.couples), classes, classes), np.int64)
+        self.rest_counts = np.zeros((raters, classes, classes), np.int64)
+        shape = (len(self.couples), classes - 1)
+        self.pair_scores = {name: _Means(shape) for name in self._score_names()}
+        self.rest_dice = _Means((raters, classes - 1))
+        self.volume, self.bias = _Means((raters, classes)), _Means((raters, classes))
+        self.cases_of_pair = np.zeros(len(self.couples), np.int64)
+        self.cases_of_rater = np.zeros(raters, np.int64)
+        self.votes = _Votes(classes)
+        self.rows: list[Row] = []
+
+    def _score_names(self) -> list[str]:
+        return ["dice", "iou", *(["hd95", "surface_distance"] if self.surfaces else [])]
+
+    def add(
+        self, position: int, case: CaseAgreement, distances: NDArray[np.float64] | None
+    ) -> None:
+        self.pair_counts += case.pairs
+        self.rest_counts += case.rest
+        self.votes.add(case.votes, case.weights)
+        self.cases_of_pair += case.pairs.sum(axis=(1, 2)) > 0
+        self.cases_of_rater += case.labelled
+        scores = {"dice": case.dice, "iou": iou_from_counts(case.pairs)}
+        if distances is not None:
+            scores |= {"hd95": distances[0], "surface_distance": distances[1]}
+        for name, values in scores.items():
+            self.pair_scores[name].add(np.where(case.drawn, values, np.nan))
+        self._add_raters(case)
+        self.rows.append(self._case_row(position, case))
+
+    def _add_raters(self, case: CaseAgreement) -> None:
+        either = (case.rest.sum(axis=1) + case.rest.sum(axis=2))[:, 1:] > 0
+        self.rest_dice.add(np.where(either, dice_from_counts(case.rest), np.nan))
+        volume = np.where(case.labelled[:, np.newaxis], case.volumes * case.voxel, np.nan)
+        self.volume.add(volume)
+        if case.labelled.sum() >= 2:
+            average = np.nanmean(volume, axis=0)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                self.bias.add(np.where(average > 0, volume / average - 1, np.nan))
+
+    def _case_row(self, position: int, case: CaseAgreement) -> Row:
+        index = self.study.index
+        dice = case.dice[~np.isnan(case.dice)]
+        return {
+            "case": case.case,
+            "group": index.groups[position],
+            "raters": int(case.labelled.sum()),
+            "dice": float(dice.mean()) if dice.size else None,
+            "disagreement": 1 - float(dice.mean()) if dice.size else None,
+            "differing": known(case.differing),
+            "entropy": known(case.entropy),
+        }
+
+    def result(self) -> Agreement:
+        result = Agreement("segmentation")
+        result.overall = self._overall()
+        result.pairs = [row for k in range(len(self.couples)) for row in self._pair_rows(k)]
+        result.raters = [row for k in range(len(self.study.raters)) for row in self._rater_rows(k)]
+        result.cases = rank_cases(self.rows, "disagreement")
+        result.notes = self._notes()
+        return result
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.study.classes.names[1:])
+
+    def _used(self) -> NDArray[np.bool_]:
+        """Say which foreground classes somebody used."""
+        return np.asarray(self.volume.total.sum(axis=0)[1:] > 0)
+
+    def _overall(self) -> list[Row]:
+        means = {name: scores.over_rows() for name, scores in self.pair_scores.items()}
+        votes, weights = self.votes.merged()
+        rows = []
+        for k, name in enumerate(self._names):
+            own = one_against_rest(votes, k + 1)
+            row = self._scores(means, k)
+            rows.append({"class": name, **row, **_chance_corrected(own, weights)})
+        everything = self._all_classes(means)
+        return [*rows, {"class": ALL, **everything, **_chance_corrected(votes, weights)}]
+
+    def _scores(self, means: dict[str, NDArray[Any]], k: int) -> Row:
+        return {name: known(values[k]) for name, values in means.items()}
+
+    def _all_classes(self, means: dict[str, NDArray[Any]]) -> Row:
+        """Average over the foreground classes that have scores."""
+        return {name: _mean(values) for name, values in means.items()}
+
+    def _pair_rows(self, k: int) -> list[Row]:
+        a, b = self.couples[k]
+        names: Row = {"rater_a": self.study.raters[a], "rater_b": self.study.raters[b]}
+        names["cases"] = int(self.cases_of_pair[k])
+        means = {name: scores.means()[k] for name, scores in self.pair_scores.items()}
+        rows = []
+        for c, name in enumerate(self._names):
+            binary = _binary(self.pair_counts[k], c + 1)
+            # A class that neither drew leaves nothing to agree on.
+            kappa = cohen_kappa(binary) if binary[0].sum() < binary.sum() or binary[0, 1] else None
+            rows.append({**names, "class": name, **self._scores(means, c), "kappa": known(kappa)})
+        kappa = cohen_kappa(self.pair_counts[k])
+        return [*rows, {**names, "class": ALL, **self._all_classes(means), "kappa": known(kappa)}]
+
+    def _rater_rows(self, k: int) -> list[Row]:
+        head = {"rater": self.study.raters[k], "cases": int(self.cases_of_rater[k])}
+        dice, volume, bias = self.rest_dice.means()[k], self.volume.means()[k], self.bias.means()[k]
+        rows = []
+        for c, name in enumerate(self._names):
+            kappa = cohen_kappa(_binary(self.rest_counts[k], c + 1))
+            rows.append(
+                {
+                    **head,
+                    "class": name,
+                    "dice_rest": known(dice[c]),
+                    "kappa_rest": known(kappa),
+                    "volume": known(volume[c + 1]),
+                    "bias": known(bias[c + 1]),
+                }
+            )
+        foreground = {
+            "dice_rest": _mean(dice),
+            "kappa_rest": known(cohen_kappa(self.rest_counts[k])),
+            "volume": known(volume[1:].sum()),
+            "bias": _mean(bias[1:]),
+        }
+        return [*rows, {**head, "class": ALL, **foreground}]
+
+    def _notes(self) -> list[str]:
+        names = self.study.raters
+        notes = [
+            f"raters {names[a]!r} and {names[b]!r} have no labelled voxel in common"
+            for (a, b), cases in zip(self.couples, self.cases_of_pair, strict=True)
+            if cases == 0
+        ]
+        for name, used in zip(self._names, self._used(), strict=True):
+            if not used:
+                notes.append(f"nobody used the class {name!r}: it has no scores")
+        alone = sum(row["raters"] < 2 for row in self.rows)
+        if alone:
+            notes.append(f"{alone} cases have fewer than two raters and say nothing on agreement")
+        if len(names) == 2:
+            notes.append("with two raters, 'the rest' of each is the other one")
+        return notes
+
+
+def _chance_corrected(votes: NDArray[Any], weights: NDArray[Any]) -> Row:
+    return {
+        "fleiss_kappa": known(fleiss_kappa(votes, weights)),
+        "krippendorff_alpha": known(krippendorff_alpha(votes, weights)),
+    }
+
+
+def _binary(counts: NDArray[Any], chosen: int) -> NDArray[Any]:
+    """Merge all classes but one in a table of joint counts."""
+    own, both = counts[chosen].sum(), counts[chosen, chosen]
+    other = counts[:, chosen].sum()
+    return np.array([[counts.sum() - own - other + both, other - both], [own - both, both]])
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    exist = values[~np.isnan(values)]
+    return float(exist.mean()) if exist.size else None
+
+
+class _Means:
+    """Means over cases, leaving out what does not exist."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.total, self.number = np.zeros(shape), np.zeros(shape, np.int64)
+
+    def add(self, values: NDArray[Any]) -> None:
+        exist = ~np.isnan(values)
+        self.total += np.where(exist, values, 0.0)
+        self.number += exist
+
+    def means(self) -> NDArray[np.float64]:
+        return np.where(self.number > 0, self.total / np.maximum(self.number, 1), np.nan)
+
+    def over_rows(self) -> NDArray[np.float64]:
+        """Average over pairs and cases together."""
+        total, number = self.total.sum(axis=0), self.number.sum(axis=0)
+        return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+class _Votes:
+    """How often which votes occur; equal ones are merged as they come."""
+
+    def __init__(self, classes: int) -> None:
+        self._rows = np.zeros((0, classes), np.int64)
+        self._weights = np.zeros(0, np.int64)
+        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def add(self, votes: NDArray[np.int64], weights: NDArray[np.int64]) -> None:
+        self._waiting.append((votes, weights))
+        if len(self._waiting) >= 64:
+            self._merge()
+
+    def _merge(self) -> None:
+        rows = np.concatenate([self._rows, *(v for v, _ in self._waiting)])
+        weights = np.concatenate([self._weights, *(w for _, w in self._waiting)])
+        self._rows, place = np.unique(rows, axis=0, return_inverse=True)
+        self._weights = np.zeros(len(self._rows), np.int64)
+        np.add.at(self._weights, place.ravel(), weights)
+        self._waiting.clear()
+
+    def merged(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        self._merge()
+        return self._rows, self._weights

@@ -1,0 +1,59 @@
+"""The result of `raters agree`: four plain tables and what has to be said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raters.rows import Row, write_csv, write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL = "all"
+"""The name in the column `class` for all classes together."""
+
+
+@dataclass
+class Agreement:
+    """How far raters agree. A value that does not exist is None, and `notes` says why.
+
+    Attributes:
+        kind: 'segmentation' or 'classification'.
+        overall: A row a class: mean pairwise scores, Fleiss' kappa, Krippendorff's alpha.
+        pairs: A row a pair of raters and class.
+        raters: A row a rater and class: against the vote of the others, volumes and bias.
+        cases: A row a case, the most disputed first.
+        notes: What a reader must know about the tables.
+    """
+
+    kind: str
+    overall: list[Row] = field(default_factory=list)
+    pairs: list[Row] = field(default_factory=list)
+    raters: list[Row] = field(default_factory=list)
+    cases: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """Give one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(getattr(self, table))
+
+    def write(self, folder: str | Path) -> None:
+        """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`."""
+        for table in ("overall", "pairs", "raters", "cases"):
+            write_csv(Path(folder) / f"{table}.csv", getattr(self, table))
+        write_json(Path(folder) / "agreement.json", vars(self))
+
+
+def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
+    """Sort cases by how much raters differ, the most disputed first; unknown ones last."""
+    return sorted(rows, key=lambda row: (row[by] is None, -(row[by] or 0.0)))
+
+
+def known(value: Any) -> float | None:  # noqa: ANN401
+    """Give None for a number that does not exist (NaN), else the number."""
+    return None if value is None or value != value else float(value)

@@ -1,0 +1,82 @@
+"""`raters agree`: how far raters agree, who differs from the rest, and on which cases."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.tables import show_notes, show_rows
+
+if TYPE_CHECKING:
+    from raters.agreement.result import Agreement
+    from raters.rows import Row
+    from raters.study.study import Study
+
+
+@takes_study
+def agree(
+    opened: OpenStudy,
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
+    ] = "",
+    surfaces: Annotated[
+        bool, typer.Option("--surfaces", help="Also HD95 and surface distance (slower).")
+    ] = False,
+    maps: Annotated[
+        str, typer.Option(help="Write a map of the labels' entropy for each case here.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show who agrees with whom, who differs from the rest, and the most disputed cases.
+
+    raters agree "masks/{rater}/{case}.nii.gz" -o agreement/
+    """
+    from raters.agreement.agree import agree as compare
+    from raters.rows import to_json
+
+    study = opened()
+    result = compare(study, surfaces, progress=sys.stderr.isatty())
+    if out:
+        result.write(out)
+    if maps:
+        _write_maps(study, maps)
+    if as_json:
+        typer.echo(to_json(vars(result)))
+        return
+    _show(result, out)
+
+
+def _write_maps(study: Study, folder: str) -> None:
+    from raters.agreement.maps import write_entropy_maps
+
+    number = write_entropy_maps(study, folder, progress=sys.stderr.isatty())
+    typer.echo(f"{number:,} maps written: {folder}", err=True)
+
+
+def _show(result: Agreement, out: str) -> None:
+    several = len({row.get("class") for row in result.pairs}) > 2
+    show_rows("agreement", result.overall)
+    show_rows("pairs of raters", _of_all(result.pairs, several))
+    show_rows("raters against the rest", _of_all(result.raters, several))
+    show_rows("most disputed cases", _short(result.cases[:10]), total=len(result.cases))
+    notes = list(result.notes)
+    if several and not out:
+        notes.append("pairs and raters by class: -o FOLDER or --json")
+    show_notes(notes)
+    if out:
+        typer.echo(f"\ntables written: {out}")
+
+
+def _of_all(rows: list[Row], several: bool) -> list[Row]:
+    """Keep the rows over all classes; with one foreground class the two say the same."""
+    kept = [row for row in rows if row.get("class", "all") == "all"]
+    return [{k: v for k, v in row.items() if several or k != "class"} for row in kept]
+
+
+def _short(rows: list[Row]) -> list[Row]:
+    """Leave out what a terminal has no room for: groups that are the cases, 1 - Dice."""
+    dull = {"disagreement"} | ({"group"} if all(r["group"] == r["case"] for r in rows) else set())
+    return [{k: v for k, v in row.items() if k not in dull} for row in rows]

@@ -1,0 +1,70 @@
+"""`raters evaluate`: predictions or consensus masks against references and raters."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.tables import show_notes, show_rows
+
+if TYPE_CHECKING:
+    from raters.rows import Row
+
+
+@takes_study
+def evaluate(
+    opened: OpenStudy,
+    predictions: Annotated[
+        str, typer.Argument(help="Folder, pattern with {case}, or table of predictions.")
+    ],
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
+    ] = "",
+    surfaces: Annotated[bool, typer.Option(help="Measure surface distances.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Score predictions or consensus masks against references and each rater.
+
+    raters evaluate consensus/ "masks/{rater}/{case}.nii.gz" --reference "truth/{case}.nii.gz"
+    """
+    from raters.evaluation.evaluate import evaluate as score
+    from raters.rows import to_json
+
+    result = score(predictions, opened(), surfaces, progress=sys.stderr.isatty())
+    if out:
+        result.write(out)
+    if as_json:
+        typer.echo(to_json(result.to_dict()))
+    else:
+        several = len({row.get("class") for row in result.summary}) > 1
+        rows = [_short(row, several) for row in result.summary]
+        show_rows("scores, with 95 % intervals", rows)
+        show_notes(result.notes)
+        if out:
+            typer.echo(f"\ntables written: {out}")
+    if result.failures:
+        typer.echo(f"{len(result.failures):,} predictions could not be scored:", err=True)
+        for error in result.failures[:20]:
+            typer.echo(f"  {error}", err=True)
+        raise typer.Exit(2)
+
+
+def _short(row: Row, several: bool) -> Row:
+    """Put the interval beside the first score; a terminal has no room for all (-o writes them)."""
+    first = next(name for name in row if f"{name}_low" in row)
+    low, high = row[f"{first}_low"], row[f"{first}_high"]
+    short: Row = {}
+    for name, value in row.items():
+        if (
+            name.endswith(("_low", "_high"))
+            or "volume" in name
+            or (name == "class" and not several)
+        ):
+            continue
+        short[name] = value
+        if name == first:
+            short["interval"] = None if low is None else f"{low:.3f}-{high:.3f}"
+    return short

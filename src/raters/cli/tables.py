@@ -1,0 +1,64 @@
+"""Prints tables that fit a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from raters.rows import Row
+
+MOST_ROWS = 20
+
+
+def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None:
+    """Print rows as a table; what does not exist is shown as a dash.
+
+    Args:
+        title: What the table shows.
+        rows: The rows; more than 20 are cut.
+        total: How many rows there are in all, if `rows` are the first of them.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not rows:
+        return
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    for column in columns:
+        number = any(isinstance(row.get(column), int | float) for row in rows)
+        table.add_column(escape(column.replace("_", " ")), justify="right" if number else "left")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*(escape(shown(row.get(column))) for column in columns))
+    console.print(f"\n[bold underline]{escape(title)}[/]")
+    console.print(table)
+    left = (total or len(rows)) - min(len(rows), MOST_ROWS)
+    if left > 0:
+        console.print(f"and {left:,} more")
+
+
+def shown(value: Any) -> str:  # noqa: ANN401
+    """Show a value in few characters.
+
+    Example:
+        >>> shown(0.77652), shown(12345.6), shown(None), shown(1200), shown("ann")
+        ('0.777', '12,346', '-', '1,200', 'ann')
+    """
+    if value is None or value != value:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Print what has to be said about the tables."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for note in notes[:MOST_ROWS]:
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
+    if len(notes) > MOST_ROWS:
+        console.print(f"and {len(notes) - MOST_ROWS:,} more notes")

@@ -1,0 +1,33 @@
+"""Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
+
+from raters.confusion.counts import count, count_triplets, normalise, pool
+from raters.confusion.dominance import dominance_margin, is_dominant
+from raters.confusion.error import root_mean_square, squared_frobenius
+from raters.confusion.orders import (
+    from_crowdkit,
+    from_itk,
+    from_sklearn,
+    from_transpose,
+    to_crowdkit,
+    to_transpose,
+)
+from raters.confusion.patterns import Patterns, count_patterns
+
+__all__ = [
+    "Patterns",
+    "count",
+    "count_patterns",
+    "count_triplets",
+    "dominance_margin",
+    "from_crowdkit",
+    "from_itk",
+    "from_sklearn",
+    "from_transpose",
+    "is_dominant",
+    "normalise",
+    "pool",
+    "root_mean_square",
+    "squared_frobenius",
+    "to_crowdkit",
+    "to_transpose",
+]

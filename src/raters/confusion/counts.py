@@ -1,0 +1,113 @@
+"""Confusion counted from labels and a reference."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.classes import MISSING
+
+Unseen = Literal["nan", "identity", "uniform"]
+
+
+def count(labels: NDArray[Any], reference: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    """Count how often each rater said `o` where the reference says `t`.
+
+    Pixels that are MISSING in the labels of a rater or in the reference count for nothing.
+
+    Args:
+        labels: Class numbers `(raters, *space)`.
+        reference: Class numbers `(*space)`.
+        classes: The number of classes `L`.
+
+    Returns:
+        Counts `(raters, L, L)`, `[r, t, o]`.
+
+    Example:
+        >>> count(np.array([[0, 1, 1, -1]]), np.array([0, 0, 1, 1]), classes=2)
+        array([[[1, 1],
+                [0, 1]]])
+    """
+    if labels.shape[1:] != reference.shape:
+        raise RatersError(
+            f"found labels of shape {labels.shape[1:]}, expected {reference.shape} of the reference"
+        )
+    truth = reference.ravel().astype(np.int64) * classes
+    counts = [_count_one(row.ravel(), truth, classes) for row in labels]
+    return np.array(counts, np.int64).reshape(len(labels), classes, classes)
+
+
+def _count_one(observed: NDArray[Any], truth: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    seen = (observed != MISSING) & (truth >= 0)
+    return np.bincount(truth[seen] + observed[seen], minlength=classes * classes)
+
+
+def count_triplets(
+    task: NDArray[Any],
+    rater: NDArray[Any],
+    label: NDArray[Any],
+    reference: NDArray[Any],
+    raters: int,
+    classes: int,
+) -> NDArray[np.int64]:
+    """Count the confusion of raters in a table of answers; repeated readings count each.
+
+    Args:
+        task: Position of the task of each answer in `reference`.
+        rater: Number of the rater of each answer.
+        label: Class number of each answer.
+        reference: The true class of each task, MISSING where unknown.
+        raters: The number of raters.
+        classes: The number of classes `L`.
+
+    Returns:
+        Counts `(raters, L, L)`, `[r, t, o]`.
+
+    Example:
+        >>> task, rater, label = np.array([0, 1]), np.array([0, 0]), np.array([1, 1])
+        >>> count_triplets(task, rater, label, np.array([1, 0]), raters=1, classes=2)
+        array([[[0, 1],
+                [0, 1]]])
+    """
+    truth = reference[task].astype(np.int64)
+    seen = truth >= 0
+    cell = (rater[seen].astype(np.int64) * classes + truth[seen]) * classes + label[seen]
+    flat = np.bincount(cell, minlength=raters * classes * classes)
+    return flat.reshape(raters, classes, classes)
+
+
+def normalise(
+    counts: NDArray[Any], unseen: Unseen = "nan", smoothing: float = 0.0
+) -> NDArray[np.float64]:
+    """Turn counts into `p(o | t)`: `C[t, o] = (n[t, o] + s) / (sum_o n[t, o] + s L)`.
+
+    A true class that never occurred says nothing about the rater: without smoothing its row is
+    what `unseen` says, NaN by default so that nobody takes it for knowledge.
+
+    Example:
+        >>> normalise(np.array([[3, 1], [0, 0]]), unseen="identity")
+        array([[0.75, 0.25],
+               [0.  , 1.  ]])
+    """
+    smoothed = np.asarray(counts, np.float64) + smoothing
+    total = smoothed.sum(axis=-1, keepdims=True)
+    size = smoothed.shape[-1]
+    rows = {"nan": np.full((size, size), np.nan), "identity": np.eye(size)}
+    empty = rows.get(unseen, np.full((size, size), 1 / size))
+    return np.where(total > 0, smoothed / np.where(total > 0, total, 1), empty)
+
+
+def pool(counts: NDArray[Any], axis: int | tuple[int, ...] = 0) -> NDArray[Any]:
+    """Add counts over cases (or raters): the matrix of all labels together.
+
+    Pooling counts weighs every label alike; averaging matrices would weigh every case alike.
+
+    Example:
+        >>> pool(np.array([[[8, 2], [0, 1]], [[1, 0], [1, 0]]]))
+        array([[9, 2],
+               [1, 1]])
+    """
+    return np.asarray(np.sum(counts, axis=axis))

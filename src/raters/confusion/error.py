@@ -1,0 +1,97 @@
+"""How far estimated confusion is from the true one: rows of true classes, classes weighing alike.
+
+Only rows of the true class are compared: what a rater would say of a class that is not there is
+never observed. Joint matrices (counts over all labels) are not compared with conditional ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+
+
+def root_mean_square(
+    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
+) -> float:
+    """Give the root mean square error over entries, as pixel-cm's 'CM estimation'.
+
+    `sqrt(mean_t mean_o (E[t, o] - C[t, o])^2)`, over all leading axes (raters). Rows that are NaN
+    in `true` (a class that never occurred) are left out. Zhang et al. (2020, "Disentangling Human
+    Error from the Ground Truth in Segmentation of Medical Images").
+
+    Args:
+        estimated: `(..., L, L)`, or `(..., L, L, *space)` with `truth`.
+        true: The same shape, or axes of length 1 where it does not vary.
+        truth: Class numbers `(*space)`: at each pixel the row of its true class is compared, and
+            classes weigh alike however many pixels they have.
+
+    Example:
+        >>> root_mean_square(np.array([[0.8, 0.2], [0.5, 0.5]]), np.eye(2))
+        0.380788...
+    """
+    return float(np.sqrt(_mean_over_rows(_squares(estimated, true, truth, "mean"))))
+
+
+def squared_frobenius(
+    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
+) -> float:
+    """Give the squared Frobenius norm divided by the number of classes, as in global-cm.
+
+    `1/L sum_t sum_o (E[t, o] - C[t, o])^2`, averaged over leading axes (raters); from 0 to 2.
+    Tanno et al. (2019) report it in units of 10^-2.
+
+    Args:
+        estimated: As in `root_mean_square`.
+        true: As in `root_mean_square`.
+        truth: As in `root_mean_square`.
+
+    Example:
+        >>> squared_frobenius(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2))
+        2.0
+    """
+    return float(_mean_over_rows(_squares(estimated, true, truth, "sum")))
+
+
+def _squares(
+    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None, over: str
+) -> NDArray[np.float64]:
+    """Give the squared error of each row `(..., L)`, NaN where the true class never occurred."""
+    if truth is None:
+        if estimated.shape[-2:] != true.shape[-2:]:
+            raise RatersError(
+                f"found a matrix of {estimated.shape[-2:]}, expected {true.shape[-2:]}"
+            )
+        square = (np.asarray(estimated, np.float64) - true) ** 2
+        return np.asarray(square.sum(axis=-1) if over == "sum" else square.mean(axis=-1))
+    axis = -truth.ndim - 1  # the observed class, before the spatial axes
+    square = (np.asarray(estimated, np.float64) - true) ** 2
+    rows = square.sum(axis=axis) if over == "sum" else square.mean(axis=axis)
+    classes = rows.shape[-truth.ndim - 1]
+    by_class = [_mean_where(_row(rows, t, truth.ndim), truth == t) for t in range(classes)]
+    return np.stack(by_class, axis=-1)
+
+
+def _row(rows: NDArray[Any], t: int, ndim: int) -> NDArray[Any]:
+    return np.asarray(np.take(rows, t, axis=-ndim - 1))
+
+
+def _mean_where(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+    space = tuple(range(-where.ndim, 0))
+    full = np.broadcast_to(values, (*values.shape[: values.ndim - where.ndim], *where.shape))
+    number = where.sum()
+    total = np.where(where, full, 0).sum(axis=space)
+    return np.asarray(total / number if number else np.full(total.shape, np.nan))
+
+
+def _mean_over_rows(rows: NDArray[np.float64]) -> np.float64:
+    """Average over classes and then over raters, leaving out classes that never occurred."""
+    seen = ~np.isnan(rows)
+    if not seen.any():
+        raise RatersError("found no class that occurs in the truth, expected at least one")
+    number = seen.sum(axis=-1)
+    means = np.where(seen, rows, 0).sum(axis=-1) / np.maximum(number, 1)
+    return np.float64(means[number > 0].mean())

@@ -1,0 +1,71 @@
+"""Which combinations of labels occur, and how often: all that many methods need of a case.
+
+With `R` raters and `L` classes a pixel has one of `(L + 1)^R` patterns (one more for MISSING).
+Where these are few, counting them once turns work on millions of pixels into work on hundreds of
+patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEW = 1 << 20
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """The patterns of labels that occur, with how often each does.
+
+    Attributes:
+        labels: Class numbers with MISSING, `(patterns, raters)`.
+        counts: How many pixels have each pattern, `(patterns,)`.
+    """
+
+    labels: NDArray[np.int16]
+    counts: NDArray[np.int64]
+
+    def votes(self, classes: int) -> NDArray[np.int64]:
+        """Count how many raters say each class, `(patterns, classes)`."""
+        return np.stack([(self.labels == c).sum(axis=1) for c in range(classes)], axis=1)
+
+
+def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
+    """Count the patterns of labels over all pixels.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+
+    Example:
+        >>> patterns = count_patterns(np.array([[0, 1, 1, 1], [0, 1, 1, -1]]), classes=2)
+        >>> patterns.labels.tolist(), patterns.counts.tolist()
+        ([[0, 0], [1, -1], [1, 1]], [1, 1, 2])
+    """
+    raters = len(labels)
+    flat = np.ascontiguousarray(labels.reshape(raters, -1), np.int16)
+    base = classes + 1
+    if raters == 0 or base**raters > _FEW:
+        return _by_sorting(flat)
+    code = np.zeros(flat.shape[1], np.int32)
+    for row in flat:
+        code *= base
+        code += row
+        code += 1
+    counts = np.bincount(code, minlength=0)
+    found = np.flatnonzero(counts)
+    powers = base ** np.arange(raters - 1, -1, -1)
+    digits = found[:, np.newaxis] // powers % base - 1
+    return Patterns(digits.astype(np.int16), counts[found])
+
+
+def _by_sorting(flat: NDArray[np.int16]) -> Patterns:
+    """Count patterns that are too many for a table, by sorting them as bytes."""
+    columns = np.ascontiguousarray(flat.T)
+    if columns.shape[1] == 0:
+        return Patterns(columns[:1], np.array([len(columns)], np.int64)[: len(columns[:1])])
+    found, counts = np.unique(columns, axis=0, return_counts=True)
+    return Patterns(found, counts)

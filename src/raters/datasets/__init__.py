@@ -1,0 +1,119 @@
+"""Public data sets as studies: `prepare` turns what was downloaded into a folder for `raters`.
+
+A new data set is one module with a `Dataset` and one entry in `DATASETS`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raters.datasets.anaesthetist import TABLE
+from raters.datasets.base import Dataset
+from raters.datasets.chase_db1 import CHASE
+from raters.datasets.cifar10 import CIFAR10
+from raters.datasets.download import Download, fetch
+from raters.datasets.gleason2019 import GLEASON
+from raters.datasets.labelme import LABELME
+from raters.datasets.les_av import KINDS, LES_AV
+from raters.datasets.lidc import LIDC
+from raters.datasets.mnist import MASKS, MNIST
+from raters.datasets.music_genre import MUSIC
+from raters.datasets.noisy_mnist import NOISY
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.study.write import ImportResult
+
+__all__ = ["DATASETS", "Dataset", "Download", "fetch", "find", "open_dataset", "prepare"]
+
+DATASETS: dict[str, Dataset] = {
+    "anaesthetist": TABLE,
+    "chase-db1": CHASE,
+    "cifar10": CIFAR10,
+    "gleason2019": GLEASON,
+    "labelme": LABELME,
+    "les-av": LES_AV,
+    "les-av-kinds": KINDS,
+    "lidc": LIDC,
+    "mnist": MNIST,
+    "mnist-masks": MASKS,
+    "music-genre": MUSIC,
+    "noisy-mnist": NOISY,
+}
+
+
+def find(name: str) -> Dataset:
+    """Give the data set of that name.
+
+    Raises:
+        RatersError: that lists the names.
+
+    Example:
+        >>> find("lidc").licence
+        'CC BY 3.0'
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    close = get_close_matches(name.lower().replace("_", "-"), DATASETS, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise RatersError(
+        f"found no data set {name!r}; {hint}expected one of {', '.join(DATASETS)}",
+        kind="unknown-dataset",
+    )
+
+
+def open_dataset(name: str, source: str | Path) -> Study:
+    """Open a data set where it lies, without writing anything.
+
+    Args:
+        name: One of `DATASETS`.
+        source: The folder or file it is in.
+    """
+    dataset, path = find(name), Path(source)
+    return dataset.read(dataset.need(path))
+
+
+def prepare(
+    name: str,
+    source: str | Path,
+    out: str | Path,
+    form: str | None = None,
+    overwrite: bool = False,
+    download: bool = False,
+    progress: bool = False,
+) -> ImportResult:
+    """Write a data set as a study folder.
+
+    Args:
+        name: One of `DATASETS`.
+        source: The folder or file it is in; with `download` the folder to fetch it to.
+        out: The folder to write.
+        form: 'canonical' or 'packed'; by default what suits the data set.
+        overwrite: Write everything anew.
+        download: Fetch what is not there yet, where that is allowed.
+        progress: Show progress bars.
+    """
+    from raters.study.write import import_study
+
+    dataset, path = find(name), Path(source)
+    if download:
+        _fetch_all(dataset, path, progress)
+    study = open_dataset(name, path)
+    suits = dataset.form_of(path) if dataset.form_of else dataset.form
+    return import_study(study, out, form or suits, overwrite=overwrite, progress=progress)
+
+
+def _fetch_all(dataset: Dataset, folder: Path, progress: bool) -> None:
+    if not dataset.downloads:
+        raise RatersError(
+            f"{dataset.name} must be fetched by hand: get it from {dataset.where} "
+            f"({dataset.licence}) and put it in {folder}. {dataset.expected()}",
+            kind="download",
+        )
+    if folder.is_file():
+        raise RatersError("found a file, expected a folder to fetch to", file=folder)
+    for item in dataset.downloads:
+        fetch(item, folder, progress)

@@ -1,0 +1,136 @@
+"""LES-AV: fundus images with reference masks of vessels, and of arteries and veins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.datasets.base import Dataset, listed, of_all
+from raters.study import formats
+from raters.study.backend import LabelRules, RawMask
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.classes import MISSING, Classes, LabelClass
+from raters.study.geometry import Geometry
+from raters.study.names import natural_key
+from raters.study.study import CaseIndex, Study
+
+COLOURS = {
+    (0, 0, 0): 0,
+    (255, 0, 0): 1,
+    (0, 0, 255): 2,
+    (0, 255, 0): 3,
+    (255, 255, 255): MISSING,
+}
+"""Red arteries, blue veins, green where they cross; white vessels are of unknown kind."""
+
+_FOV = "masks/ (the field of view) is not used: outside it the reference is background"
+_OFFICIAL = 22
+
+
+def read_vessels(source: Path) -> Study:
+    """Open the images with the mask of all vessels as reference."""
+    images, masks = _pairs(LES_AV, source, "vessel-segmentations")
+    classes = Classes((LabelClass("background", 0), LabelClass("vessel", 255, also=(1,))))
+    return _study(LES_AV, FilesBackend(_files(images, masks), LabelRules()), images, classes)
+
+
+def read_kinds(source: Path) -> Study:
+    """Open the images with arteries, veins and crossings as reference."""
+    images, masks = _pairs(KINDS, source, "arteries-and-veins")
+    classes = Classes.of(["background", "artery", "vein", "crossing"])
+    note = "vessels drawn white (of unknown kind) are MISSING"
+    return _study(KINDS, _ColourMasks(_files(images, masks), LabelRules()), images, classes, note)
+
+
+class _ColourMasks(FilesBackend):
+    """Files whose reference masks are coloured."""
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read the reference by its colours."""
+        if rater is not None:
+            return None
+        path = self.cases[case].reference[""]
+        values = _by_colour(formats.read_image(path).array, path)
+        return RawMask(values, Geometry(values.shape), str(path), coded=True)
+
+
+def _by_colour(picture: NDArray[Any], path: Path) -> NDArray[np.int16]:
+    """Turn `(3, rows, columns)` into class numbers."""
+    if picture.ndim != 3 or len(picture) != 3:
+        message = f"found shape {picture.shape}, expected three channels (red, green, blue)"
+        raise KINDS.wrong(message, path)
+    values = np.full(picture.shape[1:], np.iinfo(np.int16).min, np.int16)
+    for colour, number in COLOURS.items():
+        values[(picture == np.array(colour)[:, None, None]).all(0)] = number
+    unknown = values < MISSING
+    if unknown.any():
+        found = tuple(int(v) for v in picture[:, unknown][:, 0])
+        known = "black, red, blue, green and white"
+        message = f"found the colour {found} in {int(unknown.sum()):,} pixels, expected {known}"
+        raise KINDS.wrong(message, path)
+    return values
+
+
+def _pairs(dataset: Dataset, source: Path, folder: str) -> tuple[list[Path], list[Path]]:
+    """Match images and masks by name, and refuse one without the other."""
+    images = sorted(
+        listed(dataset.need(source / "images"), ".png"), key=lambda p: natural_key(p.stem)
+    )
+    if not images:
+        raise dataset.missing(source / "images" / "15.png")
+    masks = [dataset.need(source / folder / image.name) for image in images]
+    for mask in listed(source / folder, ".png"):
+        dataset.need(source / "images" / mask.name)
+    return images, masks
+
+
+def _files(images: list[Path], masks: list[Path]) -> list[CaseFiles]:
+    pairs = zip(images, masks, strict=True)
+    return [CaseFiles(images={"": image}, reference={"": mask}) for image, mask in pairs]
+
+
+def _study(
+    dataset: Dataset, backend: FilesBackend, images: list[Path], classes: Classes, note: str = ""
+) -> Study:
+    about = dataset.about(note, _FOV, of_all(len(images), _OFFICIAL, "images"))
+    index = CaseIndex.of([image.stem for image in images])
+    return Study(backend, index, (), about=about, _classes=classes)
+
+
+_CITATION = (
+    "J. I. Orlando, J. Barbosa Breda, K. van Keer, M. B. Blaschko, P. J. Blanco, C. A. Bulant: "
+    "Towards a glaucoma risk index based on simulated hemodynamics from fundus images. MICCAI 2018."
+)
+_LAYOUT = """
+SOURCE/
+  images/                 15.png, ...: 22 images of 22 patients
+  vessel-segmentations/   15.png, ...: 0 and 255                          (les-av)
+  arteries-and-veins/     15.png, ...: red, blue, green, white on black   (les-av-kinds)
+"""
+_WHERE = "https://figshare.com/articles/dataset/LES-AV_dataset/11857698"
+
+LES_AV = Dataset(
+    name="les-av",
+    title="LES-AV fundus images with vessels",
+    raters="none (reference only: simulate raters or derive coarse labels)",
+    licence="scientific use, with citation",
+    citation=_CITATION,
+    layout=_LAYOUT,
+    where=_WHERE,
+    read=read_vessels,
+    form="canonical",
+)
+KINDS = Dataset(
+    name="les-av-kinds",
+    title="LES-AV fundus images with arteries, veins and crossings",
+    raters="none (reference only: simulate raters or derive coarse labels)",
+    licence="scientific use, with citation",
+    citation=_CITATION,
+    layout=_LAYOUT,
+    where=_WHERE,
+    read=read_kinds,
+    form="canonical",
+)

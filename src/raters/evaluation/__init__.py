@@ -1,0 +1,1 @@
+"""Predictions and consensus masks against raters and references."""

@@ -1,0 +1,101 @@
+"""Predicted class labels against the reference and against each rater."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.evaluation.result import REFERENCE, Evaluation
+from raters.rows import Row
+from raters.scores.bootstrap import interval
+from raters.scores.classes import balanced_accuracy
+from raters.study.classes import MISSING
+from raters.study.read_table import read_column
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+
+def evaluate_answers(source: str | Path, study: Study, task: str, label: str) -> Evaluation:
+    """Score a table of predicted labels; `raters.evaluate` says what the tables hold."""
+    predicted, notes = _read(Path(source), study, task, label)
+    result = Evaluation(notes=notes)
+    truth = study.reference_labels
+    if truth is not None:
+        result.summary.append(_summary(REFERENCE, truth, predicted, study.index.groups, study))
+    triplets = study.triplets
+    for k, rater in enumerate(study.raters):
+        own = triplets.rater == k
+        tasks, labels = triplets.task[own], triplets.label[own]
+        if tasks.size:
+            groups = study.index.groups[tasks]
+            result.summary.append(_summary(rater, labels, predicted[tasks], groups, study))
+    if not result.summary:
+        raise RatersError("found neither raters nor references, expected labels to compare with")
+    result.cases = _case_rows(study, predicted, truth)
+    return result
+
+
+def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.int16], list[str]]:
+    """Read predictions as class numbers in the order of the study; MISSING where there is none."""
+    found = read_column(path, task, label, "predictions need both")
+    known = {str(c.value): k for k, c in enumerate(study.classes)}
+    known |= {c.name: k for k, c in enumerate(study.classes) if c.name not in known}
+    predicted = np.full(len(study), MISSING, np.int16)
+    for k, case in enumerate(study.index.ids):
+        value = found.get(case, "")
+        if value and value not in known:
+            raise RatersError(
+                f"found the label {value!r} for task {case!r}, "
+                f"expected one of {', '.join(study.classes.names[:20])}",
+                kind="unknown-value",
+                file=path,
+            )
+        predicted[k] = known[value] if value else MISSING
+    missing = int((predicted == MISSING).sum())
+    if missing == len(study):
+        raise RatersError("found no prediction for any task of the study", file=path, kind="empty")
+    strange = len(set(found) - set(study.index.ids))
+    notes = [f"{missing:,} tasks without a prediction (left out)"] if missing else []
+    return predicted, notes + ([f"{strange:,} predictions for unknown tasks"] if strange else [])
+
+
+def _summary(
+    against: str,
+    truth: NDArray[Any],
+    predicted: NDArray[np.int16],
+    groups: NDArray[np.object_],
+    study: Study,
+) -> Row:
+    seen = (truth != MISSING) & (predicted != MISSING)
+    right = np.where(seen, truth == predicted, np.nan).astype(np.float64)
+    entry: Row = {"against": against, "cases": int(seen.sum())}
+    if not seen.any():
+        return entry | dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), None)
+    found = interval(right, list(groups))
+    balanced = balanced_accuracy(truth[seen], predicted[seen], len(study.classes))
+    entry |= {"accuracy": found.estimate, "accuracy_low": found.low, "accuracy_high": found.high}
+    entry["balanced_accuracy"] = balanced
+    return {k: None if v != v else v for k, v in entry.items()}
+
+
+def _case_rows(
+    study: Study, predicted: NDArray[np.int16], truth: NDArray[np.int16] | None
+) -> list[Row]:
+    names = (*study.classes.names, None)  # the last one for MISSING, which is -1
+    rows = []
+    for k, case in enumerate(study.index.ids):
+        row: Row = {"case": case, "group": study.index.groups[k], "split": study.index.splits[k]}
+        row |= {"predicted": names[predicted[k]]}
+        if truth is not None:
+            known = truth[k] != MISSING and predicted[k] != MISSING
+            row |= {
+                REFERENCE: names[truth[k]],
+                "right": bool(truth[k] == predicted[k]) if known else None,
+            }
+        rows.append(row)
+    return rows

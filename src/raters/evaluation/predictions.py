@@ -1,0 +1,90 @@
+"""Finds predicted masks by the names of cases and reads them in the classes of a study."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.backend import LabelRules
+from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
+from raters.study.canonical import files_below
+from raters.study.paths import case_path
+from raters.study.pattern import Pattern, there
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.study import Study
+
+
+class PredictedMasks:
+    """Masks predicted for the cases of a study, one file a case.
+
+    Args:
+        source: A folder with files named as the cases are (`<case>.nii.gz`), or a pattern with
+            `{case}`; further names in it must be those of the study's cases.
+        study: The study that the predictions are for.
+
+    Attributes:
+        missing: Cases of the study without a prediction.
+        strange: Files that belong to no case of the study.
+    """
+
+    def __init__(self, source: str | Path, study: Study) -> None:
+        found = _found(os.fspath(source))
+        names = [str(case) for case in study.index.ids]
+        self._study = study
+        self._files = {case: found[case_path(case)] for case in names if case_path(case) in found}
+        self.missing = [case for case in names if case not in self._files]
+        known = {case_path(case) for case in names}
+        self.strange = [str(path) for name, path in found.items() if name not in known]
+        if not self._files:
+            raise RatersError(
+                f"found no prediction for any of {len(names):,} cases, expected files named as the "
+                f"cases are, such as {case_path(names[0])!r}; {there(_folder(source))}",
+                kind="empty",
+                file=source,
+            )
+
+    def __contains__(self, case: str) -> bool:
+        return case in self._files
+
+    def read(self, case: Case) -> NDArray[np.int16]:
+        """Read the prediction for a case as class numbers on the grid of the case."""
+        classes = self._study.classes
+        ignore = self._study.ignored or (classes.free_value(),)
+        files = [CaseFiles(masks={"": {"": self._files[case.id]}})]
+        mask = FilesBackend(files, LabelRules(ignore=ignore)).mask(0, "")
+        assert mask is not None  # its file is known
+        refuse_other_grid(mask.geometry, mask.source, case.geometry, f"case {case.id!r}")
+        try:
+            return self._study.encode(mask.values, coded=False, ignore=ignore)
+        except RatersError as error:
+            raise error.at(file=mask.source, case=case.id) from None
+
+
+def _folder(source: str | Path) -> Path:
+    text = os.fspath(source)
+    return Pattern(text).root if "{" in text else Path(text)
+
+
+def _found(source: str) -> dict[str, Path]:
+    """Give all files by the name that a case would have."""
+    if "{" not in source:
+        if not Path(source).is_dir():
+            raise RatersError(
+                "no such folder, expected a folder of predictions or a pattern with {case}",
+                kind="missing-folder",
+                file=source,
+            )
+        return dict(files_below(Path(source)))
+    pattern = Pattern(source)
+    problems: list[RatersError] = []
+    matches = list(pattern.walk(problems))
+    if not matches:
+        raise problems[0] if problems else pattern.nothing_found()
+    return {case_path("/".join(m.fields.values())): m.path for m in matches}

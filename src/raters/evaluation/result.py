@@ -1,0 +1,72 @@
+"""The result of `raters evaluate`: scores by case, their means with intervals, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raters.errors import RatersError
+from raters.rows import Row, write_csv, write_json
+from raters.scores.bootstrap import interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REFERENCE = "reference"
+"""The name in the column `against` for true or adjudicated labels; raters have their own names."""
+
+
+@dataclass
+class Evaluation:
+    """How good predictions are.
+
+    Attributes:
+        cases: A row a case, class, and labels that it was compared with.
+        summary: Means over cases with bootstrap intervals over groups.
+        notes: What a reader must know about the tables.
+        failures: Predictions that could not be scored.
+    """
+
+    cases: list[Row] = field(default_factory=list)
+    summary: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failures: list[RatersError] = field(default_factory=list)
+
+    def frame(self, table: str = "summary") -> pd.DataFrame:
+        """Give one of the tables ('cases', 'summary') as a DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(getattr(self, table))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data, ready for JSON."""
+        failures = [str(error) for error in self.failures]
+        return {**vars(self), "failures": failures}
+
+    def write(self, folder: str | Path) -> None:
+        """Write `cases.csv`, `summary.csv` and `evaluation.json`."""
+        write_csv(Path(folder) / "cases.csv", self.cases)
+        write_csv(Path(folder) / "summary.csv", self.summary)
+        write_json(Path(folder) / "evaluation.json", self.to_dict())
+
+
+def summarise(rows: Sequence[Row], scores: Sequence[str], seed: int = 0) -> list[Row]:
+    """Average scores over cases, for each labels compared with and each class.
+
+    The interval of a score is a 95 % bootstrap over groups; with one group there is none.
+    """
+    parts: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        parts.setdefault((row["against"], row["class"]), []).append(row)
+    summary = []
+    for (against, name), part in parts.items():
+        entry: Row = {"against": against, "class": name, "cases": len(part)}
+        groups = [row["group"] for row in part]
+        for score in scores:
+            values = [float("nan") if row[score] is None else row[score] for row in part]
+            found = interval(values, groups, seed=seed)
+            entry |= {score: found.estimate, f"{score}_low": found.low, f"{score}_high": found.high}
+        summary.append({k: None if v != v else v for k, v in entry.items()})
+    return summary

@@ -1,0 +1,89 @@
+"""Scores of labels against labels: overlap, surfaces, samples, calibration, and how sure they are.
+
+Pure functions on numpy arrays. The truth comes first and the prediction second, as in
+scikit-learn. Labels are class numbers and `MISSING` (-1) is left out; class 0 is background;
+spacing is in mm by axis. `raters.scores.empty` states what empty masks score.
+
+Example:
+    >>> from raters import scores
+    >>> truth, predicted = [[0, 1, 1, 0]], [[0, 1, 1, 1]]
+    >>> scores.dice(truth, predicted)
+    array([0.8])
+    >>> scores.hausdorff(truth, predicted, spacing=(1, 0.5))
+    0.5
+"""
+
+from raters.scores.bootstrap import Interval, difference_interval, interval
+from raters.scores.calibration import (
+    ReliabilityCurve,
+    brier,
+    calibration_error,
+    negative_log_likelihood,
+    reliability_curve,
+)
+from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
+from raters.scores.empty import DefinedMean, defined_mean, diagonal
+from raters.scores.energy import energy_distance, energy_from_distances
+from raters.scores.overlap import (
+    VolumeDifference,
+    dice,
+    dice_from_counts,
+    iou,
+    iou_from_counts,
+    mean_dice,
+    mean_iou,
+    pair_counts,
+    volume_difference,
+)
+from raters.scores.pairwise import overlap_matrix
+from raters.scores.samples import best_dice, best_mean, matched_dice, matched_mean
+from raters.scores.soft import soft_dice, soft_dice_by_class
+from raters.scores.surface import (
+    SurfaceDistances,
+    average_surface_distance,
+    hausdorff,
+    hd95,
+    surface_distances,
+    surface_distances_by_class,
+)
+
+__all__ = [
+    "DefinedMean",
+    "Interval",
+    "ReliabilityCurve",
+    "SurfaceDistances",
+    "VolumeDifference",
+    "accuracy",
+    "average_surface_distance",
+    "balanced_accuracy",
+    "balanced_accuracy_from_counts",
+    "best_dice",
+    "best_mean",
+    "brier",
+    "calibration_error",
+    "defined_mean",
+    "diagonal",
+    "dice",
+    "dice_from_counts",
+    "difference_interval",
+    "energy_distance",
+    "energy_from_distances",
+    "hausdorff",
+    "hd95",
+    "interval",
+    "iou",
+    "iou_from_counts",
+    "matched_dice",
+    "matched_mean",
+    "mean_dice",
+    "mean_iou",
+    "negative_log_likelihood",
+    "overlap_matrix",
+    "pair_counts",
+    "reliability_curve",
+    "soft_dice",
+    "soft_dice_by_class",
+    "surface_distances",
+    "surface_distances_by_class",
+    "volume_difference",
+]

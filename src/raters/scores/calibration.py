@@ -1,0 +1,145 @@
+"""Do probabilities mean what they say? Calibration error, Brier score and log-likelihood.
+
+Probabilities are `(classes, *space)`, or `(classes, n)` for n tasks; labels are `(*space)`, and
+those that are MISSING are left out. Without any label all scores here are undefined (NaN).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from raters.errors import RatersError
+from raters.scores.empty import UNDEFINED, defined_mean
+from raters.scores.inputs import label_array
+from raters.study.classes import MISSING
+
+_SUM_TOLERANCE = 1e-2  # half precision with many classes is about as far from 1
+
+
+class ReliabilityCurve(NamedTuple):
+    """By bin of confidence: the mean confidence, how often the guess was right, how many."""
+
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+def reliability_curve(
+    labels: ArrayLike, probabilities: ArrayLike, bins: int = 15
+) -> ReliabilityCurve:
+    """Compare how sure the most likely class is with how often it is right.
+
+    The bins of the top probability are of equal width, `((k - 1) / bins, k / bins]`. The first of
+    equally likely classes is the guess. Empty bins have count 0 and NaN.
+
+    Example:
+        >>> reliability_curve([0, 1, 1, 0], [[0.9, 0.9, 0.2, 0.6], [0.1, 0.1, 0.8, 0.4]], bins=2)
+        ReliabilityCurve(confidence=array([nan, 0.8]), accuracy=array([ nan, 0.75]),
+                         counts=array([0, 4]))
+    """
+    if bins < 1:
+        raise RatersError(f"found {bins} bins, expected at least 1")
+    truth, given = _observed(labels, probabilities)
+    top = given.max(axis=0, initial=0.0)
+    right = given.argmax(axis=0) == truth
+    place = np.clip(np.ceil(top * bins).astype(np.intp) - 1, 0, bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    confidence, accuracy = (
+        np.divide(
+            np.bincount(place, weights, minlength=bins),
+            counts,
+            out=np.full(bins, UNDEFINED),
+            where=counts > 0,
+        )
+        for weights in (top, right)
+    )
+    return ReliabilityCurve(confidence, accuracy, counts)
+
+
+def calibration_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> float:
+    """Give the expected calibration error (ECE) of the top label, over bins of equal width.
+
+        sum_b  n_b / n  |accuracy_b - confidence_b|
+
+    M. P. Naeini et al., Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015;
+    C. Guo et al., On calibration of modern neural networks, ICML 2017. From 0 (best) to 1. It is
+    biased upwards where bins hold few labels.
+
+    Example:
+        >>> round(calibration_error([0, 1], [[0.8, 0.8], [0.2, 0.2]]), 3)  # half right, not 80 %
+        0.3
+    """
+    curve = reliability_curve(labels, probabilities, bins)
+    if not curve.counts.any():
+        return UNDEFINED
+    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
+    return float(gap @ curve.counts / curve.counts.sum())
+
+
+def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
+    """Give the Brier score: the squared error summed over classes, averaged over labels.
+
+        mean_i  sum_c (p_ic - [y_i = c])²
+
+    G. W. Brier, Verification of forecasts expressed in terms of probability, 1950; from 0 (best)
+    to 2. For two classes the usual `mean (p_i1 - y_i)²` is half of this.
+
+    Example:
+        >>> round(brier([0, 1], [[0.8, 0.8], [0.2, 0.2]]), 3)
+        0.68
+    """
+    truth, given = _observed(labels, probabilities)
+    at_label = _at(truth, given)
+    # sum_c (p_c - [y = c])² = sum_c p_c² - 2 p_y + 1, and no one-hot array is needed
+    return defined_mean(np.einsum("cn,cn->n", given, given) - 2 * at_label + 1).mean
+
+
+def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> float:
+    """Give the mean of `-log p(label)` in nats; 0 is best.
+
+    A probability below the precision of its type (2.2e-16 in double) counts as that, as in
+    scikit-learn, so that one certain error costs 36 and not infinity.
+
+    Example:
+        >>> round(negative_log_likelihood([0, 1], [[0.8, 0.8], [0.2, 0.2]]), 3)
+        0.916
+    """
+    least = np.finfo(np.result_type(np.asarray(probabilities).dtype, np.float16)).eps
+    at_label = _at(*_observed(labels, probabilities))
+    return defined_mean(-np.log(np.maximum(at_label, least))).mean
+
+
+def _at(labels: NDArray[Any], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(probabilities[labels, np.arange(labels.size)])
+
+
+def _observed(
+    labels: ArrayLike, probabilities: ArrayLike
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Give the labels that are not MISSING, `(n,)`, and their probabilities, `(classes, n)`."""
+    given = np.asarray(probabilities)
+    classes = given.shape[0] if given.ndim else 0
+    truth = label_array(labels, classes)
+    if given.shape != (classes, *truth.shape):
+        raise RatersError(
+            f"found probabilities of shape {given.shape} for labels of shape {truth.shape}, "
+            f"expected (classes, {', '.join(map(str, truth.shape))})"
+        )
+    kept = truth != MISSING
+    chosen = given[:, kept].astype(np.float64)
+    _check_probabilities(chosen)
+    return truth[kept], chosen
+
+
+def _check_probabilities(given: NDArray[np.float64]) -> None:
+    """Refuse logits, percentages and the like."""
+    total = given.sum(axis=0)
+    wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
+    if wrong.any():
+        found = total[wrong][0]
+        raise RatersError(f"found probabilities that sum to {found:g} over classes, expected 1")
+    if given.size and given.min() < 0:
+        raise RatersError(f"found probability {given.min():g}, expected 0 to 1")

@@ -1,0 +1,89 @@
+"""What every score asks of its input: arrays of one shape, known labels, a spacing by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from raters.errors import RatersError
+from raters.study.classes import MISSING
+
+Spacing = Sequence[float] | NDArray[np.float64]
+"""The size of a voxel in mm, by axis."""
+
+
+def label_array(labels: ArrayLike, classes: int | None = None) -> NDArray[Any]:
+    """Give labels as an integer array; refuse fractions and labels that are not classes.
+
+    Example:
+        >>> label_array([True, False])
+        array([1, 0], dtype=int8)
+        >>> label_array([0, 255], classes=2)
+        Traceback (most recent call last):
+        raters.errors.RatersError: found label 255, expected -1 (MISSING) or a class from 0 to 1
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind == "b":
+        array = array.view(np.int8)
+    if array.dtype.kind not in "iu" and array.size:
+        raise RatersError(f"found labels of type {array.dtype}, expected whole numbers")
+    if classes is not None and array.size:
+        _refuse_unknown(array, classes)
+    return array
+
+
+def label_pair(
+    a: ArrayLike, b: ArrayLike, classes: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Give two label arrays of the same shape."""
+    first, second = label_array(a, classes), label_array(b, classes)
+    if first.shape != second.shape:
+        raise RatersError(
+            f"found labels of shapes {first.shape} and {second.shape}, expected the same shape"
+        )
+    return first, second
+
+
+def check_classes(classes: int) -> None:
+    """Refuse a number of classes that leaves no foreground."""
+    if classes < 2:
+        raise RatersError(
+            f"found {classes} classes, expected at least 2: background and a foreground class"
+        )
+
+
+def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
+    """Refuse a word that is not one of those expected."""
+    if found not in expected:
+        raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
+
+
+def spacing_of(ndim: int, spacing: Spacing | None) -> NDArray[np.float64]:
+    """Give the spacing by axis in mm; 1 where none is known.
+
+    Example:
+        >>> spacing_of(2, None)
+        array([1., 1.])
+        >>> spacing_of(2, (1.0, 1.0, 3.0))
+        Traceback (most recent call last):
+        raters.errors.RatersError: found spacing (1.0, 1.0, 3.0), expected 2 numbers above 0
+    """
+    if spacing is None:
+        return np.ones(ndim)
+    given = np.asarray(spacing, np.float64)
+    if given.shape != (ndim,) or not (np.isfinite(given) & (given > 0)).all():
+        found = tuple(given.ravel().tolist())
+        raise RatersError(f"found spacing {found}, expected {ndim} numbers above 0")
+    return given
+
+
+def _refuse_unknown(labels: NDArray[Any], classes: int) -> None:
+    low, high = int(labels.min()), int(labels.max())
+    if low < MISSING or high >= classes:
+        raise RatersError(
+            f"found label {low if low < MISSING else high}, "
+            f"expected {MISSING} (MISSING) or a class from 0 to {classes - 1}"
+        )

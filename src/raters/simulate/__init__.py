@@ -1,0 +1,42 @@
+"""Raters who err on purpose, and the confusion they really have."""
+
+from raters.simulate.assign import assign, parse_assign
+from raters.simulate.calibrate import calibrate
+from raters.simulate.cifar import CIFAR_CLASSES, cifar_raters
+from raters.simulate.classes import (
+    KINDS,
+    draw_labels,
+    group,
+    hammer_spammer,
+    pairwise_flipper,
+)
+from raters.simulate.drawn_confusion import rater_confusion
+from raters.simulate.layers import draw_classes
+from raters.simulate.masks import DRAWERS, Drawer
+from raters.simulate.phantoms import PHANTOMS, phantom_study
+from raters.simulate.specs import Spec, parse_raters
+from raters.simulate.study import simulate, true_confusion, write_true_confusion
+
+__all__ = [
+    "CIFAR_CLASSES",
+    "DRAWERS",
+    "KINDS",
+    "PHANTOMS",
+    "Drawer",
+    "Spec",
+    "assign",
+    "calibrate",
+    "cifar_raters",
+    "draw_classes",
+    "draw_labels",
+    "group",
+    "hammer_spammer",
+    "pairwise_flipper",
+    "parse_assign",
+    "parse_raters",
+    "phantom_study",
+    "rater_confusion",
+    "simulate",
+    "true_confusion",
+    "write_true_confusion",
+]

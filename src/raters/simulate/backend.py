@@ -1,0 +1,162 @@
+"""Stores that draw simulated raters when they are asked for, over the study that has the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import local
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.simulate.drawn_confusion import rater_confusion
+from raters.simulate.layers import Layers, draw_classes
+from raters.simulate.masks import Drawer
+from raters.simulate.seeds import generator
+from raters.study.backend import Image, RawMask
+from raters.study.backend_table import TableBackend
+from raters.study.geometry import Geometry
+from raters.study.study import Study
+from raters.study.triplets import Triplets
+
+
+@dataclass(frozen=True)
+class MaskRater:
+    """A rater who draws: the name, the way to err and how much."""
+
+    name: str
+    drawer: Drawer
+    severity: float
+
+
+class Source:
+    """Passes on the images and references of a study, by position in it."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Give the reference; a source has no raters."""
+        found = self.study[case]
+        if rater is not None or found.reference is None:
+            return None
+        return RawMask(found.reference, found.geometry, f"the truth of {found.id!r}", coded=True)
+
+    def image(self, case: int, ndim: int | None) -> Image | None:
+        """Read the image."""
+        return self.study.backend.image(self.study.row(case), ndim)
+
+    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+        """Give the grid of the image without reading its voxels."""
+        return self.study.backend.image_grid(self.study.row(case), ndim)
+
+    def files(self, case: int) -> list[Path]:
+        """List the files that the case is read from."""
+        return self.study.backend.files(self.study.row(case))
+
+
+class SimulatedMasks(Source):
+    """Draws the mask of any rater of any case alone, the same whenever it is asked for.
+
+    Args:
+        study: Where images and true masks come from.
+        raters: Who draws.
+        given: Who draws which case, `(cases, raters)`.
+        seed: Randomness; each draw depends on it, the name of the case and the name of the rater.
+        target: The class to err on; by default every foreground class.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        raters: Sequence[MaskRater],
+        given: NDArray[np.bool_],
+        seed: int,
+        target: int | None = None,
+    ) -> None:
+        super().__init__(study)
+        self.raters = {rater.name: rater for rater in raters}
+        self._column = {rater.name: k for k, rater in enumerate(raters)}
+        self._given, self._seed, self._target = given, seed, target
+        self._memory = local()  # each thread keeps the case that it works on
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _memory=local())
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Draw the mask of a rater, or give the true one; None if the rater was not asked."""
+        if rater is not None and not self._given[case, self._column[rater]]:
+            return None
+        masks = self._masks_of(case)
+        if rater not in masks:
+            masks[rater] = super().mask(case, None) if rater is None else self._draw(case, rater)
+        return masks[rater]
+
+    def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:
+        """Count the confusion `(raters, L, L)` of all raters on a case over independent draws."""
+        layers = self._layers(case)
+        matrices = []
+        for rater in self.raters.values():
+            rng = generator(self._seed, self.study.index.ids[case], rater.name, "confusion")
+            matrices.append(
+                rater_confusion(layers, rater.drawer, rater.severity, rng, draws, self._target)
+            )
+        return np.stack(matrices)
+
+    def _draw(self, case: int, rater: str) -> RawMask:
+        who, name = self.raters[rater], self.study.index.ids[case]
+        layers, rng = self._layers(case), generator(self._seed, name, rater)
+        drawn = draw_classes(layers, who.drawer, who.severity, rng, self._target)
+        truth = self.mask(case, None)
+        assert truth is not None  # else there would be no layers
+        return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)
+
+    def _masks_of(self, case: int) -> dict[str | None, RawMask | None]:
+        if getattr(self._memory, "case", None) != case:
+            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
+        masks: dict[str | None, RawMask | None] = self._memory.masks
+        return masks
+
+    def _layers(self, case: int) -> Layers:
+        truth = self.mask(case, None)
+        if truth is None:
+            name = self.study.index.ids[case]
+            raise RatersError(
+                "found no reference, expected a true mask to draw on", kind="no-truth", case=name
+            )
+        if self._memory.layers is None:
+            self._memory.layers = Layers(truth.values, len(self.study.classes))
+        layers: Layers = self._memory.layers
+        return layers
+
+
+class SimulatedTable(TableBackend):
+    """Answers drawn from known confusion matrices.
+
+    Args:
+        triplets: The answers.
+        study: Where images and true classes come from.
+        reference: The true class of each case.
+        confusions: The matrix `(L, L)` of each rater.
+    """
+
+    def __init__(
+        self,
+        triplets: Triplets,
+        study: Study,
+        reference: NDArray[np.int16],
+        confusions: dict[str, NDArray[np.float64]],
+    ) -> None:
+        has_inputs = getattr(study.backend, "has_inputs", True)
+        super().__init__(triplets, Source(study) if has_inputs else None, reference)
+        self.confusions = confusions
+
+    def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:  # noqa: ARG002
+        """Give the matrices `(raters, L, L)`, the same for every case."""
+        return np.stack(list(self.confusions.values()))

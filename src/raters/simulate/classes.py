@@ -1,0 +1,191 @@
+"""Raters who give class labels by a confusion matrix: `C[t, o] = p(says o | true t)`.
+
+The kinds are those of global-cm: R. Tanno, A. Saeedi, S. Sankaranarayanan, D. C. Alexander,
+N. Silberman: Learning from noisy labels by regularized estimation of annotator confusion.
+CVPR 2019, section 3.1 and appendix B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.confusion.dominance import dominance_margin, is_dominant
+from raters.errors import RatersError
+from raters.study.classes import MISSING
+
+Matrix = NDArray[np.float64]
+SPREAD = 0.01
+"""The standard deviation of skills in a group (global-cm, appendix B)."""
+
+
+def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix:
+    """Give the matrix of a rater who is right with probability `p`, else flips.
+
+    Each class has one other class that it is flipped to, chosen uniformly at random:
+    `C[t, t] = p`, `C[t, f(t)] = 1 - p`.
+
+    Example:
+        >>> pairwise_flipper(0.75, 2, np.random.default_rng(0))
+        array([[0.75, 0.25],
+               [0.25, 0.75]])
+    """
+    _refuse(p, classes)
+    true = np.arange(classes)
+    flipped = (true + rng.integers(1, classes, classes)) % classes
+    matrix = np.zeros((classes, classes))
+    matrix[true, flipped] = 1 - p
+    matrix[true, true] = p
+    return matrix
+
+
+def hammer_spammer(
+    p: float,
+    classes: int,
+    rng: np.random.Generator | None = None,  # noqa: ARG001
+    guess: Literal["any", "other"] = "any",
+) -> Matrix:
+    """Give the matrix of a rater who knows with probability `p`, else guesses uniformly.
+
+    The paper's text lets the guess fall on any label, the right one too:
+    `C = p I + (1 - p) / L`, so that `p + (1 - p) / L` are right. The caption of its Fig. 8 says
+    that the diagonal itself is `p`; that is `guess="other"`.
+
+    Args:
+        p: The skill.
+        classes: The number of classes L.
+        rng: Not used: this kind has no other randomness; all kinds are called alike.
+        guess: 'any' label, or any 'other' than the right one.
+
+    Example:
+        >>> hammer_spammer(0.5, 2)
+        array([[0.75, 0.25],
+               [0.25, 0.75]])
+        >>> hammer_spammer(0.5, 2, guess="other")
+        array([[0.5, 0.5],
+               [0.5, 0.5]])
+    """
+    _refuse(p, classes)
+    same = np.eye(classes)
+    others = np.full((classes, classes), 1 / classes)
+    if guess == "other":
+        others = (1 - same) / (classes - 1)
+    return np.asarray(p * same + (1 - p) * others)
+
+
+Kind = Callable[[float, int, np.random.Generator], Matrix]
+
+KINDS: dict[str, Kind] = {
+    "pairwise-flipper": pairwise_flipper,
+    "hammer-spammer": hammer_spammer,
+}
+"""Kinds of raters by name; a new one is a function of skill, number of classes and randomness."""
+
+
+def skilled(kind: Kind, p: float, classes: int, rng: np.random.Generator, spread: float) -> Matrix:
+    """Draw one rater of a group: the skill is `p` plus noise of that spread, within 0 and 1."""
+    return kind(float(np.clip(p + rng.normal(0, spread), 0, 1)), classes, rng)
+
+
+def group(
+    kind: Kind,
+    p: float,
+    classes: int,
+    rng: np.random.Generator,
+    raters: int = 5,
+    spread: float = SPREAD,
+    require_dominance: bool = False,
+    tries: int = 1000,
+) -> Matrix:
+    """Draw a group of raters of one kind around a mean skill.
+
+    Args:
+        kind: `pairwise_flipper`, `hammer_spammer` or the like.
+        p: The mean skill.
+        classes: The number of classes L.
+        rng: Randomness.
+        raters: The number of raters R.
+        spread: The standard deviation of their skills.
+        require_dominance: Draw again until the mean matrix is column-dominant, the condition
+            under which truth and confusion can be told apart.
+        tries: How often to draw.
+
+    Returns:
+        Matrices `(R, L, L)`.
+
+    Example:
+        >>> group(pairwise_flipper, 0.6, 10, np.random.default_rng(0)).shape
+        (5, 10, 10)
+    """
+
+    def draw(attempt: int) -> Matrix:  # noqa: ARG001
+        return np.stack([skilled(kind, p, classes, rng, spread) for _ in range(raters)])
+
+    return dominant(draw, tries) if require_dominance else draw(0)
+
+
+def dominant(draw: Callable[[int], Matrix], tries: int = 1000) -> Matrix:
+    """Draw matrices `(R, L, L)` until their mean is column-dominant.
+
+    Args:
+        draw: Draws matrices; it is given the number of the attempt.
+        tries: How often to draw.
+
+    Raises:
+        RatersError: with the best margin that was found.
+    """
+    best = -np.inf
+    for attempt in range(tries):
+        matrices = draw(attempt)
+        if is_dominant(matrices):
+            return matrices
+        best = max(best, dominance_margin(matrices))
+    raise RatersError(
+        f"found no column-dominant group in {tries} draws (the best margin is {best:.3f}), "
+        "expected C*[i, i] > C*[j, i] in the mean matrix: take more skilled or more raters",
+        kind="dominance",
+    )
+
+
+def draw_labels(
+    truth: NDArray[np.integer], confusions: Matrix, rng: np.random.Generator
+) -> NDArray[np.int16]:
+    """Draw what each rater says of each case.
+
+    Args:
+        truth: True classes `(N,)`; MISSING gives MISSING.
+        confusions: `(R, L, L)`, `C[t, o]`.
+        rng: Randomness.
+
+    Returns:
+        Labels `(N, R)`.
+
+    Example:
+        >>> draw_labels(np.array([0, 1, -1]), np.eye(2)[None], np.random.default_rng(0))
+        array([[ 0],
+               [ 1],
+               [-1]], dtype=int16)
+    """
+    return labels_at(truth, confusions, rng.random((len(truth), len(confusions))))
+
+
+def labels_at(truth: NDArray[np.integer], confusions: Matrix, uniform: Matrix) -> NDArray[np.int16]:
+    """Invert the cumulative rows of the matrices at uniform numbers `(N, R)` below 1."""
+    labels = np.full(uniform.shape, MISSING, np.int16)
+    cases_of = [(t, np.flatnonzero(truth == t)) for t in np.unique(truth) if t != MISSING]
+    for r, matrix in enumerate(confusions):
+        steps = np.cumsum(matrix, axis=1)
+        steps /= steps[:, -1:]  # the last step is 1 exactly, above every number
+        for t, cases in cases_of:
+            labels[cases, r] = np.searchsorted(steps[t], uniform[cases, r], side="right")
+    return labels
+
+
+def _refuse(p: float, classes: int) -> None:
+    if not 0 <= p <= 1:
+        raise RatersError(f"found the skill {p}, expected a probability from 0 to 1")
+    if classes < 2:
+        raise RatersError(f"found {classes} class, expected at least 2 to confuse")

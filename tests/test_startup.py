@@ -1,0 +1,107 @@
+"""The command line starts at once: nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from command_line import Outcome, draw_masks, images, pattern, run_alone
+
+TORCH = ("torch", "monai", "lightning")
+HEAVY = ("pandas", "scipy", "nibabel", "SimpleITK", "pyarrow", "pydicom", "tifffile")
+
+# Any attempt to import one of these ends the process, even one that is caught.
+BLOCK = """
+import os
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            os.write(2, f"imports {{name}}".encode())
+            os._exit(99)
+sys.meta_path.insert(0, Blocker())
+import atexit
+atexit.register(lambda: print("loaded", sorted({names} & sys.modules.keys()), file=sys.stderr))
+"""
+
+RUN_ALL = """
+from raters.cli import main
+first = sys.argv
+for arguments in {commands}:
+    sys.argv = ["raters", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (arguments, end.code)
+sys.argv = first
+"""
+
+
+def run_without(names: tuple[str, ...], *arguments: object) -> Outcome:
+    """Run a command that must not import some packages."""
+    outcome = run_alone(*arguments, before=BLOCK.format(names=set(names)))
+    assert outcome.code != 99, outcome.err
+    assert "loaded []" in outcome.err
+    return outcome
+
+
+def test_the_blocker_blocks() -> None:
+    code = f"import sys\n{BLOCK.format(names={'colorsys'})}\nimport colorsys"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 99
+    assert done.stderr == b"imports colorsys"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["check", "--help"], ["import", "--help"]]
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    outcome = run_without((*TORCH, *HEAVY), *arguments)
+    assert outcome.code == 0
+    assert "raters" in outcome.out
+
+
+def test_import_of_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, raters; sys.exit(bool({'numpy', 'pandas', 'typer'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_check_and_import_need_no_torch(tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    (tmp_path / "volumes").mkdir()
+    nib.save(nib.Nifti1Image(np.ones((3, 4, 5), np.uint8), np.eye(4)), tmp_path / "volumes/ann.nii")
+    (tmp_path / "answers.csv").write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\n")
+    imported = ["import", pattern(tmp_path), *images(tmp_path), "-o"]
+    commands: list[list[object]] = [
+        ["check", f"{tmp_path}/{{case}}s/{{rater}}.nii"],
+        [*imported, tmp_path / "canonical"],
+        [*imported, tmp_path / "packed", "--form", "packed"],
+        ["import", tmp_path / "answers.csv", "-o", tmp_path / "table"],
+        *(["check", tmp_path / name] for name in ("canonical", "packed", "table")),
+    ]
+    before = BLOCK.format(names=set(TORCH)) + RUN_ALL.format(commands=[[str(a) for a in c] for c in commands])  # fmt: skip  # noqa: E501
+    outcome = run_alone("check", pattern(tmp_path), before=before)
+    assert outcome.code == 0, outcome.err
+    assert "loaded []" in outcome.err
+    assert outcome.out.count("no problems") == 5
+
+
+def test_help_answers_in_half_a_second() -> None:
+    """Processor time, the best of some runs: so that a busy machine does not matter."""
+    script = Path(sys.executable).with_name("raters")
+    seconds = []
+    for _ in range(5):
+        before = os.times()
+        done = subprocess.run([script, "--help"], capture_output=True, check=True)
+        after = os.times()
+        assert b"check" in done.stdout
+        user = after.children_user - before.children_user
+        seconds.append(user + after.children_system - before.children_system)
+        if seconds[-1] < 0.5:
+            return
+    pytest.fail(f"raters --help took {min(seconds):.2f} s of processor time")

@@ -1,0 +1,111 @@
+"""What a mask file holds becomes whole numbers, or an error that says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import raters
+from makers import quick, save
+from raters.errors import RatersError
+from raters.study.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
+
+
+@quick
+@given(
+    hnp.arrays(
+        hnp.integer_dtypes(endianness="=") | hnp.unsigned_integer_dtypes(endianness="="),
+        hnp.array_shapes(min_dims=1, max_dims=3, min_side=0),
+    )
+)
+def test_value_counts_are_those_of_unique(values: Any) -> None:
+    found, times = np.unique(values, return_counts=True)
+    expected = dict(zip(found.tolist(), times.tolist(), strict=True))
+    assert value_counts(values) == expected
+    assert list(value_counts(values)) == sorted(expected)
+
+
+@quick
+@given(st.lists(st.integers(-40, 70_000) | st.integers(2**31 - 9, 2**33), min_size=1))
+def test_value_counts_of_narrow_and_wide_ranges(values: list[int]) -> None:
+    assert value_counts(np.array(values)) == {v: values.count(v) for v in values}
+
+
+def test_value_counts_far_from_zero_take_no_memory() -> None:
+    assert value_counts(np.array([2**40, 2**40 + 3])) == {2**40: 1, 2**40 + 3: 1}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_that_are_whole_are_accepted(dtype: type) -> None:
+    found = whole_numbers(np.array([0.0, 1.0, -0.0, 2.0, -3.0], dtype))
+    assert found.dtype.kind == "i"
+    assert found.tolist() == [0, 1, 0, 2, -3]
+
+
+@pytest.mark.parametrize("value", [0.7, np.nan, np.inf, -np.inf, 1e300, 1 + 1e-12])
+def test_floats_that_are_not_whole_are_refused(value: float) -> None:
+    with pytest.raises(RatersError, match=r"found value .*--threshold") as caught:
+        whole_numbers(np.array([0.0, value, 1.0]))
+    assert caught.value.kind == "not-whole"
+
+
+def test_integers_stay_as_they_are() -> None:
+    array = np.array([0, 2**40, -1])
+    assert whole_numbers(array) is array
+    assert whole_numbers(np.array([True, False])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("array", [np.array([1j]), np.array(["a"])])
+def test_other_types_are_refused(array: Any) -> None:
+    with pytest.raises(RatersError, match="found values of type"):
+        whole_numbers(array)
+
+
+@quick
+@given(hnp.arrays(np.float32, 6, elements=st.floats(0, 1, width=32)), st.floats(0, 1))
+def test_the_threshold_rule(array: Any, threshold: float) -> None:
+    """A mask of 0 and 1 stays as it is, even where the threshold is 127 or 0."""
+    binary = all(v in (0.0, 1.0) for v in array.tolist())
+    expected = [int(v) if binary else int(v > threshold) for v in array.astype(float).tolist()]
+    assert whole_numbers(array, float(np.float32(threshold))).tolist() == (
+        expected if binary else [int(v > np.float32(threshold)) for v in array]
+    )
+
+
+@pytest.mark.parametrize("values", [[0, 1, 1], [0, 0, 0], [1, 1, 1]])
+def test_a_binary_mask_minds_no_threshold(values: list[int]) -> None:
+    assert whole_numbers(np.array(values), threshold=127).tolist() == values
+
+
+def test_grey_masks_are_refused_unless_cut_or_named(tmp_path: Path) -> None:
+    grey = np.arange(64, dtype=np.uint8).reshape(8, 8)
+    save(tmp_path / "ann/c1.png", grey)
+    pattern = str(tmp_path / "{rater}/{case}.png")
+    with pytest.raises(
+        RatersError, match=r"c1.png: found 64 values from 0 to 63.*--threshold"
+    ) as e:
+        _ = raters.read(pattern).classes
+    assert e.value.kind == "grey"
+    assert (raters.read(pattern, threshold=31)["c1"].labels[0] == (grey > 31)).all()
+    assert (raters.read(pattern, values=range(64))["c1"].labels[0] == grey).all()
+
+
+def test_as_many_values_as_allowed_are_not_grey() -> None:
+    refuse_grey(dict.fromkeys(range(MOST_VALUES), 1), "a.png")
+    with pytest.raises(RatersError, match="grey"):
+        refuse_grey(dict.fromkeys(range(MOST_VALUES + 1), 1), "a.png")
+
+
+def test_a_probability_map_names_file_and_value(tmp_path: Path) -> None:
+    save(tmp_path / "ann/c1.npy", np.array([[0.0, 0.7]]))
+    pattern = str(tmp_path / "{rater}/{case}.npy")
+    with pytest.raises(RatersError, match=r"c1.npy: found value 0.7, expected whole") as caught:
+        _ = raters.read(pattern)["c1"].labels
+    assert (caught.value.case, caught.value.rater) == ("c1", "ann")
+    assert raters.read(pattern, threshold=0.5)["c1"].labels.tolist() == [[[0, 1]]]
