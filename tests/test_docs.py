@@ -24,7 +24,10 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.value.code in (0, None), line
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reading.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/agreement.md", "docs/reading.md", "docs/scores.md", "docs/simulation.md"],
+)
 def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
 from raters.cli.import_ import import_
 from raters.cli.prepare import prepare
+from raters.cli.simulate import simulate
 from raters.errors import RatersError
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("check")(check)
 app.command("import")(import_)
 app.command("prepare")(prepare)
+app.command("simulate")(simulate)
 app.command("agree")(agree)
 app.command("evaluate")(evaluate)
 app.command("demo")(demo)

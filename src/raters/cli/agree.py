@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import show_notes, show_rows
+from raters.cli.tables import MOST_ROWS, show_notes, show_rows
 
 if TYPE_CHECKING:
     from raters.agreement.result import Agreement
@@ -57,8 +57,8 @@ def _write_maps(study: Study, folder: str) -> None:
 
 
 def _show(result: Agreement, out: str) -> None:
-    several = len({row.get("class") for row in result.pairs}) > 2
-    show_rows("agreement", result.overall)
+    several = len({row["class"] for row in result.overall}) > 2
+    show_rows("agreement", result.overall if several else result.overall[-1:])
     show_rows("pairs of raters", _of_all(result.pairs, several))
     show_rows("raters against the rest", _of_all(result.raters, several))
     show_rows("most disputed cases", _short(result.cases[:10]), total=len(result.cases))
@@ -73,6 +73,8 @@ def _show(result: Agreement, out: str) -> None:
 def _of_all(rows: list[Row], several: bool) -> list[Row]:
     """Keep the rows over all classes; with one foreground class the two say the same."""
     kept = [row for row in rows if row.get("class", "all") == "all"]
+    if len(kept) > MOST_ROWS:  # those that rest on most cases come first
+        kept.sort(key=lambda row: -row["cases"])
     return [{k: v for k, v in row.items() if several or k != "class"} for row in kept]
 
 

@@ -1,4 +1,4 @@
-"""`raters demo`: a small drawn study is written, checked and imported."""
+"""`raters demo`: a small drawn study is written, checked, compared, scored and imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 def demo(
     out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "demo",
 ) -> None:
-    """Draw a small study of lesions with three raters who err differently, check and import it.
+    """Draw a small study of lesions with three raters who err differently, and look at it.
 
     Every line that it prints after a $ can be run alone.
     """
@@ -25,6 +25,8 @@ def demo(
     reference = f"{folder}/truth/{{case}}.png"
     options = [masks, "--images", images, "--reference", reference]
     _run(["check", *options])
+    _run(["agree", masks])
+    _run(["evaluate", f"{folder}/masks/careful", masks, "--reference", reference])
     _run(["import", *options, "-o", f"{folder}/study", "--new-split", "train=.7,test=.3"])
     _run(["check", f"{folder}/study", "--split", "test"])
 

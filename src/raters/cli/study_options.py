@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 OpenStudy = Callable[..., "Study"]
-"""Opens the study that the command line names; `strict=False` keeps problems for a report."""
+"""Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
 
 _CHOOSE = "Choose a part"
 _MASKS = "Masks"
@@ -90,6 +91,7 @@ def open_study(
         _option("--header/--no-header", text="Whether a wide table has a header.", panel=_TABLES),
     ] = None,
     strict: bool = True,
+    truth: bool = False,
 ) -> Study:
     """Open the study that the options describe."""
     from raters.study.read import read
@@ -118,6 +120,7 @@ def open_study(
         missing=missing or None,
         header=header,
         strict=strict,
+        truth=truth,
     )
 
 
@@ -126,12 +129,13 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
 
     The options are those of `open_study`, so that no verb lists them again.
     """
-    shared = _parameters(open_study, but="strict")
-    own = _parameters(verb, but="opened")
+    own = _parameters(verb, but=("opened",))
+    # A verb may give an option of its own meaning to a shared name.
+    shared = _parameters(open_study, but=("strict", "truth", *(p.name for p in own)))
 
     def command(**given: Any) -> None:  # noqa: ANN401
         described = {p.name: given.pop(p.name) for p in shared}
-        verb(lambda strict=True: open_study(**described, strict=strict), **given)
+        verb(partial(open_study, **described), **given)
 
     first = [p for p in own if _is_argument(p)]
     together = [*first, shared[0], *(p for p in own if p not in first), *shared[1:]]
@@ -141,14 +145,14 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _parameters(function: Callable[..., Any], but: str) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., Any], but: tuple[str, ...]) -> list[inspect.Parameter]:
     hints = get_type_hints(
         function, include_extras=True, localns={"Study": object, "OpenStudy": object}
     )
     return [
         p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
         for p in inspect.signature(function).parameters.values()
-        if p.name != but
+        if p.name not in but
     ]
 
 

@@ -11,7 +11,7 @@ MOST_ROWS = 20
 
 
 def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None:
-    """Print rows as a table; what does not exist is shown as a dash.
+    """Print rows as a table; what does not exist is a dash, and a column of dashes is left out.
 
     Args:
         title: What the table shows.
@@ -26,7 +26,8 @@ def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None
         return
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    named = dict.fromkeys(column for row in rows for column in row)
+    columns = [c for c in named if any(row.get(c) is not None for row in rows)]
     for column in columns:
         number = any(isinstance(row.get(column), int | float) for row in rows)
         table.add_column(escape(column.replace("_", " ")), justify="right" if number else "left")

@@ -1,7 +1,6 @@
 """Raters who err on purpose, and the confusion they really have."""
 
-from raters.simulate.assign import assign, parse_assign
-from raters.simulate.calibrate import calibrate
+from raters.simulate.assign import parse_assign
 from raters.simulate.cifar import CIFAR_CLASSES, cifar_raters
 from raters.simulate.classes import (
     KINDS,
@@ -24,8 +23,6 @@ __all__ = [
     "PHANTOMS",
     "Drawer",
     "Spec",
-    "assign",
-    "calibrate",
     "cifar_raters",
     "draw_classes",
     "draw_labels",

@@ -127,9 +127,8 @@ class SimulatedMasks(Source):
         truth = self.mask(case, None)
         if truth is None:
             name = self.study.index.ids[case]
-            raise RatersError(
-                "found no reference, expected a true mask to draw on", kind="no-truth", case=name
-            )
+            message = f"found no reference of case {name!r}, expected a true mask to draw on"
+            raise RatersError(message, kind="no-truth", case=name)
         if self._memory.layers is None:
             self._memory.layers = Layers(truth.values, len(self.study.classes))
         layers: Layers = self._memory.layers

@@ -16,9 +16,10 @@ TOLERANCE = 0.002
 ACCEPTED = 0.01
 _FIRST = 64  # images for the search; all of them only correct what it finds
 _DRAWS = 1000  # few images are drawn repeatedly
-_MOST_PIXELS = 5e7  # to draw for one mean Dice
+_MOST_PIXELS = 1e7  # to draw for one mean Dice
 
 Score = Callable[[float], float]
+Scored = tuple[float, float]
 
 
 def calibrate(
@@ -134,41 +135,41 @@ def find_severity(
     if wanted == most:
         return 0.0
     if 0 <= wanted < most:
-        guess, _ = _search(first, wanted, *_bracket(first, wanted, 1.0, limit))
-        found, reached = _search(whole, wanted, *_bracket(whole, wanted, guess, limit))
-        if abs(reached - wanted) <= ACCEPTED:
-            return found
+        low, high = _bracket(first, wanted, 1.0, limit)
+        if high[1] <= wanted or whole(limit) <= wanted + ACCEPTED:
+            guess, _ = _search(first, wanted, low, high)
+            low, high = _bracket(whole, wanted, max(guess, 1e-3), limit)  # 0 has no neighbours
+            found, reached = _search(whole, wanted, low, high)
+            if abs(reached - wanted) <= ACCEPTED:
+                return found
     raise RatersError(
         f"found the mean Dice {wanted:g} for {who}, expected one from {whole(limit):.2f} "
         f"to {most:.2f}: that is what can be reached on these masks"
     )
 
 
-def _bracket(
-    score: Score, wanted: float, guess: float, limit: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
+def _bracket(score: Score, wanted: float, guess: float, limit: float) -> tuple[Scored, Scored]:
     """Give two severities with their scores, one at or above the wanted score, one below."""
-    low, high = 0.9 * guess, min(1.1 * guess, limit)
-    at_low, at_high = score(low), score(high)
-    while at_low < wanted and low > 0:
-        low = low / 2 if low > 1e-3 else 0.0
-        at_low = score(low)
-    while at_high > wanted and high < limit:
-        high = min(2 * high, limit)
-        at_high = score(high)
-    return (low, at_low), (high, at_high)
+    low = high = (guess, score(guess))
+    step = 1.15
+    while high[1] > wanted and high[0] < limit:
+        further = min(step * high[0], limit)
+        low, high, step = high, (further, score(further)), step**2
+    while low[1] < wanted and low[0] > 0:
+        nearer = low[0] / step if low[0] > 1e-3 else 0.0
+        low, high, step = (nearer, score(nearer)), low, step**2
+    return low, high
 
 
-def _search(
-    score: Score, wanted: float, low: tuple[float, float], high: tuple[float, float]
-) -> tuple[float, float]:
+def _search(score: Score, wanted: float, low: Scored, high: Scored) -> Scored:
     """Narrow the interval by a straight line between its ends, but by a tenth at least."""
+    middle, reached = low if abs(low[1] - wanted) < abs(high[1] - wanted) else high
     for _ in range(30):
+        if abs(reached - wanted) < TOLERANCE:
+            break
         drop = low[1] - high[1]
         part = min(max((low[1] - wanted) / drop, 0.1), 0.9) if drop > 0 else 0.5
         middle = low[0] + part * (high[0] - low[0])
         reached = score(middle)
-        if abs(reached - wanted) < TOLERANCE:
-            break
         low, high = ((middle, reached), high) if reached > wanted else (low, (middle, reached))
     return middle, reached

@@ -55,7 +55,7 @@ def _swell_at(swollen: Mask, shape: Shape, centre: Point, severity: float) -> No
     radius = 4 * max(float(_half_thickness(shape, centre)), 0.5)
     box, offset = _box(shape, centre, radius)
     distance = np.sqrt((offset**2).sum(axis=0))
-    pull = np.where(distance < radius, (distance / radius) ** severity, 1)
+    pull = np.minimum(distance / radius, 1) ** severity
     places = centre.reshape(-1, *[1] * shape.mask.ndim) + offset * pull
     swollen[box] |= map_coordinates(shape.distance, places, order=1, mode="nearest") > 0
 

@@ -149,6 +149,12 @@ class _Severities:
                 pixels += truth.size
             if len(self._truths) >= _MOST_CASES or (pixels > _MOST_PIXELS):
                 break
+        if not self._truths:
+            raise RatersError(
+                f"found no true mask with foreground in {len(self._source):,} cases, expected a "
+                "study with references or a pattern of true masks such as 'truth/{case}.png'",
+                kind="empty",
+            )
         return self._truths
 
     def _has_foreground(self, truth: NDArray[np.int16]) -> bool:

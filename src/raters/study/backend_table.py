@@ -32,12 +32,12 @@ class TableBackend:
     ) -> None:
         self.triplets = _in_task_order(triplets)
         self.reference = reference
-        self._inputs = inputs
+        self.inputs = inputs
 
     @property
     def has_inputs(self) -> bool:
         """Whether there are images or features beside the table."""
-        return self._inputs is not None
+        return self.inputs is not None
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:  # noqa: ARG002
         """Tables have no masks."""
@@ -45,15 +45,15 @@ class TableBackend:
 
     def image(self, case: int, ndim: int | None) -> Image | None:
         """Read the image or the features of a task."""
-        return None if self._inputs is None else self._inputs.image(case, ndim)
+        return None if self.inputs is None else self.inputs.image(case, ndim)
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
         """Give the grid of the image."""
-        return None if self._inputs is None else self._inputs.image_grid(case, ndim)
+        return None if self.inputs is None else self.inputs.image_grid(case, ndim)
 
     def files(self, case: int) -> list[Path]:
         """List the image files of a task."""
-        return [] if self._inputs is None else self._inputs.files(case)
+        return [] if self.inputs is None else self.inputs.files(case)
 
     def selected(
         self,

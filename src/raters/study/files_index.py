@@ -56,6 +56,21 @@ def index_patterns(
     return table.index()
 
 
+def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
+    """Find true masks and their images where there are no raters (yet)."""
+    _refuse_bad_fields(reference, images, None, needed=("case",))
+    problems: list[RatersError] = []
+    identity = tuple(name for name in reference.fields if name not in NOT_IDENTITY)
+    table = _Table(identity, problems)
+    pictures = [] if images is None else _found(images, problems)
+    taken = {match.path for match in pictures}
+    masks = [match for match in _found(reference, problems) if match.path not in taken]
+    table.add_beside(masks, reference, "reference")
+    if images is not None:
+        table.add_beside(pictures, images, "image")
+    return table.index()
+
+
 def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     before = len(problems)
     matches = list(pattern.walk(problems))
@@ -64,12 +79,19 @@ def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     return matches
 
 
-def _refuse_bad_fields(labels: Pattern, images: Pattern | None, reference: Pattern | None) -> None:
-    for name in ("rater", "case"):
+def _refuse_bad_fields(
+    labels: Pattern,
+    images: Pattern | None,
+    reference: Pattern | None,
+    needed: tuple[str, ...] = ("rater", "case"),
+) -> None:
+    for name in needed:
         if name not in labels.fields:
+            both = " and ".join(f"{{{n}}}" for n in needed)
+            example = "/".join(f"{{{n}}}" for n in needed)
             raise RatersError(
                 f"found no {{{name}}} in the pattern {labels.text!r}, "
-                "expected {rater} and {case}, as in 'masks/{rater}/{case}.nii.gz'",
+                f"expected {both}, as in 'masks/{example}.nii.gz'",
                 kind="pattern",
             )
     for what, pattern in (("images", images), ("reference", reference)):

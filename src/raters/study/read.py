@@ -14,7 +14,7 @@ from raters.errors import RatersError
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
-from raters.study.files_index import FilesIndex, index_patterns
+from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern
@@ -46,6 +46,7 @@ def read(
     missing: str | int | None = None,
     header: bool | None = None,
     strict: bool = True,
+    truth: bool = False,
 ) -> Study:
     r"""Open a study; masks and images are read when they are asked for.
 
@@ -73,6 +74,7 @@ def read(
         missing: The value in a table that means 'not labelled'.
         header: Whether a wide table has a header; None looks.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
+        truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
     Example:
         >>> import tempfile
@@ -83,7 +85,10 @@ def read(
     """
     rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
     text = os.fspath(source)
-    if "{" in text:
+    if "{" in text and truth and "{rater}" not in text:
+        beside = None if images is None else Pattern(os.fspath(images))
+        study = _of_files(index_truth(Pattern(text), beside), values, rules)
+    elif "{" in text:
         study = _read_patterns(text, images, reference, values, rules)
     elif Path(text).is_dir():
         study = open_folder(Path(text))

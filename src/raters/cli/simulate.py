@@ -1,0 +1,127 @@
+"""`raters simulate`: raters who err on purpose, on given truth or on drawn phantoms."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from raters.cli.import_ import report
+from raters.cli.study_options import OpenStudy, takes_study
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+_DRAW = "Drawn phantoms"
+
+
+@takes_study
+def simulate(
+    opened: OpenStudy,
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
+    ],
+    raters: Annotated[
+        str,
+        typer.Option(
+            "--raters",
+            help="Who rates: 'good,over:2.5,under@0.7' (kind, :severity or @mean Dice); "
+            "for classes '5xhammer-spammer:0.3' or 'cifar'.",
+        ),
+    ] = "",
+    severity: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Severity of drawers that have none of their own, in pixels."),
+    ] = None,
+    mean_dice: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Mean Dice of drawers that have none of their own."),
+    ] = None,
+    assign: Annotated[
+        str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")
+    ] = "all",
+    target: Annotated[str, typer.Option(help="The class that drawers err on.")] = "",
+    demand_dominance: Annotated[
+        bool, typer.Option("--demand-dominance", help="Mean matrix must be column-dominant.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Randomness.")] = 0,
+    confusion: Annotated[
+        str, typer.Option(help="Also write the raters' true confusion here (.npz).")
+    ] = "",
+    form: Annotated[str, typer.Option(help="canonical or packed; by default as the truth.")] = "",
+    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+    number: Annotated[
+        int, typer.Option(help="How many phantoms to draw.", rich_help_panel=_DRAW)
+    ] = 24,
+    shape: Annotated[
+        str, typer.Option(help="Shape of a phantom: 128x128, 64x64x32.", rich_help_panel=_DRAW)
+    ] = "128x128",
+) -> None:
+    """Simulate raters on true masks or classes, or on phantoms (lesions, disc-cup, vessels).
+
+    raters simulate "truth/{case}.png" --images "images/{case}.png" -o study/ --raters good,over
+
+    raters simulate lesions --number 50 -o study/ --assign one
+    """
+    from raters.simulate.assign import parse_assign
+    from raters.simulate.study import PIXEL_CM, write_true_confusion
+    from raters.simulate.study import simulate as make
+    from raters.study.write import import_study
+
+    truth = _truth(opened, number, shape, seed)
+    usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
+    study = make(
+        truth,
+        raters or usual,
+        severity=severity,
+        mean_dice=mean_dice,
+        assign=parse_assign(assign),
+        seed=seed,
+        target=target or None,
+        require_dominance=demand_dominance,
+    )
+    progress = sys.stderr.isatty()
+    _say(study)
+    result = import_study(study, out, form or _form(truth), overwrite, progress)
+    if confusion:
+        write_true_confusion(study, confusion, progress=progress)
+        typer.echo(f"true confusion written: {confusion}")
+    report(result)
+
+
+def _truth(opened: Any, number: int, shape: str, seed: int) -> Study:  # noqa: ANN401
+    """Open the truth, or draw phantoms if it is the name of one."""
+    from raters.simulate.phantoms import PHANTOMS, phantom_study
+
+    named = opened.keywords["study"]
+    if named not in PHANTOMS:
+        return opened(truth=True)  # type: ignore[no-any-return]
+    try:
+        space = [int(part) for part in shape.lower().split("x")]
+    except ValueError:
+        raise RatersError(f"--shape: found {shape!r}, expected a shape such as 128x128") from None
+    if number < 1:
+        raise RatersError(f"--number: found {number}, expected at least 1")
+    return phantom_study(named, number, space, seed)
+
+
+def _form(truth: Study) -> str:
+    """Write as the truth is held: arrays of one shape packed, files as files."""
+    from raters.study.backend_files import FilesBackend
+
+    inputs = getattr(truth.backend, "inputs", truth.backend)
+    return "canonical" if isinstance(inputs, FilesBackend) else "packed"
+
+
+def _say(study: Study) -> None:
+    """Say who the raters are, and whether truth could be told from their labels."""
+    typer.echo(study.about.get("simulated raters", ""))
+    if study.kind == "classification":
+        from raters.confusion.dominance import dominance_margin
+        from raters.simulate.study import true_confusion
+
+        margin = dominance_margin(true_confusion(study, 0))
+        word = "is" if margin > 0 else "is not"
+        typer.echo(f"the mean confusion {word} column-dominant (margin {margin:.3f})")
