@@ -61,9 +61,8 @@ def test_fleiss_by_a_slow_loop(seed: int, raters: int, classes: int) -> None:
     agreeing, shares = [], []
     for row in votes.tolist():
         n = sum(row)
-        if n >= 1:
-            shares.append([v / n for v in row])
         if n >= 2:
+            shares.append([v / n for v in row])
             agreeing.append(sum(v * (v - 1) for v in row) / (n * (n - 1)))
     chance = sum(p * p for p in np.mean(shares, axis=0))
     expected = (np.mean(agreeing) - chance) / (1 - chance)
@@ -78,6 +77,13 @@ def test_fleiss_of_the_table_in_his_paper() -> None:
     2 0 0 4 0  1 0 0 4 1  0 5 0 1 0  4 0 0 0 2  0 2 0 4 0  1 0 5 0 0  0 0 0 0 6"""
     votes = np.array(table.split(), int).reshape(30, 5)
     assert fleiss_kappa(votes) == pytest.approx(0.430, abs=5e-4)
+
+
+def test_items_with_one_label_say_nothing() -> None:
+    votes = np.array([[2, 0], [1, 1], [0, 2], [1, 1]])
+    alone = np.tile([[1, 0]], (2000, 1))
+    assert fleiss_kappa(np.concatenate([votes, alone])) == fleiss_kappa(votes)
+    assert krippendorff_alpha(np.concatenate([votes, alone])) == krippendorff_alpha(votes)
 
 
 def test_weights_are_repetitions() -> None:

@@ -46,21 +46,22 @@ def test_pairs_equal_a_loop_with_scikit_learn(seed: int) -> None:
     labels = arrays(study)
     rows = {(r["rater_a"], r["rater_b"], r["class"]): r for r in result.pairs}
     for a, b in combinations(range(3), 2):
-        everything = []
+        by_case: dict[int, list[float]] = {}
         for c, name in ((1, "a"), (2, "b")):
             dice, iou = [], []
-            for case in labels:
+            for k, case in enumerate(labels):
                 both = (case[a] >= 0) & (case[b] >= 0)
                 first, second = case[a][both] == c, case[b][both] == c
                 if first.any() or second.any():
                     dice.append(f1_score(first, second))
+                    by_case.setdefault(k, []).append(dice[-1])
                     iou.append(jaccard_score(first, second))
             row = rows[NAMES[a], NAMES[b], name]
             assert row["dice"] == pytest.approx(np.mean(dice), abs=1e-12)
             assert row["iou"] == pytest.approx(np.mean(iou), abs=1e-12)
-            everything.append(np.mean(dice))
         row = rows[NAMES[a], NAMES[b], "all"]
-        assert row["dice"] == pytest.approx(np.mean(everything), abs=1e-12)
+        expected = np.mean([np.mean(values) for values in by_case.values()])
+        assert row["dice"] == pytest.approx(expected, abs=1e-12)
         both = (labels[:, a] >= 0) & (labels[:, b] >= 0)
         kappa = cohen_kappa_score(labels[:, a][both], labels[:, b][both])
         assert row["kappa"] == pytest.approx(kappa, abs=1e-12)
@@ -82,7 +83,7 @@ def test_alpha_over_all_voxels_equals_krippendorff(seed: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
-def test_rater_against_the_strict_majority_of_the_rest(seed: int) -> None:
+def test_rater_against_what_most_of_the_rest_say(seed: int) -> None:
     study = random_study(seed)
     rows = {(r["rater"], r["class"]): r for r in raters.agree(study).raters}
     for k, rater in enumerate(NAMES):
@@ -108,8 +109,29 @@ def test_volumes_and_bias() -> None:
     study = Study.from_arrays(labels=labels, raters=["ann", "bob"], affines=[affine, affine])
     ann, bob = (r for r in raters.agree(study).raters if r["class"] == "all")
     assert (ann["volume"], bob["volume"]) == (6 * 6, 4 * 6)
-    assert ann["bias"] == pytest.approx((8 / 6 - 1) / 2)
-    assert bob["bias"] == pytest.approx((4 / 6 - 1) / 2)
+    assert ann["bias"] == pytest.approx((8 / 4 - 1) / 2)
+    assert bob["bias"] == pytest.approx((4 / 8 - 1) / 2)
+
+
+def test_a_rater_who_labelled_a_part_has_no_volume_and_biases_nobody() -> None:
+    labels = np.zeros((1, 3, 4, 4), int)
+    labels[0, :, :, 1:3] = 1
+    labels[0, 2, 2:] = -1
+    rows = {r["rater"]: r for r in raters.agree(Study.from_arrays(labels=labels)).raters}
+    assert [rows[name]["bias"] for name in "012"] == [0.0, 0.0, None]
+    assert [rows[name]["volume"] for name in "012"] == [8.0, 8.0, None]
+
+
+def test_volume_and_bias_of_all_classes_are_of_all_foreground() -> None:
+    labels = np.zeros((1, 2, 4, 4), int)
+    labels[0, 0, 0], labels[0, 0, 1] = 1, 2  # 4 + 4
+    labels[0, 1, :3] = 2  # 0 + 12
+    study = Study.from_arrays(labels=labels, classes=["background", "a", "b"])
+    rows = {(r["rater"], r["class"]): r for r in raters.agree(study).raters}
+    assert rows["0", "all"]["volume"] == 8 and rows["1", "all"]["volume"] == 12
+    assert rows["0", "all"]["bias"] == pytest.approx(8 / 12 - 1)
+    assert rows["0", "b"]["bias"] == pytest.approx(4 / 12 - 1)
+    assert rows["0", "a"]["bias"] is None  # the other drew none
 
 
 def test_surfaces_are_those_of_the_scores() -> None:
@@ -180,8 +202,27 @@ def test_raters_without_common_cases_have_no_scores_and_a_note() -> None:
     result = raters.agree(Study.from_arrays(labels=labels, raters=["ann", "bob"]))
     assert result.pairs[-1]["cases"] == 0
     assert result.pairs[-1]["dice"] is None and result.pairs[-1]["kappa"] is None
-    assert any("'ann' and 'bob'" in note for note in result.notes)
-    assert any("2 cases have fewer than two raters" in note for note in result.notes)
+    assert result.notes == ["no two raters labelled the same voxel: there is nothing to compare"]
+
+
+def test_some_pairs_without_common_cases_are_named() -> None:
+    labels = np.full((3, 3, 3, 3), -1)
+    labels[0, 0], labels[1, 1], labels[2, 1:] = 1, 1, 1
+    notes = raters.agree(Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"])).notes
+    assert "raters 'ann' and 'bob' have no labelled voxel in common" in notes
+    assert "cases with fewer than two raters, which say nothing here: 2" in notes
+
+
+def test_all_averages_are_of_the_same_numbers_of_pairs_on_cases() -> None:
+    """The mean over pairs' rows is that over all only if each pair has each case, as here."""
+    labels = np.zeros((2, 3, 6, 6), int)
+    labels[0, 0, :2], labels[0, 1, :3], labels[0, 2, 1:3] = 1, 1, 2
+    labels[1, 0, :2], labels[1, 1, :2], labels[1, 2, :1] = 2, 1, 2
+    result = raters.agree(Study.from_arrays(labels=labels, classes=["background", "a", "b"]))
+    pairs = [row["dice"] for row in result.pairs if row["class"] == "all"]
+    cases = [row["dice"] for row in result.cases]
+    assert result.overall[-1]["dice"] == pytest.approx(np.mean(pairs))
+    assert result.overall[-1]["dice"] == pytest.approx(np.mean(cases))
 
 
 def test_a_class_that_nobody_used_has_no_scores_and_a_note() -> None:
@@ -190,6 +231,8 @@ def test_a_class_that_nobody_used_has_no_scores_and_a_note() -> None:
     study = Study.from_arrays(labels=labels, classes=["background", "a", "never"])
     result = raters.agree(study)
     rows = {row["class"]: row for row in result.overall}
-    assert rows["never"]["dice"] is None
+    empty = {key: value for key, value in rows["never"].items() if key != "class"}
+    assert set(empty.values()) == {None}
+    assert all(row["kappa_rest"] is None for row in result.raters if row["class"] == "never")
     assert rows["all"]["dice"] == 1.0
     assert any("'never'" in note for note in result.notes)

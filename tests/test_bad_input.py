@@ -142,6 +142,45 @@ def test_folder_without_study_file_suggests_a_pattern(run: Run, tmp_path: Path) 
     refused(outcome, tmp_path / "masks", "study.yaml", f"'{pattern(tmp_path)}'", "'ann', 'bob'")
 
 
+def test_folder_with_images_suggests_them_too(run: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    save(tmp_path / "truth/c0.png", blob())
+    beside = (
+        f'--images "{tmp_path}/images/{{case}}.png" --reference "{tmp_path}/truth/{{case}}.png"'
+    )
+    save(tmp_path / "consensus/c0.png", blob())
+    refused(run("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
+    for rater in ("ann", "bob"):
+        (tmp_path / "masks" / rater).rename(tmp_path / rater)
+    refused(run("check", tmp_path), f"'{tmp_path}/{{rater}}/{{case}}.png' {beside}?")
+
+
+def test_other_files_beside_masks_under_a_wildcard(run: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    for name in ("Thumbs.db", "notes.txt"):
+        (tmp_path / "masks/ann" / name).write_text("x")
+    shown = run("check", pattern(tmp_path, ".*"), "--strict")
+    assert shown.code == 0
+    says(shown.out, "cases  3", "no problems")
+
+
+def test_images_among_masks(run: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    shown = run("check", f"{tmp_path}/{{rater}}/{{case}}.png")
+    assert shown.code == 2
+    says(shown.out, "if this is an image, name it with --images")
+
+
+def test_a_wide_table_without_saying_so(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(["1 -1 0 1 0 2 2 1 1"] * 4))
+    outcome = run("check", path)
+    refused(outcome, path, "a table with one column a rater needs --wide", "and 3 more")
+    assert run("check", path, "--wide", "--missing=-1,2").code == 0
+    labels = raters.read(path, wide=True, missing=[-1, 2]).classes.names
+    assert labels == ("0", "1")
+
+
 def test_a_rater_who_skipped_cases_is_fine(run: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, cases=4)
     (tmp_path / "masks/bob/c2.png").unlink()

@@ -18,7 +18,8 @@ from raters.study import formats
 
 KEYS = {
     "kind", "cases", "groups", "images", "references", "raters", "classes", "grids",
-    "image_types", "splits", "labels", "repeated_readings", "errors", "warnings", "problems",
+    "image_types", "splits", "labels", "repeated_readings", "about", "notes", "errors", "warnings",
+    "problems",
 }  # fmt: skip
 
 

@@ -178,3 +178,24 @@ def test_patterns_equal_a_counter(seed: int, raters: int, classes: int) -> None:
     assert found == expected
     votes = [[list(p).count(c) for c in range(classes)] for p in patterns.labels.tolist()]
     assert patterns.votes(classes).tolist() == votes
+
+
+def test_an_estimate_that_is_no_number_is_not_perfect() -> None:
+    with pytest.raises(RatersError, match="not a number"):
+        cm.root_mean_square(np.array([[np.nan, np.nan], [0, 1]]), np.eye(2))
+
+
+def test_pixelwise_shapes_that_do_not_fit_are_refused() -> None:
+    truth = np.zeros((3, 4, 5), int)
+    with pytest.raises(RatersError, match=r"space \(3, 4, 5\)"):
+        cm.root_mean_square(np.zeros((3, 2, 3, 3, 4, 5)), np.zeros((1, 2, 3, 3, 1, 1)), truth)
+
+
+def test_labels_out_of_range_are_refused() -> None:
+    with pytest.raises(RatersError, match="from 0 to 2, expected -1 to 1"):
+        cm.count(np.array([[0, 2]]), np.array([0, 1]), classes=2)
+
+
+def test_patterns_of_no_raters() -> None:
+    patterns = cm.count_patterns(np.zeros((0, 3, 4), int), classes=2)
+    assert patterns.labels.shape == (1, 0) and patterns.counts.tolist() == [12]

@@ -26,7 +26,14 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/agreement.md", "docs/reading.md", "docs/scores.md", "docs/simulation.md"],
+    [
+        "README.md",
+        "docs/agreement.md",
+        "docs/fusion.md",
+        "docs/reading.md",
+        "docs/scores.md",
+        "docs/simulation.md",
+    ],
 )
 def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

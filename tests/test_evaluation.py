@@ -67,7 +67,7 @@ def test_scores_by_case_equal_scikit_learn_and_our_surfaces(study: Study, tmp_pa
                     volume = (int(guess.sum()) - int(truth.sum())) * 6
                     assert row["volume_difference"] == pytest.approx(volume)
                 compared += 1
-            mean = rows[case.id, against, "mean"]["dice"]
+            mean = rows[case.id, against, "all"]["dice"]
             both = [rows[case.id, against, name]["dice"] for name in ("core", "edema")]
             assert mean == pytest.approx(np.mean(both))
     assert compared == 2 * (3 + 4 + 3)
@@ -77,8 +77,8 @@ def test_scores_by_case_equal_scikit_learn_and_our_surfaces(study: Study, tmp_pa
 def test_summary_is_the_mean_with_an_interval_over_groups(study: Study, tmp_path: Path) -> None:
     write_predictions(study, tmp_path)
     result = raters.evaluate(tmp_path, study, surfaces=False)
-    part = [r for r in result.cases if r["against"] == "ann" and r["class"] == "mean"]
-    found = next(r for r in result.summary if r["against"] == "ann" and r["class"] == "mean")
+    part = [r for r in result.cases if r["against"] == "ann" and r["class"] == "all"]
+    found = next(r for r in result.summary if r["against"] == "ann" and r["class"] == "all")
     expected = interval([r["dice"] for r in part], [r["group"] for r in part])
     assert found["cases"] == 4
     assert found["dice"] == pytest.approx(np.mean([r["dice"] for r in part]))

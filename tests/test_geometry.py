@@ -208,3 +208,39 @@ def test_a_png_agrees_with_any_grid_of_its_shape(tmp_path: Path) -> None:
     )
     assert np.array_equal(study["c1"].labels[0], square())
     assert np.allclose(study["c1"].geometry.spacing, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("own", "target"), [((6, 4), (12, 8)), ((12, 9), (4, 3)), ((5, 7), (8, 11))]
+)
+def test_without_geometry_masks_are_scaled_as_pictures_are(
+    own: tuple[int, int], target: tuple[int, int]
+) -> None:
+    labels = np.random.default_rng(0).integers(0, 5, own).astype(np.int16)
+    expected = np.zeros(target, np.int16)
+    for place in np.ndindex(target):
+        centre = [(i + 0.5) * o / t - 0.5 for i, o, t in zip(place, own, target, strict=True)]
+        expected[place] = labels[tuple(int(np.ceil(c - 0.5 - 1e-9)) for c in centre)]
+    for affine in (None, np.diag([0.5, 0.5, 1.0])):
+        found = resample_nearest(labels, Geometry(own), Geometry(target, affine))
+        assert np.array_equal(found, expected)
+
+
+def test_small_pictures_are_scaled_to_the_image_or_refused(tmp_path: Path) -> None:
+    large = np.kron(square(), np.ones((8, 8), np.uint8))
+    save(tmp_path / "images/c1.png", large)
+    save(tmp_path / "masks/ann/c1.png", large)
+    save(tmp_path / "masks/bob/c1.png", np.kron(square(), np.ones((2, 2), np.uint8)))
+    masks = str(tmp_path / "masks/{rater}/{case}.png")
+    pictures = str(tmp_path / "images/{case}.png")
+    with pytest.raises(RatersError, match="or of the first mask where there is none"):
+        _ = raters.read(masks)["c1"].labels
+    study = raters.read(masks, images=pictures, resample="nearest")
+    assert (study["c1"].labels == large).all()
+    assert raters.check(study).errors == 0
+    save(tmp_path / "masks/bob/c1.png", np.zeros((8, 9), np.uint8))
+    study = raters.read(masks, images=pictures, resample="nearest")
+    with pytest.raises(RatersError, match=r"8 x 9, expected 32 x 32.*the same ratio") as caught:
+        _ = study["c1"].labels
+    assert caught.value.kind == "geometry"
+    assert [p.kind for p in raters.check(study).problems if p.level == "error"] == ["geometry"]

@@ -356,6 +356,36 @@ def test_another_plan_is_refused_and_overwriting_leaves_nothing_stale(
     assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
+@FORMS
+@pytest.mark.parametrize("part", ["images", "reference"])
+def test_other_parts_are_another_plan(run: Run, tmp_path: Path, form: str, part: str) -> None:
+    draw(tmp_path)
+    whole = command(tmp_path, "out", form)
+    where = whole.index(f"--{part}")
+    without = whole[:where] + whole[where + 2 :]
+    for first, second in ((whole, without), (without, whole)):
+        succeed(run(*first, "--overwrite"))
+        before = content(tmp_path / "out")
+        outcome = run(*second)
+        assert outcome.code == 2
+        for expected in ("holds other work", part, "--overwrite"):
+            assert expected in outcome.err
+        assert content(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("part", ["images", "reference"])
+def test_other_parts_of_a_table_are_another_plan(run: Run, tmp_path: Path, part: str) -> None:
+    table, truth = tmp_path / "answers.csv", tmp_path / "truth.txt"
+    table.write_text("task,worker,label\nt1,ann,cat\nt2,bob,dog\n")
+    truth.write_text("cat\ndog\n")
+    np.save(tmp_path / "features.npy", np.zeros((2, 3)))
+    beside = {"images": tmp_path / "features.npy", "reference": truth}
+    succeed(run("import", table, f"--{part}", beside[part], "-o", tmp_path / "out"))
+    outcome = run("import", table, "-o", tmp_path / "out")
+    assert outcome.code == 2
+    assert f"holds other work ({part} true there, false now)" in outcome.err
+
+
 def test_overwriting_with_another_form(run: Run, tmp_path: Path) -> None:
     draw(tmp_path)
     for form, other in (("canonical", "packed"), ("packed", "canonical")):
@@ -434,6 +464,15 @@ def test_new_split_is_stored_and_stable(run: Run, tmp_path: Path) -> None:
     succeed(run(*command(tmp_path, "canonical", "canonical", *split, "--seed", 5)))
     assert (tmp_path / "canonical/cases.csv").read_text() == cases[0]
     assert "test 2" in run("check", tmp_path / "canonical", "--split", "test").out
+
+
+def test_shares_of_more_than_everything(run: Run, tmp_path: Path) -> None:
+    draw(tmp_path)
+    outcome = run(*command(tmp_path, "out", "packed", "--new-split", "train=.8,test=.4"))
+    assert outcome.code == 2
+    assert "sum to 1.2" in outcome.err
+    for fine in ("train=8,test=4", "a=.67,b=.17,c=.17", "a=.3,b=.3"):
+        succeed(run(*command(tmp_path, "out", "packed", "--overwrite", "--new-split", fine)))
 
 
 def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_odd_text(tmp_path: Path) -> None:
             "found split 'test' for case 'c1' in row 3, expected 'train'",
         ),
         ("case,rater,mask\nc1,ann,a.png\nc1,ann,b.png\n", r"b.png in row 3, expected .*a.png"),
-        ("case,rater,mask\nc1,ann,a.png\nc1,ann,a.png\n", "row 3, expected"),
+        ("case,rater,mask\nc1,ann,a.png\nc1,ann,a.png\n", "row 3 repeats an earlier row$"),
         (
             "case,rater,mask,image\nc1,ann,a.png,x.png\nc1,bob,b.png,y.png\n",
             r"y.png in row 3, expected .*x.png",

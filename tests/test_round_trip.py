@@ -304,7 +304,7 @@ def test_other_rules_for_the_same_files_are_another_import(tmp_path: Path) -> No
     pattern = str(tmp_path / "{rater}/{case}.npy")
     raters.read(pattern, threshold=0.5, values="0,1").write(tmp_path / "study")
     cut = raters.read(pattern, threshold=0.8, values="0,1")
-    with pytest.raises(RatersError, match=r"holds another import.*--overwrite"):
+    with pytest.raises(RatersError, match=r"holds other work.*--overwrite"):
         cut.write(tmp_path / "study")
     assert_same(cut.write(tmp_path / "study", overwrite=True), cut)
 

@@ -61,7 +61,7 @@ def test_written_and_read_back(form: str, tmp_path: Path) -> None:
         assert np.array_equal(again[case.id].labels, case.labels)
         assert np.array_equal(again[case.id].reference, case.reference)
     assert import_study(study, tmp_path / "study", form).skipped == 8
-    with pytest.raises(RatersError, match="another import"):
+    with pytest.raises(RatersError, match="other work"):
         import_study(simulate(SOURCE, FIVE, assign=2, seed=5), tmp_path / "study", form)
 
 

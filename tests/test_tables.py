@@ -398,6 +398,13 @@ def test_parquet_types(tmp_path: Path) -> None:
 # Wide form
 
 
+def test_several_values_may_mean_missing(write: Callable[..., Path]) -> None:
+    path = write("task,worker,label\n1,a,NA\n1,b,n/a\n2,a,cat\n2,b,-1.0\n3,a,dog\n")
+    assert read_table(path, missing=["NA", "n/a", -1]).values == ("cat", "dog")
+    assert read_table(path, missing=("NA",)).values == ("-1.0", "cat", "dog", "n/a")
+    assert read_table(path, missing="NA,n/a").values == ("-1.0", "NA", "cat", "dog", "n/a")
+
+
 def test_header_of_wide_tables(write: Callable[..., Path]) -> None:
     plain = read_table(write("1,-1,2\n,1,1\n"), wide=True, missing=-1)
     assert (plain.raters, list(plain.tasks), len(plain)) == (("0", "1", "2"), ["0", "1"], 4)

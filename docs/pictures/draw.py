@@ -1,12 +1,21 @@
-"""Draws the pictures of the docs: `python docs/pictures/draw.py` writes them beside itself."""
+"""Draws the pictures of the docs: `python docs/pictures/draw.py [DATA]` writes them beside itself.
+
+DATA is a folder with the public data sets that fusion is shown on; without it these are left out.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
+import raters
+from raters.agreement.case import entropy_map
+from raters.fusion.spatial_staple import local_accuracy, spatial_staple
+from raters.fusion.staple import staple
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
 
@@ -57,6 +66,74 @@ def drawers() -> None:
     montage([pictures[:8], pictures[8:]], HERE / "drawers.png")
 
 
+def spatial() -> None:
+    """Draw raters who are good on one half, what both STAPLEs make of them, and where they err."""
+    rng = np.random.default_rng(0)
+    truth = draw("vessels", (EDGE, EDGE), rng)[1] > 0
+    right = np.arange(EDGE) >= EDGE // 2
+    rates = [np.where(right == side, 0.03, 0.3) for side in (False, False, True, True)]
+    labels = np.array([truth ^ (rng.random(truth.shape) < rate) for rate in rates], np.int16)
+    plain = staple(labels, 2)
+    local = spatial_staple(labels, 2, window=61, prior_weight=800, maps=True)
+    drawn = [("truth", COLOURS[truth.astype(int)])]
+    drawn += [(f"rater {r + 1}", ERRORS[2 * truth + mask]) for r, mask in enumerate(labels)]
+    found = [
+        ("majority vote", ERRORS[2 * truth + (labels.sum(axis=0) > 2)]),
+        ("STAPLE", ERRORS[2 * truth + plain.labels]),
+        ("Spatial STAPLE", ERRORS[2 * truth + local.labels]),
+    ]
+    for r in (0, 2):
+        shade = (local_accuracy(local)[r : r + 1].clip(0.6, 1) - 0.6) / 0.4
+        found.append((f"accuracy of {r + 1}", grey(shade)))
+    montage([drawn, found], HERE / "spatial-staple.png")
+
+
+CLASSES = np.array(
+    [[20, 20, 20], [240, 240, 240], [230, 159, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167]],
+    np.uint8,
+)
+
+
+def fusion(title: str, pattern: str, case: str, options: dict[str, Any], spot: Any) -> None:  # noqa: ANN401
+    """Draw what raters said of one case, three fusions, and where raters differ."""
+    study = raters.read(pattern, cases=[case], **options)
+    labels, entropy = study[0].labels, entropy_map(study[0].labels, len(study.classes))
+    row = [
+        (name, _picture(CLASSES[mask[spot]]))
+        for name, mask in zip(study.raters, labels, strict=True)
+    ]
+    for method in ("vote", "staple", "spatial-staple"):
+        row.append((method, _picture(CLASSES[raters.fuse(study, method)[0].labels[spot]])))
+    heat = np.rint(entropy[spot] / max(entropy.max(), 1e-6) * 255).astype(np.uint8)
+    row.append(("where they differ", _picture(np.stack([heat, heat // 2, heat // 8], axis=-1))))
+    montage([row], HERE / f"fusion-{title}.png")
+
+
+def _picture(colours: np.ndarray) -> np.ndarray:
+    return np.asarray(Image.fromarray(colours).resize((EDGE, EDGE), Image.Resampling.NEAREST))
+
+
+def fusions(data: Path) -> None:
+    """Draw fusion on real raters."""
+    everything = (slice(None), slice(None))
+    chase = (slice(300, 620), slice(300, 620))
+    fusion("chase", f"{data}/chase_db1/{{case}}_{{rater}}.png", "Image_02R", {}, chase)
+    fusion(
+        "gleason",
+        f"{data}/gleason2019/Maps{{rater}}_T/{{case}}_classimg_nonconvex.png",
+        "slide003_core046",
+        {"values": "0,1,3,4,5,6"},
+        everything,
+    )
+    brats = f"{data}/brats_toolkit/{{case}}/segmentation/{{rater}}-20.nii.gz"
+    fusion("brats", brats, "*", {}, (slice(80, 126), slice(76, 130), 123))
+    lidc = f"{data}/lidc_layout/{{group}}/nodule-{{nodule}}/mask-{{rater}}/slice-{{case}}.png"
+    fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
+
+
 if __name__ == "__main__":
     phantoms()
     drawers()
+    spatial()
+    if len(sys.argv) > 1:
+        fusions(Path(sys.argv[1]))

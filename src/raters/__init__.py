@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raters.agreement.agree import agree
     from raters.errors import RatersError
     from raters.evaluation.evaluate import evaluate
+    from raters.fusion.consensus import fuse
     from raters.study.check import check
     from raters.study.classes import MISSING, Classes
     from raters.study.geometry import Geometry
@@ -27,6 +28,7 @@ _WHERE = {
     "agree": "raters.agreement.agree",
     "check": "raters.study.check",
     "evaluate": "raters.evaluation.evaluate",
+    "fuse": "raters.fusion.consensus",
     "read": "raters.study.read",
 }
 
@@ -40,11 +42,17 @@ __all__ = [
     "agree",
     "check",
     "evaluate",
+    "fuse",
     "read",
 ]
 
 
+_ROOMS = ("confusion", "datasets", "fusion", "scores", "simulate")
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in _ROOMS:
+        return import_module(f"raters.{name}")
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'raters' has no attribute {name!r}")

@@ -17,14 +17,16 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
     least one drew the class in (HD95 and the average surface distance too with `surfaces`; one
     empty mask scores as `raters.scores.empty` states); Cohen's kappa, Fleiss' kappa and
-    Krippendorff's alpha are over all voxels of all cases. `dice_rest` compares a rater with the
-    strict majority of the others; `volume` is the mean volume in mm^3 (pixels where the spacing is
-    unknown) and `bias` the mean relative difference from the mean volume of all raters of a case.
+    Krippendorff's alpha are over all voxels of all cases. `dice_rest` compares a rater with what
+    most of the others say (where they tie, nothing counts); `volume` is the mean volume in mm^3
+    (pixels where the spacing is unknown) and `bias` the mean relative difference from the mean
+    volume of the others, both over cases that a rater labelled wholly.
     Cases are ranked by `disagreement = 1 - mean pairwise Dice`.
 
-    Tables: agreement is the share of readings of the same task that are equal;
-    `agreement_rest` compares a rater with the strict majority of the others, `agreement_self`
-    with the rater's own repeated readings. Cases are ranked by the entropy of their labels.
+    Tables: agreement is the share of pairs of readings of one task by two raters that are equal;
+    `agreement_rest` compares a rater with what most of the others say, `agreement_self` with the
+    rater's own repeated readings, which count nowhere else as agreement. Cases are ranked by the
+    entropy of their labels.
 
     Labels that are MISSING count for nothing anywhere.
 

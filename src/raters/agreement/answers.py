@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 
 from raters.agreement.case import entropy
 from raters.agreement.coefficients import (
+    alpha_of_coincidences,
     cohen_kappa,
     fleiss_kappa,
-    krippendorff_alpha,
     one_against_rest,
 )
 from raters.agreement.result import ALL, Agreement, known, rank_cases
@@ -109,19 +110,64 @@ def _agreeing(counts: NDArray[np.int64]) -> float | None:
 
 def _overall(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
     between = couples.counts[couples.first != couples.second].sum(axis=0)
+    readings = _Readings(study.triplets, len(study), len(study.classes))
     rows = []
     for k, name in enumerate((*study.classes.names, ALL)):
-        own = votes if name == ALL else one_against_rest(votes, k)
+        number = int(votes.sum() if name == ALL else votes[:, k].sum())
+        own = readings if name == ALL else readings.against_rest(k)
         rows.append(
             {
                 "class": name,
-                "labels": int(votes.sum() if name == ALL else votes[:, k].sum()),
-                "fleiss_kappa": known(fleiss_kappa(own)),
-                "krippendorff_alpha": known(krippendorff_alpha(own)),
+                "labels": number,
+                "fleiss_kappa": own.fleiss() if number else None,
+                "krippendorff_alpha": own.alpha() if number else None,
             }
         )
     rows[-1]["agreement"] = _agreeing(between)
     return rows
+
+
+class _Readings:
+    """Each rater's readings of each task as shares of classes, so that repeats count as one.
+
+    Args:
+        triplets: The answers.
+        tasks: The number of tasks.
+        classes: The number of classes.
+    """
+
+    def __init__(self, triplets: Triplets, tasks: int, classes: int) -> None:
+        reading = triplets.task.astype(np.int64) * max(len(triplets.raters), 1) + triplets.rater
+        pairs, place = np.unique(reading, return_inverse=True)
+        counts = np.zeros((len(pairs), classes))
+        np.add.at(counts, (place, triplets.label), 1)
+        self.task = pairs // max(len(triplets.raters), 1)
+        self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        self.tasks = tasks
+
+    def against_rest(self, chosen: int) -> _Readings:
+        """Merge all classes but one."""
+        merged = copy(self)
+        merged.shares = one_against_rest(self.shares, chosen)
+        return merged
+
+    def _sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.zeros((self.tasks, values.shape[1]))
+        np.add.at(sums, self.task, values)
+        return sums
+
+    def fleiss(self) -> float | None:
+        """Give Fleiss' kappa between raters."""
+        return known(fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2)))
+
+    def alpha(self) -> float | None:
+        """Give Krippendorff's alpha between raters: pairs of two raters make coincidences."""
+        votes = self._sums(self.shares)
+        size = np.bincount(self.task, minlength=self.tasks)
+        weight = np.where(size >= 2, 1 / np.maximum(size - 1, 1), 0.0)[:, np.newaxis]
+        between = (votes * weight).T @ votes
+        within = (self.shares * weight[self.task]).T @ self.shares
+        return known(alpha_of_coincidences(between - within))
 
 
 def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
@@ -169,7 +215,7 @@ def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> l
 def _against_rest(
     triplets: Triplets, votes: NDArray[np.int64], raters: int, classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Compare each reading with the strict majority of the other raters; ties count for nothing."""
+    """Compare each reading with what most of the other readings say; ties count for nothing."""
     reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
     pairs, place = np.unique(reading, return_inverse=True)
     own = np.zeros((len(pairs), classes), np.int64)
@@ -208,5 +254,5 @@ def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
     ]
     alone = int((votes.sum(axis=1) < 2).sum())
     if alone:
-        notes.append(f"{alone:,} cases have fewer than two labels and say nothing on agreement")
+        notes.append(f"cases with fewer than two labels, which say nothing here: {alone:,}")
     return notes

@@ -27,7 +27,8 @@ class CaseAgreement:
         weights: How many voxels have these votes, `(patterns,)`.
         rest: Joint counts of each rater (first axis) with the vote of the others, `(R, L, L)`.
         volumes: Voxels of each class by rater, `(R, L)`.
-        voxel: The size of a voxel in mm (or pixels, where unknown).
+        complete: Which raters labelled every voxel, `(R,)`; only their volumes mean something.
+        voxel: The volume of a voxel in mm³ (1 where the spacing is unknown).
     """
 
     case: str
@@ -37,6 +38,7 @@ class CaseAgreement:
     weights: NDArray[np.int64]
     rest: NDArray[np.int64]
     volumes: NDArray[np.int64]
+    complete: NDArray[np.bool_]
     voxel: float
 
     @property
@@ -100,6 +102,7 @@ def case_agreement(
         patterns.counts,
         _against_rest(patterns, votes, classes),
         _volumes(patterns, classes),
+        (patterns.labels != MISSING).all(axis=0),
         float(np.prod(spacing)),
     )
 
@@ -119,7 +122,7 @@ def joint_counts(
 
 
 def _against_rest(patterns: Patterns, votes: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Compare each rater with the strict majority of the others; where they tie, nothing counts."""
+    """Compare each rater with what most of the others say; where they tie, nothing counts."""
     counts = []
     for rater in range(patterns.labels.shape[1]):
         own = patterns.labels[:, rater]

@@ -17,7 +17,7 @@ def cohen_kappa(counts: NDArray[Any]) -> float:
     kappa is then 1. Without a common label it is NaN.
 
     Args:
-        counts: Joint counts `(L, L)`, or `(..., L, L)` for many pairs at once.
+        counts: Joint counts `(L, L)`.
 
     Example:
         >>> cohen_kappa(np.array([[20, 5], [10, 15]]))
@@ -39,21 +39,27 @@ def _corrected(observed: float, expected: float) -> float:
     return float(round((observed - expected) / (1 - expected), 15))
 
 
-def fleiss_kappa(votes: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+def fleiss_kappa(
+    votes: NDArray[Any], weights: NDArray[Any] | None = None, own: NDArray[Any] | None = None
+) -> float:
     """Give Fleiss' kappa in the form for a varying number of raters.
 
     With `n_ij` the raters who gave item `i` the class `j` and `n_i = sum_j n_ij`:
 
-        p_o = mean over items with n_i >= 2 of  sum_j n_ij (n_ij - 1) / (n_i (n_i - 1))
-        p_e = sum_j pi_j^2,   pi_j = mean over items with n_i >= 1 of  n_ij / n_i
+        p_o = mean over items with n_i >= 2 of  sum_j (n_ij^2 - own_ij) / (n_i (n_i - 1))
+        p_e = sum_j pi_j^2,   pi_j = mean over the same items of  n_ij / n_i
 
-    and `kappa = (p_o - p_e) / (1 - p_e)`. With equal `n_i` this is Fleiss (1971). Gwet (2014),
-    "Handbook of Inter-Rater Reliability", chapter 2. One class only: 1. No item with two labels:
-    NaN.
+    and `kappa = (p_o - p_e) / (1 - p_e)`. With equal `n_i` this is Fleiss (1971), where `own_ij =
+    n_ij`: what a rater shares with himself is no agreement. Gwet (2014),
+    "Handbook of Inter-Rater Reliability", chapter 2, but for items with one label: they say
+    nothing on agreement and must not move what is expected by chance either. One class only: 1.
+    No item with two labels: NaN.
 
     Args:
         votes: `n_ij`, `(items, classes)`.
         weights: How often each row of `votes` occurs; once by default.
+        own: `sum_r p_r(j)^2` where raters repeat readings and `p_r(j)` is the share of rater r's
+            readings of the item that say j (then `n_ij = sum_r p_r(j)`); `votes` by default.
 
     Example:
         >>> fleiss_kappa(np.array([[3, 0], [2, 1], [0, 2]]))
@@ -62,12 +68,14 @@ def fleiss_kappa(votes: NDArray[Any], weights: NDArray[Any] | None = None) -> fl
     votes = np.asarray(votes, np.float64)
     weights = np.ones(len(votes)) if weights is None else np.asarray(weights, np.float64)
     size = votes.sum(axis=1)
-    several, some = size >= 2, size >= 1
+    several = size > 1.5  # whole numbers, but for rounding
     if not weights[several].sum():
         return float("nan")
-    pairs = (votes * (votes - 1)).sum(axis=1)[several] / (size * (size - 1))[several]
+    same = votes if own is None else own
+    pairs = (votes**2 - same).sum(axis=1)[several] / (size * (size - 1))[several]
     observed = float(np.average(pairs, weights=weights[several]))
-    shares = np.average(votes[some] / size[some, np.newaxis], axis=0, weights=weights[some])
+    shares = votes[several] / size[several, np.newaxis]
+    shares = np.average(shares, axis=0, weights=weights[several])
     return _corrected(observed, float((shares**2).sum()))
 
 
@@ -95,14 +103,20 @@ def krippendorff_alpha(votes: NDArray[Any], weights: NDArray[Any] | None = None)
     size = votes.sum(axis=1)
     paired = size >= 2
     votes, weight = votes[paired], weights[paired] / (size[paired] - 1)
-    coincidence = (votes * weight[:, np.newaxis]).T @ votes - np.diag(weight @ votes)
+    return alpha_of_coincidences(
+        (votes * weight[:, np.newaxis]).T @ votes - np.diag(weight @ votes)
+    )
+
+
+def alpha_of_coincidences(coincidence: NDArray[np.float64]) -> float:
+    """Give Krippendorff's alpha from the coincidences `o_ck`, `(L, L)`."""
     marginal = coincidence.sum(axis=0)
     total = marginal.sum()
     if total == 0:
         return float("nan")
     differ = total - np.trace(coincidence)
     expected = (total**2 - (marginal**2).sum()) / (total - 1)
-    return 1.0 if expected == 0 else float(round(1 - differ / expected, 15))
+    return 1.0 if expected <= 1e-12 * total else float(round(1 - differ / expected, 15))
 
 
 def one_against_rest(votes: NDArray[Any], chosen: int) -> NDArray[Any]:

@@ -60,12 +60,13 @@ class _Totals:
         self.couples = list(combinations(range(raters), 2))
         self.pair_counts = np.zeros((len(self.couples), classes, classes), np.int64)
         self.rest_counts = np.zeros((raters, classes, classes), np.int64)
-        shape = (len(self.couples), classes - 1)
+        shape = (len(self.couples), classes)  # the last one is the mean over classes
         self.pair_scores = {name: _Means(shape) for name in self._score_names()}
-        self.rest_dice = _Means((raters, classes - 1))
+        self.rest_dice = _Means((raters, classes))
         self.volume, self.bias = _Means((raters, classes)), _Means((raters, classes))
         self.cases_of_pair = np.zeros(len(self.couples), np.int64)
         self.cases_of_rater = np.zeros(raters, np.int64)
+        self.drawn = np.zeros(classes, np.int64)
         self.votes = _Votes(classes)
         self.rows: list[Row] = []
 
@@ -75,6 +76,7 @@ class _Totals:
     def add(
         self, position: int, case: CaseAgreement, distances: NDArray[np.float64] | None
     ) -> None:
+        self.drawn += case.volumes.sum(axis=0)
         self.pair_counts += case.pairs
         self.rest_counts += case.rest
         self.votes.add(case.votes, case.weights)
@@ -84,23 +86,23 @@ class _Totals:
         if distances is not None:
             scores |= {"hd95": distances[0], "surface_distance": distances[1]}
         for name, values in scores.items():
-            self.pair_scores[name].add(np.where(case.drawn, values, np.nan))
+            self.pair_scores[name].add(with_mean(np.where(case.drawn, values, np.nan)))
         self._add_raters(case)
         self.rows.append(self._case_row(position, case))
 
     def _add_raters(self, case: CaseAgreement) -> None:
         either = (case.rest.sum(axis=1) + case.rest.sum(axis=2))[:, 1:] > 0
-        self.rest_dice.add(np.where(either, dice_from_counts(case.rest), np.nan))
-        volume = np.where(case.labelled[:, np.newaxis], case.volumes * case.voxel, np.nan)
+        self.rest_dice.add(with_mean(np.where(either, dice_from_counts(case.rest), np.nan)))
+        voxels = case.volumes.copy()
+        voxels[:, 0] = voxels[:, 1:].sum(axis=1)  # all foreground together, instead of background
+        volume = np.where(case.complete[:, np.newaxis], voxels * case.voxel, np.nan)
         self.volume.add(volume)
-        if case.labelled.sum() >= 2:
-            average = np.nanmean(volume, axis=0)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                self.bias.add(np.where(average > 0, volume / average - 1, np.nan))
+        self.bias.add(_bias(volume))
 
     def _case_row(self, position: int, case: CaseAgreement) -> Row:
         index = self.study.index
-        dice = case.dice[~np.isnan(case.dice)]
+        dice = with_mean(case.dice)[:, -1]
+        dice = dice[~np.isnan(dice)]
         return {
             "case": case.case,
             "group": index.groups[position],
@@ -126,25 +128,25 @@ class _Totals:
 
     def _used(self) -> NDArray[np.bool_]:
         """Say which foreground classes somebody used."""
-        return np.asarray(self.volume.total.sum(axis=0)[1:] > 0)
+        return np.asarray(self.drawn[1:] > 0)
 
     def _overall(self) -> list[Row]:
         means = {name: scores.over_rows() for name, scores in self.pair_scores.items()}
         votes, weights = self.votes.merged()
         rows = []
         for k, name in enumerate(self._names):
-            own = one_against_rest(votes, k + 1)
+            own = one_against_rest(votes, k + 1) if self._used()[k] else votes[:0]
             row = self._scores(means, k)
-            rows.append({"class": name, **row, **_chance_corrected(own, weights)})
-        everything = self._all_classes(means)
-        return [*rows, {"class": ALL, **everything, **_chance_corrected(votes, weights)}]
+            rows.append({"class": name, **row, **_chance_corrected(own, weights[: len(own)])})
+        every = {"class": ALL, **self._scores(means, -1), **_chance_corrected(votes, weights)}
+        return self._without_twin([*rows, every])
 
     def _scores(self, means: dict[str, NDArray[Any]], k: int) -> Row:
         return {name: known(values[k]) for name, values in means.items()}
 
-    def _all_classes(self, means: dict[str, NDArray[Any]]) -> Row:
-        """Average over the foreground classes that have scores."""
-        return {name: _mean(values) for name, values in means.items()}
+    def _without_twin(self, rows: list[Row]) -> list[Row]:
+        """With one foreground class, leave out its row: that of all classes says the same."""
+        return rows[-1:] if len(self._names) == 1 else rows
 
     def _pair_rows(self, k: int) -> list[Row]:
         a, b = self.couples[k]
@@ -153,19 +155,18 @@ class _Totals:
         means = {name: scores.means()[k] for name, scores in self.pair_scores.items()}
         rows = []
         for c, name in enumerate(self._names):
-            binary = _binary(self.pair_counts[k], c + 1)
-            # A class that neither drew leaves nothing to agree on.
-            kappa = cohen_kappa(binary) if binary[0].sum() < binary.sum() or binary[0, 1] else None
+            kappa = _class_kappa(self.pair_counts[k], c + 1)
             rows.append({**names, "class": name, **self._scores(means, c), "kappa": known(kappa)})
         kappa = cohen_kappa(self.pair_counts[k])
-        return [*rows, {**names, "class": ALL, **self._all_classes(means), "kappa": known(kappa)}]
+        every = {**names, "class": ALL, **self._scores(means, -1), "kappa": known(kappa)}
+        return self._without_twin([*rows, every])
 
     def _rater_rows(self, k: int) -> list[Row]:
         head = {"rater": self.study.raters[k], "cases": int(self.cases_of_rater[k])}
         dice, volume, bias = self.rest_dice.means()[k], self.volume.means()[k], self.bias.means()[k]
         rows = []
         for c, name in enumerate(self._names):
-            kappa = cohen_kappa(_binary(self.rest_counts[k], c + 1))
+            kappa = _class_kappa(self.rest_counts[k], c + 1)
             rows.append(
                 {
                     **head,
@@ -177,12 +178,12 @@ class _Totals:
                 }
             )
         foreground = {
-            "dice_rest": _mean(dice),
+            "dice_rest": known(dice[-1]),
             "kappa_rest": known(cohen_kappa(self.rest_counts[k])),
-            "volume": known(volume[1:].sum()),
-            "bias": _mean(bias[1:]),
+            "volume": known(volume[0]),
+            "bias": known(bias[0]),
         }
-        return [*rows, {**head, "class": ALL, **foreground}]
+        return self._without_twin([*rows, {**head, "class": ALL, **foreground}])
 
     def _notes(self) -> list[str]:
         names = self.study.raters
@@ -194,9 +195,11 @@ class _Totals:
         for name, used in zip(self._names, self._used(), strict=True):
             if not used:
                 notes.append(f"nobody used the class {name!r}: it has no scores")
+        if not self.cases_of_pair.any():
+            return ["no two raters labelled the same voxel: there is nothing to compare"]
         alone = sum(row["raters"] < 2 for row in self.rows)
         if alone:
-            notes.append(f"{alone} cases have fewer than two raters and say nothing on agreement")
+            notes.append(f"cases with fewer than two raters, which say nothing here: {alone:,}")
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes
@@ -209,6 +212,20 @@ def _chance_corrected(votes: NDArray[Any], weights: NDArray[Any]) -> Row:
     }
 
 
+def _bias(volume: NDArray[Any]) -> NDArray[np.float64]:
+    """Give the relative difference of each rater's volumes from the mean of the others'."""
+    exist = ~np.isnan(volume)
+    total, number = np.where(exist, volume, 0.0).sum(axis=0), exist.sum(axis=0)
+    others = (total - np.where(exist, volume, 0.0)) / np.maximum(number - exist, 1)
+    return np.where(exist & (others > 0), volume / np.where(others > 0, others, 1) - 1, np.nan)
+
+
+def _class_kappa(counts: NDArray[Any], chosen: int) -> float | None:
+    """Give Cohen's kappa of one class; None where neither has it: there is nothing to agree on."""
+    binary = _binary(counts, chosen)
+    return known(cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
+
+
 def _binary(counts: NDArray[Any], chosen: int) -> NDArray[Any]:
     """Merge all classes but one in a table of joint counts."""
     own, both = counts[chosen].sum(), counts[chosen, chosen]
@@ -216,9 +233,12 @@ def _binary(counts: NDArray[Any], chosen: int) -> NDArray[Any]:
     return np.array([[counts.sum() - own - other + both, other - both], [own - both, both]])
 
 
-def _mean(values: NDArray[Any]) -> float | None:
-    exist = values[~np.isnan(values)]
-    return float(exist.mean()) if exist.size else None
+def with_mean(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Add a column with the mean over classes that have a value, `(rows, L - 1)` to `(rows, L)`."""
+    exist = ~np.isnan(values)
+    total = np.where(exist, values, 0.0).sum(axis=1) / np.maximum(exist.sum(axis=1), 1)
+    mean = np.where(exist.any(axis=1), total, np.nan)
+    return np.concatenate([values, mean[:, np.newaxis]], axis=1)
 
 
 class _Means:

@@ -16,7 +16,7 @@ ALL = "all"
 """The name in the column `class` for all classes together."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Agreement:
     """How far raters agree. A value that does not exist is None, and `notes` says why.
 
@@ -35,6 +35,10 @@ class Agreement:
     raters: list[Row] = field(default_factory=list)
     cases: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.raters)} rows of raters, {len(self.pairs)} of pairs"
+        return f"Agreement({self.kind}, {len(self.cases):,} cases, {sizes})"
 
     def frame(self, table: str) -> pd.DataFrame:
         """Give one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""

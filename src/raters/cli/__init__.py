@@ -11,6 +11,7 @@ from raters.cli.agree import agree
 from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
+from raters.cli.fuse import fuse
 from raters.cli.import_ import import_
 from raters.cli.prepare import prepare
 from raters.cli.simulate import simulate
@@ -28,6 +29,7 @@ app.command("import")(import_)
 app.command("prepare")(prepare)
 app.command("simulate")(simulate)
 app.command("agree")(agree)
+app.command("fuse")(fuse)
 app.command("evaluate")(evaluate)
 app.command("demo")(demo)
 

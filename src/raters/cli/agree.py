@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import MOST_ROWS, show_notes, show_rows
+from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
     from raters.agreement.result import Agreement
@@ -46,6 +46,7 @@ def agree(
     if as_json:
         typer.echo(to_json(vars(result)))
         return
+    result.notes += study_notes(study)
     _show(result, out)
 
 

@@ -51,18 +51,24 @@ def show(report: CheckReport) -> None:
 
     console = Console(highlight=False, soft_wrap=False)
     _show_summary(report, console)
+    for note in report.notes:
+        console.print(f"note: {note}", markup=False)
     _show_raters(report, console)
     _show_classes(report, console)
     _show_problems(report, console)
 
 
 def _show_summary(report: CheckReport, console: Console) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from raters.study.study import many
 
     table = Table.grid(padding=(0, 2))
     groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
+    for fact in ("title", "note"):
+        if report.about.get(fact):
+            table.add_row(fact, escape(report.about[fact]))
     table.add_row("kind", report.kind)
     table.add_row("cases", f"{report.cases:,}{groups}")
     if report.splits:
@@ -109,9 +115,11 @@ def _show_classes(report: CheckReport, console: Console) -> None:
     if report.classes is None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column, side in (("class", "left"), ("value", "right"), ("share", "right")):
+    share_of = "share" if report.raters or not report.reference_counts else "share of reference"
+    for column, side in (("class", "left"), ("value", "right"), (share_of, "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
-    shares = report.shares if report.counts else [None] * len(report.classes)
+    known = report.counts or report.reference_counts
+    shares = report.shares if known else [None] * len(report.classes)
     rows = list(zip(report.classes, shares, strict=True))
     for label_class, share in rows[:_MOST_ROWS]:
         shown = "" if share is None else f"{share:.2%}"

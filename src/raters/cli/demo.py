@@ -26,7 +26,9 @@ def demo(
     options = [masks, "--images", images, "--reference", reference]
     _run(["check", *options])
     _run(["agree", masks])
-    _run(["evaluate", f"{folder}/masks/careful", masks, "--reference", reference])
+    for method in ("vote", "staple"):
+        _run(["fuse", masks, "-m", method, "-o", f"{folder}/{method}", "--overwrite"])
+        _run(["evaluate", f"{folder}/{method}", masks, "--reference", reference])
     _run(["import", *options, "-o", f"{folder}/study", "--new-split", "train=.7,test=.3"])
     _run(["check", f"{folder}/study", "--split", "test"])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import show_notes, show_rows
+from raters.cli.tables import show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
     from raters.rows import Row
@@ -33,16 +33,15 @@ def evaluate(
     from raters.evaluation.evaluate import evaluate as score
     from raters.rows import to_json
 
-    result = score(predictions, opened(), surfaces, progress=sys.stderr.isatty())
+    study = opened()
+    result = score(predictions, study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)
     if as_json:
         typer.echo(to_json(result.to_dict()))
     else:
-        several = len({row.get("class") for row in result.summary}) > 1
-        rows = [_short(row, several) for row in result.summary]
-        show_rows("scores, with 95 % intervals", rows)
-        show_notes(result.notes)
+        _show(result.summary, bool(out))
+        show_notes([*result.notes, *study_notes(study)])
         if out:
             typer.echo(f"\ntables written: {out}")
     if result.failures:
@@ -52,17 +51,29 @@ def evaluate(
         raise typer.Exit(2)
 
 
+def _show(summary: list[Row], written: bool) -> None:
+    """Print the means over classes; a terminal has no room for all."""
+    several = len({row.get("class") for row in summary}) > 1
+    rows = [_short(row, several) for row in summary if not several or row["class"] == "all"]
+    dull = set() if any(row.get("undefined") for row in rows) else {"undefined"}
+    dull |= (
+        {"dice_drawn"} if all(row.get("dice_drawn") == row.get("dice") for row in rows) else set()
+    )
+    intervals = any(row.get("interval") for row in rows)
+    title = "scores, with 95 % intervals" if intervals else "scores"
+    show_rows(title, [{k: v for k, v in row.items() if k not in dull} for row in rows])
+    if several and not written:
+        show_notes(["scores by class: -o FOLDER or --json"])
+
+
 def _short(row: Row, several: bool) -> Row:
-    """Put the interval beside the first score; a terminal has no room for all (-o writes them)."""
+    """Put the interval beside the first score and leave out what has no room."""
     first = next(name for name in row if f"{name}_low" in row)
     low, high = row[f"{first}_low"], row[f"{first}_high"]
     short: Row = {}
     for name, value in row.items():
-        if (
-            name.endswith(("_low", "_high"))
-            or "volume" in name
-            or (name == "class" and not several)
-        ):
+        wide = name.endswith(("_low", "_high")) or "volume" in name or name == "class"
+        if wide or (several and name == "iou"):
             continue
         short[name] = value
         if name == first:

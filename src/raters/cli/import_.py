@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from raters.study.write import ImportResult
 
 _SHOWN = 20
+_ONE = 1.015  # shares are often rounded: .67, .17, .17
 
 
 @takes_study
@@ -39,6 +40,8 @@ def import_(
     from raters.study.write import import_study
 
     study = opened()
+    for note in study.notes:
+        typer.echo(f"note: {note}", err=True)
     if new_split:
         study = study.split(seed=seed, **_fractions(new_split))
     report(import_study(study, out, form, overwrite, progress=sys.stderr.isatty()))
@@ -55,6 +58,11 @@ def _fractions(text: str) -> dict[str, float]:
         raise RatersError(
             f"--new-split: found {text!r}, "
             "expected different names with shares, such as 'train=.7,val=.1,test=.2'"
+        )
+    total = sum(fractions.values())
+    if total > _ONE and all(share < 1 for share in fractions.values()):
+        raise RatersError(
+            f"--new-split: found shares that sum to {total:g} in {text!r}, expected 1 in all"
         )
     return fractions
 

@@ -84,7 +84,10 @@ def open_study(
     label: Annotated[str, _option("--label", text="Column of the label.", panel=_TABLES)] = "label",
     wide: Annotated[bool, _option("--wide", text="One column a rater.", panel=_TABLES)] = False,
     missing: Annotated[
-        str, _option("--missing", text="The value that means 'not labelled'.", panel=_TABLES)
+        str,
+        _option(
+            "--missing", text="Values that mean 'not labelled'.", panel=_TABLES, metavar="V,..."
+        ),
     ] = "",
     header: Annotated[
         Optional[bool],  # noqa: UP045
@@ -117,7 +120,7 @@ def open_study(
         worker=worker,
         label=label,
         wide=wide,
-        missing=missing or None,
+        missing=_listed(missing),
         header=header,
         strict=strict,
         truth=truth,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from raters.rows import Row
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
 
 MOST_ROWS = 20
 
@@ -30,7 +33,9 @@ def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None
     columns = [c for c in named if any(row.get(c) is not None for row in rows)]
     for column in columns:
         number = any(isinstance(row.get(column), int | float) for row in rows)
-        table.add_column(escape(column.replace("_", " ")), justify="right" if number else "left")
+        side: Literal["left", "right"] = "right" if number else "left"
+        # A name is never cut: it is folded where there is no room.
+        table.add_column(escape(column.replace("_", " ")), justify=side, overflow="fold")
     for row in rows[:MOST_ROWS]:
         table.add_row(*(escape(shown(row.get(column))) for column in columns))
     console.print(f"\n[bold underline]{escape(title)}[/]")
@@ -52,6 +57,12 @@ def shown(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def study_notes(study: Study) -> list[str]:
+    """Give what has to be said of a study beside any result from it."""
+    facts = [study.about["note"]] if "note" in study.about else []
+    return [*study.notes, *facts]
 
 
 def show_notes(notes: Sequence[str]) -> None:

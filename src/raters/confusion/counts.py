@@ -35,6 +35,10 @@ def count(labels: NDArray[Any], reference: NDArray[Any], classes: int) -> NDArra
         raise RatersError(
             f"found labels of shape {labels.shape[1:]}, expected {reference.shape} of the reference"
         )
+    for what, array in (("labels", labels), ("reference labels", reference)):
+        if array.size and not (array.min() >= MISSING and array.max() < classes):
+            found = f"from {array.min()} to {array.max()}"
+            raise RatersError(f"found {what} {found}, expected -1 to {classes - 1}")
     truth = reference.ravel().astype(np.int64) * classes
     counts = [_count_one(row.ravel(), truth, classes) for row in labels]
     return np.array(counts, np.int64).reshape(len(labels), classes, classes)

@@ -1,4 +1,4 @@
-"""Column dominance of the raters' mean matrix: the condition under which truth can be told."""
+"""Column dominance of the raters' mean matrix: a condition for telling truth from error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def dominance_margin(confusion: NDArray[Any]) -> float:
 
     With `C*` the mean over raters, the margin is `min_{i != j} C*[i, i] - C*[j, i]`: among the
     labels `i`, those of true class `i` must be more frequent than those of any other true class
-    `j` (classes weighing alike). This is the condition of Theorem 1 in Tanno et al. (2019,
+    `j` (classes weighing alike). This is a condition of Theorem 1 in Tanno et al. (2019,
     "Learning From Noisy Labels By Regularized Estimation Of Annotator Confusion"), who write it
-    by rows of the transposed matrix.
+    by rows of the transposed matrix. It does not suffice alone: the theorem also asks that a
+    network on the images fits every rater, and for the smallest trace.
 
     Args:
         confusion: `(raters, L, L)` or one matrix `(L, L)`, `C[t, o]`.

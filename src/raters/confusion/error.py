@@ -60,11 +60,8 @@ def _squares(
     estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None, over: str
 ) -> NDArray[np.float64]:
     """Give the squared error of each row `(..., L)`, NaN where the true class never occurred."""
+    _refuse(estimated, true, truth)
     if truth is None:
-        if estimated.shape[-2:] != true.shape[-2:]:
-            raise RatersError(
-                f"found a matrix of {estimated.shape[-2:]}, expected {true.shape[-2:]}"
-            )
         square = (np.asarray(estimated, np.float64) - true) ** 2
         return np.asarray(square.sum(axis=-1) if over == "sum" else square.mean(axis=-1))
     axis = -truth.ndim - 1  # the observed class, before the spatial axes
@@ -73,6 +70,22 @@ def _squares(
     classes = rows.shape[-truth.ndim - 1]
     by_class = [_mean_where(_row(rows, t, truth.ndim), truth == t) for t in range(classes)]
     return np.stack(by_class, axis=-1)
+
+
+def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None) -> None:
+    """Refuse shapes that do not fit, and estimates that are no numbers where the truth is one."""
+    space = () if truth is None else truth.shape
+    end = estimated.ndim - len(space)
+    matrix, own = estimated.shape[end - 2 : end], estimated.shape[end:]
+    fits = len(matrix) == 2 and matrix[0] == matrix[1] and true.ndim >= len(space) + 2
+    fits = fits and true.shape[true.ndim - len(space) - 2 : true.ndim - len(space)] == matrix
+    if not fits or not all(n in (1, m) for n, m in zip(own, space, strict=True)):
+        raise RatersError(
+            f"found matrices of shape {estimated.shape}, expected (..., L, L, *space) with "
+            f"space {space} and matrices as in {true.shape}"
+        )
+    if (np.isnan(estimated) & ~np.isnan(true)).any():
+        raise RatersError("found an estimate that is not a number, expected probabilities")
 
 
 def _row(rows: NDArray[Any], t: int, ndim: int) -> NDArray[Any]:

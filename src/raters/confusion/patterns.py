@@ -46,9 +46,12 @@ def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
         ([[0, 0], [1, -1], [1, 1]], [1, 1, 2])
     """
     raters = len(labels)
+    if raters == 0:
+        size = int(np.prod(labels.shape[1:]))
+        return Patterns(np.zeros((1, 0), np.int16), np.array([size], np.int64))
     flat = np.ascontiguousarray(labels.reshape(raters, -1), np.int16)
     base = classes + 1
-    if raters == 0 or base**raters > _FEW:
+    if base**raters > _FEW:
         return _by_sorting(flat)
     code = np.zeros(flat.shape[1], np.int32)
     for row in flat:
@@ -65,7 +68,5 @@ def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
 def _by_sorting(flat: NDArray[np.int16]) -> Patterns:
     """Count patterns that are too many for a table, by sorting them as bytes."""
     columns = np.ascontiguousarray(flat.T)
-    if columns.shape[1] == 0:
-        return Patterns(columns[:1], np.array([len(columns)], np.int64)[: len(columns[:1])])
     found, counts = np.unique(columns, axis=0, return_counts=True)
     return Patterns(found, counts)

@@ -14,7 +14,7 @@ from raters.rows import Row
 from raters.scores.bootstrap import interval
 from raters.scores.classes import balanced_accuracy
 from raters.study.classes import MISSING
-from raters.study.read_table import read_column
+from raters.study.read_table import labels_of_tasks
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -42,12 +42,12 @@ def evaluate_answers(source: str | Path, study: Study, task: str, label: str) ->
 
 def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.int16], list[str]]:
     """Read predictions as class numbers in the order of the study; MISSING where there is none."""
-    found = read_column(path, task, label, "predictions need both")
+    found = labels_of_tasks(path, list(study.index.ids), task, label)
     known = {str(c.value): k for k, c in enumerate(study.classes)}
     known |= {c.name: k for k, c in enumerate(study.classes) if c.name not in known}
     predicted = np.full(len(study), MISSING, np.int16)
     for k, case in enumerate(study.index.ids):
-        value = found.get(case, "")
+        value = found.get(case, "").strip()
         if value and value not in known:
             raise RatersError(
                 f"found the label {value!r} for task {case!r}, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raters.errors import RatersError
 from raters.evaluation.result import Evaluation
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def evaluate(
         label: The column of the predicted label in a table of predictions.
         progress: Show a progress bar.
     """
+    if (Path(predictions) / "study.yaml").exists():
+        raise RatersError(
+            "found a study, expected predictions: a folder of masks or a table of labels",
+            file=predictions,
+        )
     if study.kind == "classification":
         from raters.evaluation.answers import evaluate_answers
 

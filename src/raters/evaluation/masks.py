@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
 
-MEAN = "mean"
+ALL = "all"
 """The name in the column `class` for the mean over foreground classes."""
 
 
@@ -49,13 +49,13 @@ def evaluate_masks(
         if result.failures:
             raise result.failures[0]
         raise RatersError("found neither raters nor references, expected labels to compare with")
-    result.summary = summarise(result.cases, _score_names(surfaces))
+    result.summary = summarise(result.cases, _score_names(surfaces), (REFERENCE, *study.raters))
     return result
 
 
 def _score_names(surfaces: bool) -> list[str]:
     distances = ["hd95", "surface_distance"] if surfaces else []
-    return ["dice", "iou", *distances, "volume_difference", "relative_volume"]
+    return ["dice", "dice_drawn", "iou", *distances, "volume_difference", "relative_volume"]
 
 
 def _notes(predictions: PredictedMasks, study: Study) -> list[str]:
@@ -99,7 +99,12 @@ def _score(
         scores["surface_distance"] = np.array([d.assd for d in distances])
     scores |= {"volume_difference": volume.mm3, "relative_volume": volume.relative}
     place = {"case": case.id, "group": case.group, "split": case.split, "against": against}
+    # Two empty masks agree (Dice 1); that says nothing on outlines, so it is told apart.
+    drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
+    scores["dice_drawn"] = np.where(drawn, scores["dice"], np.nan)
     for k, name in enumerate(study.classes.names[1:]):
         yield {**place, "class": name, **{s: float(v[k]) for s, v in scores.items()}}
     if classes > 2:
-        yield {**place, "class": MEAN, **{s: float(v.mean()) for s, v in scores.items()}}
+        means = {s: float(v.mean()) for s, v in scores.items()}
+        means["dice_drawn"] = float(scores["dice"][drawn].mean()) if drawn.any() else np.nan
+        yield {**place, "class": ALL, **means}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.canonical import files_below
@@ -19,6 +20,10 @@ from raters.study.pattern import Pattern, there
 if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
+
+
+SOFT_FOLDER = "soft"
+"""Where `raters fuse` writes probabilities."""
 
 
 class PredictedMasks:
@@ -81,7 +86,12 @@ def _found(source: str) -> dict[str, Path]:
                 kind="missing-folder",
                 file=source,
             )
-        return dict(files_below(Path(source)))
+        return {
+            name: path
+            for name, path in files_below(Path(source))
+            # Soft maps and tables lie beside the masks that `raters fuse` writes.
+            if formats.is_supported(path) and not name.startswith(f"{SOFT_FOLDER}/")
+        }
     pattern = Pattern(source)
     problems: list[RatersError] = []
     matches = list(pattern.walk(problems))

@@ -18,7 +18,7 @@ REFERENCE = "reference"
 """The name in the column `against` for true or adjudicated labels; raters have their own names."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
     """How good predictions are.
 
@@ -33,6 +33,9 @@ class Evaluation:
     summary: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[RatersError] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({len(self.cases):,} rows of cases, {len(self.summary)} of means)"
 
     def frame(self, table: str = "summary") -> pd.DataFrame:
         """Give one of the tables ('cases', 'summary') as a DataFrame."""
@@ -52,21 +55,29 @@ class Evaluation:
         write_json(Path(folder) / "evaluation.json", self.to_dict())
 
 
-def summarise(rows: Sequence[Row], scores: Sequence[str], seed: int = 0) -> list[Row]:
-    """Average scores over cases, for each labels compared with and each class.
+def summarise(
+    rows: Sequence[Row], scores: Sequence[str], order: Sequence[str], seed: int = 0
+) -> list[Row]:
+    """Average scores over cases, for each labels compared with (in order) and each class.
 
     The interval of a score is a 95 % bootstrap over groups; with one group there is none.
+    `undefined` cases have no voxel that both label: they have no score and are left out. Where
+    neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
+    out, as `raters.agree` does.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         parts.setdefault((row["against"], row["class"]), []).append(row)
     summary = []
-    for (against, name), part in parts.items():
-        entry: Row = {"against": against, "class": name, "cases": len(part)}
+    first = {against: k for k, against in enumerate(order)}
+    for (against, name), part in sorted(parts.items(), key=lambda item: first[item[0][0]]):
+        entry: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
         groups = [row["group"] for row in part]
         for score in scores:
             values = [float("nan") if row[score] is None else row[score] for row in part]
             found = interval(values, groups, seed=seed)
+            if score != "dice_drawn":
+                entry["undefined"] = max(entry["undefined"], found.skipped)
             entry |= {score: found.estimate, f"{score}_low": found.low, f"{score}_high": found.high}
         summary.append({k: None if v != v else v for k, v in entry.items()})
     return summary

@@ -34,9 +34,9 @@ def energy_distance(
     negative number: 0).
 
     The V form averages over all pairs, a mask with itself as well. It is 0 for equal multisets
-    and, with 1 - IoU or 1 - Dice, at least 0. The U form leaves out the pairs of a mask with
-    itself: it is unbiased, so that numbers of samples can be compared, but it can be negative.
-    Kohl et al. use V. Few samples raise V: say how many there were.
+    and, with 1 - IoU or 1 - Dice of masks without MISSING, at least 0. The U form leaves out the
+    pairs of a mask with itself: it is unbiased, so that numbers of samples can be compared, but it
+    can be negative. Kohl et al. use V. Few samples raise V: say how many there were.
 
     Distances are `1 - IoU` or `1 - Dice`, averaged over foreground classes: of two empty masks 0,
     of an empty and another 1. A pair without a voxel labelled in both has no distance and is left

@@ -57,6 +57,10 @@ class Source:
         """List the files that the case is read from."""
         return self.study.backend.files(self.study.row(case))
 
+    def holds(self) -> dict[str, bool]:
+        """Say whether there are images and references at all, without reading any."""
+        return self.study.backend.holds()
+
 
 class SimulatedMasks(Source):
     """Draws the mask of any rater of any case alone, the same whenever it is asked for.

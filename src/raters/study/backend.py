@@ -46,6 +46,7 @@ class RawMask:
         source: The file, or words that say where the mask comes from.
         coded: Whether `values` are class numbers (and MISSING) already.
         names: Names that the file itself gives to values.
+        covered: With one file a class, the classes that are drawn and wholly hidden by others.
     """
 
     values: NDArray[Any]
@@ -53,6 +54,7 @@ class RawMask:
     source: str
     coded: bool = False
     names: Mapping[int, str] = field(default_factory=dict)
+    covered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,4 +83,8 @@ class Backend(Protocol):
 
     def files(self, case: int) -> list[Path]:
         """List the files that this case is read from."""
+        ...
+
+    def holds(self) -> dict[str, bool]:
+        """Say whether there are images and references at all, without reading any."""
         ...

@@ -75,6 +75,10 @@ class ArraysBackend:
         """Arrays come from no files."""
         return []
 
+    def holds(self) -> dict[str, bool]:
+        """Say whether there are images and references at all, without reading any."""
+        return {"images": self._images is not None, "reference": self._reference is not None}
+
     def _grid(self, case: int, shape: tuple[int, ...]) -> Geometry:
         return Geometry(shape, None if self._affines is None else self._affines[case])
 

@@ -35,6 +35,10 @@ class CaseFiles:
         groups = [*self.masks.values(), self.reference, self.images]
         return [path for group in groups for path in group.values()]
 
+    def says_something(self, raters: Iterable[str]) -> bool:
+        """Say whether there is an image, a reference, or a mask by one of some raters."""
+        return bool(self.images or self.reference) or any(self.masks.get(r) for r in raters)
+
 
 class FilesBackend:
     """Reads masks and images from files when they are asked for.
@@ -45,6 +49,7 @@ class FilesBackend:
         class_names: With one file a class, the classes in order; else empty.
         modalities: With one file a modality, their names in order; else empty.
         channels_first: Whether arrays (.npy) surely have a channel axis in front.
+        white: Whether a mask of nothing but 0 and 255 means 0 and 1.
     """
 
     def __init__(
@@ -54,14 +59,22 @@ class FilesBackend:
         class_names: Sequence[str] = (),
         modalities: Sequence[str] = (),
         channels_first: bool = False,
+        white: bool = False,
     ) -> None:
         self.cases, self.rules = cases, rules
         self.class_names, self.modalities = tuple(class_names), tuple(modalities)
-        self._channels_first = channels_first
+        self._channels_first, self._white = channels_first, white
 
     def files(self, case: int) -> list[Path]:
         """List the files that this case is read from."""
         return self.cases[case].listed()
+
+    def holds(self) -> dict[str, bool]:
+        """Say whether there are images and references at all, without reading any."""
+        return {
+            "images": any(case.images for case in self.cases),
+            "reference": any(case.reference for case in self.cases),
+        }
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
         """Read one rater's mask, or the reference."""
@@ -70,6 +83,7 @@ class FilesBackend:
         if not files:
             return None
         mask = _read_mask(files[""], self.rules) if "" in files else self._read_by_class(files)
+        mask = _white_as_one(mask) if self._white else mask
         return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
 
     def _embedded(self, mask: RawMask, case: int) -> RawMask:
@@ -101,7 +115,12 @@ class FilesBackend:
             ignored |= np.isin(part.values, self.rules.ignore)
         assert total is not None  # every class in `files` is among the class names
         values = _resolve_overlap(bits, self.class_names, self.rules, total.source)
-        return RawMask(np.where(ignored, MISSING, values), total.geometry, total.source)
+        return RawMask(
+            np.where(ignored, MISSING, values),
+            total.geometry,
+            total.source,
+            covered=_covered(bits, values, self.class_names, self.rules),
+        )
 
     @cached_property
     def classes(self) -> Classes:
@@ -231,6 +250,14 @@ def _read_mask(path: Path, rules: LabelRules) -> RawMask:
     return RawMask(values, Geometry(values.shape, volume.affine), str(path), names=names)
 
 
+def _white_as_one(mask: RawMask) -> RawMask:
+    """Read 255 as 1 where a mask holds only 0 and 255; beside 1 it may mean something else."""
+    white = np.asarray(mask.values == 255)
+    if not white.any() or not (white | (mask.values == 0)).all():
+        return mask
+    return replace(mask, values=white.astype(np.uint8))
+
+
 def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
     """Say where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
@@ -265,7 +292,25 @@ def _resolve_overlap(
     return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
 
 
-def refuse_other_grid(own: Geometry, own_file: str, other: Geometry, other_file: str) -> None:
+def _covered(
+    bits: NDArray[np.int64], values: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules
+) -> tuple[str, ...]:
+    """Name the classes that were drawn and of which the class listed last left nothing."""
+    if rules.overlap != "priority":
+        return ()
+    drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
+    return tuple(n for k, n in enumerate(names) if drawn >> k & 1 and k + 1 not in left)
+
+
+_RESAMPLE = (
+    "--resample nearest puts masks on the grid of the image, or of the first mask where there is "
+    "none"
+)
+
+
+def refuse_other_grid(
+    own: Geometry, own_file: str, other: Geometry, other_file: str, hint: str = _RESAMPLE
+) -> None:
     """Refuse two files of one case that lie on different grids.
 
     Raises:
@@ -275,8 +320,7 @@ def refuse_other_grid(own: Geometry, own_file: str, other: Geometry, other_file:
     if found is not None:
         what, mine, theirs = found
         raise RatersError(
-            f"found {what} {mine}, expected {theirs} as in {other_file} "
-            "(--resample nearest puts masks on the grid of the image)",
+            f"found {what} {mine}, expected {theirs} as in {other_file} ({hint})",
             kind="geometry",
             file=own_file,
         )

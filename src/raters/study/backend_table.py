@@ -55,6 +55,11 @@ class TableBackend:
         """List the image files of a task."""
         return [] if self.inputs is None else self.inputs.files(case)
 
+    def holds(self) -> dict[str, bool]:
+        """Say whether there are images and references at all, without reading any."""
+        images = self.inputs is not None and self.inputs.holds()["images"]
+        return {"images": images, "reference": self.reference is not None}
+
     def selected(
         self,
         rows: NDArray[np.intp],

@@ -14,10 +14,12 @@ from raters.errors import RatersError
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
-from raters.study.geometry import Geometry, difference, resample_nearest
+from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+
+_NOT_SCALED = "files without geometry are scaled only where all sides have the same ratio"
 
 
 class Case:
@@ -83,7 +85,10 @@ class Case:
         if self._study.kind == "classification":
             return Geometry(())
         if self._grid is None:
-            raise RatersError("found neither image nor mask, expected one of them", case=self.id)
+            raise RatersError(
+                f"found neither image nor mask of case {self.id!r}, expected one of them",
+                case=self.id,
+            )
         return self._grid[0]
 
     @cached_property
@@ -136,14 +141,20 @@ class Case:
             labels = self._study.encode(mask.values, mask.coded)
             if difference(mask.geometry, grid) is None:
                 return labels
-            if self._study.rules.resample is None or mask.values.ndim != len(grid.shape):
-                refuse_other_grid(mask.geometry, mask.source, grid, file)
+            self._refuse_other_grid(mask, grid, file)
             return resample_nearest(labels, mask.geometry, grid)
         except RatersError as error:
             raise error.at(file=mask.source, case=self.id, rater=rater) from None
 
+    def _refuse_other_grid(self, mask: RawMask, grid: Geometry, file: str) -> None:
+        """Refuse a mask on another grid, unless it is to be resampled and can be."""
+        if self._study.rules.resample is None:
+            refuse_other_grid(mask.geometry, mask.source, grid, file)
+        elif not can_resample(mask.geometry, grid):
+            refuse_other_grid(mask.geometry, mask.source, grid, file, hint=_NOT_SCALED)
+
     def grid_errors(self) -> Iterator[RatersError]:
-        """Compare all masks that could be read with the grid of the case."""
+        """Compare all masks that could be read with the grid that they are to be put on."""
         grid = None
         with suppress(RatersError):
             grid = self._grid
@@ -152,6 +163,6 @@ class Case:
         for rater, mask in self._read.items():
             if mask is not None and grid is not None:
                 try:
-                    refuse_other_grid(mask.geometry, mask.source, *grid)
+                    self._refuse_other_grid(mask, *grid)
                 except RatersError as error:
                     yield error.at(case=self.id, rater=rater)

@@ -8,6 +8,7 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.progress import track
+from raters.study import check_hints as hints
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.backend_table import TableBackend
 from raters.study.check_case import CaseScan, labelled_values, scan_case
@@ -37,6 +38,8 @@ def check(study: Study, progress: bool = False) -> CheckReport:
         dict.fromkeys(study.raters, 0),
         splits=dict(Counter(s for s in study.index.splits if s)),
         problems=[Problem.of(error) for error in study.problems],
+        about=dict(study.about),
+        notes=list(study.notes),
     )
     tally = _Tally(study, report)
     if not isinstance(study.backend, TableBackend) or study.backend.has_inputs:
@@ -58,12 +61,20 @@ class _Tally:
         self.names: dict[int, str] = {}
         self.unlabelled: list[str] = []
         self.imageless: list[str] = []
+        self.failed: Counter[str | None] = Counter()
+        self.covered: Counter[str] = Counter()
+        self.shared = False
 
     def add(self, scan: CaseScan) -> None:
         report = self.report
         report.problems += scan.problems
+        errors = {p.rater for p in scan.problems if p.level == "error"}
+        self.failed.update(errors - set(scan.masks))
+        labelled = [r for r, m in scan.masks.items() if r and labelled_values(m, self.study)]
+        self.shared |= len(labelled) > 1
         for rater, mask in scan.masks.items():
             self.values[rater].update(mask.counts)
+            self.covered.update(mask.covered)
             try:
                 add_names(self.names, mask.names, mask.file)
             except RatersError as error:
@@ -71,7 +82,7 @@ class _Tally:
             if rater is None:
                 report.references += 1
             else:
-                report.raters[rater] += bool(labelled_values(mask, self.study))
+                report.raters[rater] += rater in labelled
         if scan.image is not None:
             report.images += 1
             report.image_types[scan.image] += 1
@@ -85,26 +96,26 @@ class _Tally:
             self.imageless.append(scan.case)
 
     def finish(self) -> None:
-        if self.study.kind == "classification":
+        report, study = self.report, self.study
+        if study.kind == "classification":
             self._finish_table()
         else:
             self._finish_masks()
-        report = self.report
-        if self.study.raters:
-            self._warn("no-labels", "no rater labelled this case", self.unlabelled)
+        if study.raters:
+            report.problems += hints.unlabelled_hints(study, self.unlabelled)
+        report.problems += hints.match_hints(study, report, self.unlabelled, self.imageless)
         if report.images:
-            self._warn("no-image", "found labels and no image", self.imageless)
-        for rater, cases in report.raters.items():
-            if cases == 0:
-                message = "labelled no case"
-                report.problems.append(Problem("warning", "idle-rater", message, rater=rater))
+            report.problems += [
+                Problem("warning", "no-image", "found labels and no image", case=case)
+                for case in self.imageless
+            ]
+        unread = {r: n for r, n in self.failed.items() if not self.values.get(r)}
+        report.problems += hints.idle_hints(report, unread)
+        report.problems += hints.sharing_hints(report, self.shared)
         if len({channels for channels, _ in report.image_types}) > 1:
             counts = ", ".join(f"{n} with {c}" for (c, _), n in report.image_types.most_common())
             message = f"images differ in their number of channels: {counts}"
             report.problems.append(Problem("warning", "channels", message))
-
-    def _warn(self, kind: str, message: str, cases: list[str]) -> None:
-        self.report.problems += [Problem("warning", kind, message, case=case) for case in cases]
 
     def _finish_masks(self) -> None:
         report, study = self.report, self.study
@@ -116,6 +127,12 @@ class _Tally:
         if report.classes is not None:
             for rater in study.raters:
                 report.counts[rater] = self._by_class(self.values[rater], report.classes)
+            if report.references:
+                report.reference_counts = self._by_class(self.values[None], report.classes)
+        report.problems += hints.covered_hints(self.covered)
+        by_class = isinstance(study.backend, FilesBackend) and study.backend.class_names
+        if not (study.classes_named or self.names or by_class):
+            report.problems += hints.coding_hints(report)
 
     def _by_class(self, counts: Counter[int], classes: Classes) -> list[int]:
         """Add up the counts of values by class, MISSING left out."""
@@ -143,7 +160,12 @@ class _Tally:
             report.raters[rater] = int(tasks[k])
         report.answers = (len(triplets), len(triplets) - len(pairs))
         truth = study.reference_labels
-        report.references = 0 if truth is None else int((truth != MISSING).sum())
+        if truth is not None:
+            known = np.bincount(truth[truth != MISSING], minlength=classes)
+            report.references, report.reference_counts = int(known.sum()), known.tolist()
+        shared = np.diff(pairs // max(raters, 1)) == 0  # sorted by task
+        self.shared = bool(shared.any())
+        report.problems += hints.table_hints(study)
         answered = np.zeros(len(study), bool)
         answered[triplets.task] = True
         self.unlabelled = [str(name) for name in study.index.ids[~answered]]

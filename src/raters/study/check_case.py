@@ -26,6 +26,7 @@ class MaskScan:
     digest: bytes
     coded: bool
     names: Mapping[int, str]
+    covered: tuple[str, ...] = ()
 
 
 @dataclass
@@ -50,8 +51,7 @@ def scan_case(case: Case, study: Study) -> CaseScan:
     masks = (*study.raters, None) if study.kind == "segmentation" else ()
     errors = [e.at(rater=rater) for rater in masks for e in _scan_mask(case, rater, study, scan)]
     errors += _scan_image(case, scan)
-    if study.rules.resample is None:
-        errors += case.grid_errors()
+    errors += case.grid_errors()
     scan.problems += [Problem.of(error.at(case=case.id)) for error in errors]
     scan.problems += _empty(scan, study)
     scan.problems += _copies(scan)
@@ -81,7 +81,7 @@ def _scan_mask(
         return
     values = np.ascontiguousarray(mask.values, np.int32)
     digest = blake2b(values.data, digest_size=16, salt=_shape_salt(values.shape)).digest()
-    scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names)
+    scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names, mask.covered)
     scan.grid = scan.grid or mask.geometry
 
 

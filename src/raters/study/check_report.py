@@ -51,6 +51,9 @@ class CheckReport:
         grids: How many cases have which shape and spacing.
         image_types: How many images have which channels and type.
         splits: How many cases are in which split.
+        reference_counts: Labels of each class in the reference; empty without one.
+        about: Title, licence, citation and the like.
+        notes: What a user should know of how the study was opened.
         answers: Labels in a table, and how many of them are repeated readings.
         problems: Everything that is wrong.
     """
@@ -68,6 +71,9 @@ class CheckReport:
     )
     image_types: Counter[tuple[int, str]] = field(default_factory=Counter)
     splits: dict[str, int] = field(default_factory=dict)
+    reference_counts: list[int] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     answers: tuple[int, int] | None = None
     problems: list[Problem] = field(default_factory=list)
 
@@ -83,9 +89,10 @@ class CheckReport:
 
     @property
     def shares(self) -> list[float]:
-        """The share of each class among all labels by raters."""
+        """The share of each class among all labels by raters, or in the reference without them."""
         total = np.zeros(len(self.classes or ()))
-        for counts in self.counts.values():
+        references = [] if self.raters or not self.reference_counts else [self.reference_counts]
+        for counts in (*self.counts.values(), *references):
             total += counts
         return [float(share) for share in total / max(total.sum(), 1)]
 
@@ -120,6 +127,8 @@ class CheckReport:
             "splits": self.splits,
             "labels": None if self.answers is None else self.answers[0],
             "repeated_readings": None if self.answers is None else self.answers[1],
+            "about": self.about,
+            "notes": self.notes,
             "errors": self.errors,
             "warnings": self.warnings,
             "problems": [vars(problem) for problem in self.problems],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raters.errors import RatersError
+from raters.study import formats
 from raters.study.backend_files import CaseFiles
 from raters.study.names import natural_key
 from raters.study.pattern import Match, Pattern
@@ -74,6 +75,9 @@ def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
 def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     before = len(problems)
     matches = list(pattern.walk(problems))
+    if pattern.levels[-1].endswith("*"):
+        # 'Thumbs.db' fits '{case}.*' too, and nobody means it.
+        matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
     if not matches and len(problems) == before:
         raise pattern.nothing_found()
     return matches

@@ -13,6 +13,7 @@ from raters.study.classes import MISSING
 _RELATIVE_SPACING = 1e-3
 _DIRECTION = 1e-3
 _ORIGIN_IN_VOXELS = 0.05
+_SAME_RATIO = 0.02
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,33 @@ def difference(a: Geometry, b: Geometry) -> tuple[str, str, str] | None:
     return None
 
 
+def can_resample(own: Geometry, target: Geometry) -> bool:
+    """Say whether labels can be put on another grid.
+
+    Where one of the two does not know its place in space, they show the same thing only if all
+    sides have the same ratio (to 2 %, as sizes are rounded), as pictures of two resolutions have.
+
+    Example:
+        >>> can_resample(Geometry((50, 40)), Geometry((100, 80)))
+        True
+        >>> can_resample(Geometry((50, 50)), Geometry((100, 80)))
+        False
+    """
+    if len(own.shape) != len(target.shape) or 0 in (*own.shape, *target.shape):
+        return False
+    if own.affine is not None and target.affine is not None:
+        return True
+    ratios = np.divide(own.shape, target.shape)
+    return bool(ratios.max() <= ratios.min() * (1 + _SAME_RATIO))
+
+
 def resample_nearest(
     labels: NDArray[np.int16], own: Geometry, target: Geometry
 ) -> NDArray[np.int16]:
     """Give labels on another grid by the nearest voxel; MISSING where the labels do not reach.
+
+    Without an affine on either side the labels are scaled to the whole of the other grid, as a
+    picture is resized: the centre of voxel i lies at `(i + .5) * own / target - .5`.
 
     Example:
         >>> fine = Geometry((4,), np.diag([1.0, 1.0]))
@@ -102,12 +126,12 @@ def resample_nearest(
     from scipy.ndimage import affine_transform
 
     if own.affine is None or target.affine is None:
-        own_affine = target_affine = np.eye(len(own.shape) + 1)
+        ratio = np.divide(own.shape, target.shape)
+        to_own = np.diag([*ratio, 1.0])
+        to_own[:-1, -1] = 0.5 * ratio - 0.5
     else:
-        own_affine, target_affine = own.affine, target.affine
-    # Target voxel -> millimetres -> own voxel; a hair is taken off so that .5 rounds down.
-    to_own = np.linalg.inv(own_affine) @ target_affine
-    to_own[:-1, -1] -= 1e-9
+        to_own = np.linalg.inv(own.affine) @ target.affine  # target voxel -> mm -> own voxel
+    to_own[:-1, -1] -= 1e-9  # a hair is taken off so that .5 rounds down
     # 'grid-constant' lets a voxel reach half its size beyond its centre, at the edge as inside.
     resampled: NDArray[Any] = affine_transform(
         labels, to_own, output_shape=target.shape, order=0, mode="grid-constant", cval=MISSING

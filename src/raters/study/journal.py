@@ -1,4 +1,4 @@
-"""Remembers which cases were written, so that an interrupted import goes on where it stopped."""
+"""Remembers which cases were written, so that interrupted work goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ class Journal:
     Args:
         folder: Where the study is written.
         plan: What is being written; going on with another plan is refused.
+        name: The name of the file.
     """
 
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
-        self._path = folder / JOURNAL_FILE
+    def __init__(self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE) -> None:
+        self._path = folder / name
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, str] = {}
+        self._facts: dict[str, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         if "\n" in text:
@@ -45,7 +47,7 @@ class Journal:
         plan = _parsed(lines[0])
         if plan != self._plan:
             raise RatersError(
-                f"holds another import ({_difference(plan, self._plan)}): "
+                f"holds other work ({_difference(plan, self._plan)}): "
                 "choose another folder, or --overwrite to write it anew",
                 kind="folder-taken",
                 file=self._path.parent,
@@ -54,6 +56,7 @@ class Journal:
             entry = _parsed(line)  # the last line may be cut where the import was stopped
             if entry is not None:
                 self._done[entry["case"]] = entry["source"]
+                self._facts[entry["case"]] = entry.get("facts")
 
     def has(self, case: str, source: str) -> bool:
         """Say whether a case was written from the same source files."""
@@ -68,10 +71,15 @@ class Journal:
         """Note that a case is not there any more."""
         self.finish(case, "")
 
-    def finish(self, case: str, source: str) -> None:
-        """Note that a case is written whole."""
-        self._done[case] = source
-        self._line({"case": case, "source": source})
+    def finish(self, case: str, source: str, facts: Any = None) -> None:  # noqa: ANN401
+        """Note that a case is written whole, with what is worth to be kept of it."""
+        self._done[case], self._facts[case] = source, facts
+        kept = {} if facts is None else {"facts": facts}
+        self._line({"case": case, "source": source, **kept})
+
+    def facts(self, case: str) -> Any:  # noqa: ANN401
+        """Give what was kept of a case."""
+        return self._facts.get(case)
 
     def _line(self, entry: dict[str, Any]) -> None:
         self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")

@@ -122,13 +122,12 @@ def _put(
     again: bool = True,
 ) -> None:
     if name in files and not (again and files[name] == file):
-        problems.append(
-            RatersError(
-                f"found {file} in row {line}, expected {files[name]} as in an earlier row",
-                kind="duplicate",
-                file=path,
-            )
+        message = (
+            f"row {line} repeats an earlier row"
+            if files[name] == file
+            else f"found {file} in row {line}, expected {files[name]} as in an earlier row"
         )
+        problems.append(RatersError(message, kind="duplicate", file=path))
         return
     files[name] = file
 

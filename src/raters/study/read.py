@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern
-from raters.study.study import CaseIndex, Study
+from raters.study.study import CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
+from raters.study.table_cells import Missing
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
@@ -43,7 +45,7 @@ def read(
     worker: str = "worker",
     label: str = "label",
     wide: bool = False,
-    missing: str | int | None = None,
+    missing: Missing = None,
     header: bool | None = None,
     strict: bool = True,
     truth: bool = False,
@@ -71,7 +73,7 @@ def read(
         worker: The column of a table that names the rater.
         label: The column of a table that holds the label.
         wide: The table has one column a rater.
-        missing: The value in a table that means 'not labelled'.
+        missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
@@ -108,7 +110,33 @@ def read(
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
-    return study.select(raters, cases, classes, split)
+    chosen = study.select(raters, cases, classes, split)
+    return chosen if raters is None else _without_empty(chosen)
+
+
+def _without_empty(study: Study) -> Study:
+    """Leave out cases of which the chosen raters, images and references say nothing at all."""
+    if not isinstance(study.backend, FilesBackend):
+        return study
+    files = [study.backend.cases[study.row(k)] for k in range(len(study))]
+    kept = [k for k, case in enumerate(files) if case.says_something(study.raters)]
+    left = len(files) - len(kept)
+    if not left:
+        return study
+    if not kept:
+        message = f"found nothing by {', '.join(study.raters)} in these cases, expected some masks"
+        raise RatersError(message, kind="empty")
+    rows = np.array(kept, np.intp)
+    has, was = ("has", "was") if left == 1 else ("have", "were")
+    return replace(
+        study,
+        index=study.index.take(rows),
+        rows=rows if study.rows is None else study.rows[rows],
+        notes=(
+            *study.notes,
+            f"{many(left, 'case')} {has} nothing by these raters and {was} left out",
+        ),
+    )
 
 
 def _numbers(given: int | Sequence[int]) -> tuple[int, ...]:
@@ -168,7 +196,9 @@ def _of_files(found: FilesIndex, values: Any, rules: LabelRules) -> Study:  # no
             n for n in names if n not in classes.names
         ]
         classes = None
-    backend = FilesBackend(found.files, rules, names, found.modalities)
+    two = classes is not None and sorted(classes.values, key=str) == [0, 1]
+    white = two and 255 not in rules.ignore
+    backend = FilesBackend(found.files, rules, names, found.modalities, white=white)
     index = CaseIndex.of(found.ids, found.groups, found.splits)
     return Study(
         backend,
@@ -237,7 +267,7 @@ def _not_a_study(folder: Path) -> RatersError:
     from raters.study.suggest import suggest_pattern
 
     guess = suggest_pattern(folder)
-    hint = f"; did you mean the pattern {guess!r}?" if guess else ""
+    hint = f"; did you mean the pattern {guess}?" if guess else ""
     return RatersError(
         f"found no {STUDY_FILE} in it, expected a folder written by 'raters import' "
         f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}",

@@ -107,16 +107,18 @@ def _matched(pattern: Pattern) -> dict[str, Path]:
 def _read_truth(
     path: Path, triplets: Triplets, columns: Mapping[str, Any]
 ) -> list[int | str | None]:
-    """Read one true label a task: from the columns of task and label, or line by line."""
-    tasks = [str(task) for task in triplets.tasks]
+    """Read one true label a task."""
+    found = labels_of_tasks(path, list(triplets.tasks), columns["task"], columns["label"])
+    return _as_values([found.get(str(task)) for task in triplets.tasks], path)
+
+
+def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict[str, str]:
+    """Read one label a task: from the columns of task and label, or one a line, in their order."""
     lines = _lines(path)
     if lines and len(lines) == len(tasks) and not any(c in lines[0] for c in ",;\t"):
-        texts: list[str | None] = list(lines)
-    else:
-        hint = f"expected that, or {len(tasks)} lines with one label each"
-        found = read_column(path, columns["task"], columns["label"], hint)
-        texts = [found.get(task) for task in tasks]
-    return _as_values(texts, path)
+        return dict(zip(tasks, lines, strict=True))
+    hint = f"or {len(tasks)} lines with one label each"
+    return read_column(path, task, label, hint)
 
 
 def _lines(path: Path) -> list[str]:

@@ -83,6 +83,7 @@ class Study:
         problems: What was wrong with the files' names; `raters check` lists it.
         rows: Where the cases of this (selected) study are in the store.
         folder: The folder that it was opened from, if `raters` wrote that.
+        notes: What a user should know of how the study was opened, a sentence each.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -105,6 +106,7 @@ class Study:
     problems: tuple[RatersError, ...] = ()
     rows: NDArray[np.intp] | None = None
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 from raters.errors import RatersError
 from raters.study.table_files import TableFile
 
-_SHOWN = 20
+_SHOWN = 6
 _PANDAS_INDEX = ("", "__index_level_0__")
 
 
@@ -19,11 +19,12 @@ def position(source: TableFile, name: str) -> int:
     if found:
         _refuse_repeated_column(source, name)
     columns = ", ".join(map(repr, source.names[:_SHOWN]))
-    more = ", ..." if len(source.names) > _SHOWN else ""
+    left = len(source.names) - _SHOWN
+    more = f" and {left:,} more" if left > 0 else ""
     raise RatersError(
         f"has no column {name!r}; found {columns}{more}. "
         "Columns of labels are set by --task NAME --worker NAME --label NAME "
-        "(wide tables have a column a rater instead); "
+        "(a table with one column a rater needs --wide); "
         "a manifest of mask files needs the columns case, rater, mask",
         kind="columns",
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.names import natural_order
-from raters.study.table_cells import CellRules, number
+from raters.study.table_cells import CellRules, Missing, number
 from raters.study.table_columns import (
     identity_column,
     position,
@@ -35,7 +35,7 @@ def read_table(
     worker: str = "worker",
     label: str = "label",
     wide: bool = False,
-    missing: str | float | None = None,
+    missing: Missing = None,
     header: bool | None = None,
 ) -> Triplets:
     r"""Read a table of class labels.
@@ -56,7 +56,7 @@ def read_table(
         worker: The column of raters, in long form.
         label: The column of labels, in long form.
         wide: Whether each column is a rater.
-        missing: A value that means 'no label'; "-1", -1 and -1.0 are the same.
+        missing: A value that means 'no label', or several; "-1", -1 and -1.0 are the same.
         header: Whether the first row holds the names of the columns. By default it does in long
             form; in wide form it does unless all of its cells are numbers or missing (an unnamed
             first column followed by 0, 1, 2, ... is a header that pandas wrote). Without header

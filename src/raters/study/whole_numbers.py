@@ -79,7 +79,8 @@ def refuse_grey(counts: dict[int, int], file: str) -> None:
         raise RatersError(
             f"found {len(counts)} values from {min(counts)} to {max(counts)}, expected few: "
             "a grey mask needs --threshold (for example --threshold 127); "
-            "if these are classes, name them with --values",
+            "if these are classes, name them with --values; "
+            "if this is an image, name it with --images",
             kind="grey",
             file=file,
         )

@@ -286,7 +286,7 @@ def _missing_value(study: Study) -> int:
 
 
 def _plan(study: Study, content: StudyFile) -> dict[str, Any]:
-    plan = content.model_dump() | {"rules": asdict(study.rules)}
+    plan = content.model_dump() | {"rules": asdict(study.rules)} | study.backend.holds()
     if content.form == "packed":
         plan["cases"] = list(study.index.ids)  # rows of arrays have fixed places
     return plan

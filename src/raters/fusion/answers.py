@@ -1,0 +1,309 @@
+"""EM over a table of answers: what `dawid_skene` and `one_coin` share.
+
+    E   w_i(t) ~ pi_t prod_(r, o in answers to i) C_r[t, o]
+    M   pi_t = mean_i w_i(t);   C by the model, from n_r(t, o) = sum of w_i(t) over answers (r, o)
+
+Tasks lie one after the other with their answers in a row, so that both cores can each take a
+stretch of them. A rater's repeated readings of a task are as many answers. All in log space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from raters.errors import RatersError
+from raters.fusion.kernels import answers_pass, count_answers
+from raters.fusion.result import Fusion
+from raters.fusion.threads import in_stretches
+from raters.study.classes import MISSING
+from raters.study.triplets import Triplets
+
+Array = NDArray[np.float64]
+
+FLOOR = 1e-10
+"""Expected counts of labels that a rater has given, and shares of classes that somebody has named,
+are at least this (as in crowd-kit 1.4), so that no answer makes every class impossible."""
+
+RIGHT_BEFORE = 0.75
+"""How often raters are right in the answers that smoothing gives them in advance."""
+
+MOST_SMOOTHING = 1e12
+"""Far more than anybody has answers."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A table with the answers to each task in a row.
+
+    Attributes:
+        starts: Where the answers to each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        raters: The number of raters R.
+        classes: The number of classes L.
+        used: How often each rater gave each label, `(R, L)`.
+    """
+
+    starts: NDArray[np.int64]
+    rater: NDArray[np.int32]
+    label: NDArray[np.int16]
+    raters: int
+    classes: int
+    used: NDArray[np.int64]
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks, those without answers too."""
+        return len(self.starts) - 1
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which tasks have an answer, `(tasks,)`."""
+        return np.asarray(self.starts[1:] > self.starts[:-1])
+
+    def task_stretch(self, start: int, stop: int) -> tuple[int, int]:
+        """Turn a stretch of answers into the stretch of tasks that begin in it."""
+        first, last = np.searchsorted(self.starts[:-1], [start, stop])
+        return int(first), self.tasks if stop == len(self.label) else int(last)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What EM estimates: the prior `(L,)` and the matrices `(R, L, L)`, `C[t, o]`."""
+
+    prior: Array
+    confusion: Array
+
+    def change(self, other: Parameters) -> float:
+        """Give the greatest difference of an entry."""
+        return max(
+            float(np.abs(self.prior - other.prior).max(initial=0.0)),
+            float(np.abs(self.confusion - other.confusion).max(initial=0.0)),
+        )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How EM over a table runs; `dawid_skene` says what each option means."""
+
+    iterations: int
+    tolerance: float
+    smoothing: float
+    hard: bool
+
+    def __post_init__(self) -> None:
+        if self.iterations < 0:
+            raise RatersError(f"found {self.iterations} iterations, expected 0 or more")
+        if not 0 <= self.smoothing <= MOST_SMOOTHING:
+            raise RatersError(
+                f"found the smoothing {self.smoothing}, expected 0 to {MOST_SMOOTHING:g}"
+            )
+
+
+MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
+"""Gives matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
+
+
+def answers_of(triplets: Triplets, classes: int) -> Answers:
+    """Lay out a table task by task; answers that are MISSING are left out.
+
+    Example:
+        >>> table = Triplets([1, 0, 1], [0, 0, 1], [1, 0, 0], ["a", "b"], ("ann", "bob"), (0, 1))
+        >>> answers = answers_of(table, classes=2)
+        >>> answers.starts.tolist(), answers.rater.tolist(), answers.label.tolist()
+        ([0, 1, 3], [0, 0, 1], [0, 1, 0])
+    """
+    _refuse_numbers(triplets, classes)
+    task, rater, label = _in_task_order(triplets)
+    tasks, raters = len(triplets.tasks), len(triplets.raters)
+    starts = np.zeros(tasks + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=tasks), out=starts[1:])
+    cells = np.bincount(rater * np.int64(classes) + label, minlength=raters * classes)
+    return Answers(starts, rater, label, raters, classes, cells.reshape(raters, classes))
+
+
+def vote_shares(answers: Answers) -> Array:
+    """Give the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
+
+    Example:
+        >>> table = Triplets([0, 0, 0], [0, 1, 2], [1, 0, 1], ["a", "b"], ("x", "y", "z"), (0, 1))
+        >>> vote_shares(answers_of(table, classes=2)).round(2).tolist()
+        [[0.33, 0.67], [0.5, 0.5]]
+    """
+    number = np.diff(answers.starts)
+    cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
+    votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
+    shares = votes.reshape(answers.tasks, answers.classes)
+    shares /= np.maximum(number, 1)[:, np.newaxis]
+    shares[number == 0] = 1 / answers.classes
+    return shares
+
+
+def e_step(
+    answers: Answers, parameters: Parameters, hard: bool = False, out: Array | None = None
+) -> tuple[Array, float]:
+    """Give the posteriors `(tasks, L)` and the log-likelihood of the answers.
+
+    Args:
+        answers: The table.
+        parameters: The prior and the matrices.
+        hard: Put all weight on the most likely class (the first of equals).
+        out: Where to write the posteriors.
+    """
+    posteriors = np.empty((answers.tasks, answers.classes)) if out is None else out
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(parameters.prior)
+        log_confusion = np.log(np.ascontiguousarray(parameters.confusion.transpose(0, 2, 1)))
+
+    def work(start: int, stop: int) -> float:
+        first, last = answers.task_stretch(start, stop)
+        return float(
+            answers_pass(
+                answers.starts,
+                answers.rater,
+                answers.label,
+                log_prior,
+                log_confusion,
+                hard,
+                first,
+                last,
+                posteriors,
+            )
+        )
+
+    return posteriors, sum(in_stretches(work, len(answers.label)))
+
+
+def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
+    """Give how often each rater said `o` where `t` was true, `(R, o, t)`, and tasks by class.
+
+    Both are sums of posteriors: over answers, and over the tasks that have answers, `(L,)`.
+    """
+    raters, classes = answers.raters, answers.classes
+
+    def work(start: int, stop: int) -> tuple[Array, Array]:
+        counts, tasks = np.zeros((raters, classes, classes)), np.zeros(classes)
+        first, last = answers.task_stretch(start, stop)
+        count_answers(
+            answers.starts, answers.rater, answers.label, posteriors, first, last, counts, tasks
+        )
+        return counts, tasks
+
+    (counts, tasks), *others = in_stretches(work, len(answers.label))
+    for more_counts, more_tasks in others:
+        counts += more_counts
+        tasks += more_tasks
+    return counts, tasks
+
+
+def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
+    """Give the share of each class, `(L,)`, from the expected number of tasks of each.
+
+    A class that somebody named keeps at least `FLOOR`; one that nobody named and that has no
+    posterior stays at exactly 0, so that it can explain nothing. Without answers: 1 / L.
+
+    Args:
+        tasks: The expected number of tasks of each class.
+        used: How often each rater gave each label, `(R, L)`.
+
+    Example:
+        >>> class_shares(np.array([3.0, 1.0, 0.0]), np.array([[4, 1, 0]])).tolist()
+        [0.75, 0.25, 0.0]
+    """
+    total = tasks.sum()
+    if total == 0:
+        return np.full(len(tasks), 1 / len(tasks))
+    shares = np.maximum(tasks / total, FLOOR * used.any(axis=0))
+    return np.asarray(shares / shares.sum())
+
+
+def run(
+    triplets: Triplets,
+    classes: int,
+    matrices: MatrixStep,
+    options: Options,
+    prior: ArrayLike | None,
+    start: ArrayLike | None,
+) -> Fusion:
+    """Run EM over a table: M, then E and M in turns until no parameter changes."""
+    answers = answers_of(triplets, classes)
+    fixed = None if prior is None else _given_prior(prior, classes)
+    posteriors = vote_shares(answers) if start is None else _given_start(start, answers)
+
+    def m_step(posteriors: Array) -> Parameters:
+        counts, tasks = expected_counts(answers, posteriors)
+        shares = class_shares(tasks, answers.used) if fixed is None else fixed
+        return Parameters(shares, matrices(counts, answers.used, options.smoothing))
+
+    parameters, converged = m_step(posteriors), False
+    log_likelihoods: list[float] = []
+    while len(log_likelihoods) < options.iterations and not converged:
+        old = parameters
+        posteriors, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
+        parameters = m_step(posteriors)
+        log_likelihoods.append(log_likelihood)
+        converged = parameters.change(old) <= options.tolerance
+    return Fusion(
+        posteriors,
+        np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16),
+        parameters.confusion,
+        parameters.prior,
+        log_likelihoods,
+        converged,
+        int(answers.answered.sum()),
+    )
+
+
+def _in_task_order(
+    triplets: Triplets,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
+    """Give task, rater and label of the answers that there are, sorted by task."""
+    task, rater, label = triplets.task, triplets.rater, triplets.label
+    if label.size and label.min() == MISSING:
+        there = label != MISSING
+        task, rater, label = task[there], rater[there], label[there]
+    if (task[1:] < task[:-1]).any():
+        order = np.argsort(task, kind="stable")
+        task, rater, label = task[order], rater[order], label[order]
+    return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
+
+
+def _refuse_numbers(triplets: Triplets, classes: int) -> None:
+    """Refuse numbers that are out of range: compiled code would read memory that is not its own."""
+    if classes < 1:
+        raise RatersError(f"found {classes} classes, expected at least 1")
+    _refuse_outside("class", triplets.label, classes, lowest=MISSING)
+    _refuse_outside("task", triplets.task, len(triplets.tasks))
+    _refuse_outside("rater", triplets.rater, len(triplets.raters))
+
+
+def _refuse_outside(what: str, numbers: NDArray[np.integer], size: int, lowest: int = 0) -> None:
+    if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
+        raise RatersError(
+            f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
+            f"expected {lowest} to {size - 1}",
+            kind="unknown-value",
+        )
+
+
+def _given_prior(prior: ArrayLike, classes: int) -> Array:
+    given = np.asarray(prior, np.float64)
+    _refuse_weights("prior", given, (classes,))
+    return np.asarray(given / given.sum())
+
+
+def _given_start(start: ArrayLike, answers: Answers) -> Array:
+    given = np.asarray(start, np.float64)
+    _refuse_weights("start", given, (answers.tasks, answers.classes))
+    return np.ascontiguousarray(given / given.sum(axis=1, keepdims=True))
+
+
+def _refuse_weights(what: str, given: Array, shape: tuple[int, ...]) -> None:
+    if given.shape != shape:
+        raise RatersError(f"found a {what} of shape {given.shape}, expected {shape}")
+    if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(axis=-1) > 0).all()):
+        raise RatersError(f"found a {what} that is no probability, expected weights from 0 up")

@@ -1,0 +1,96 @@
+"""The labels of masks as columns: one a voxel, or one a pattern where patterns are few.
+
+Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
+are `(L + 1)^R` (one more for MISSING): where that is few, they are counted in one pass, EM runs on
+the counts, and the result is mapped back in one pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.fusion.kernels import encode, expand
+from raters.fusion.threads import in_stretches
+
+MOST_PATTERNS = 1 << 16
+"""Where more patterns are possible, voxels are taken one by one."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Labels as columns with weights.
+
+    Attributes:
+        labels: Class numbers with MISSING, `(raters, n)`.
+        weights: How often each column occurs, `(n,)`, or `(1,)` where all do once.
+        codes: The column of each voxel, where columns are patterns; else None.
+    """
+
+    labels: NDArray[Any]
+    weights: NDArray[np.float64]
+    codes: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of columns."""
+        return int(self.labels.shape[1])
+
+    @property
+    def voxels(self) -> float:
+        """The number of voxels."""
+        return float(self.weights.sum()) if len(self.weights) == self.size else float(self.size)
+
+    def to_voxels(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Give values `(k, columns)` to the voxels, `(k, voxels)`."""
+        if self.codes is None:
+            return values
+        out = np.empty((len(values), len(self.codes)), values.dtype)
+        for row, table in zip(out, values, strict=True):
+            in_stretches(partial(_expand_part, self.codes, table, row), len(self.codes))
+        return out
+
+
+def _expand_part(
+    codes: NDArray[Any], table: NDArray[Any], out: NDArray[Any], start: int, stop: int
+) -> None:
+    expand(codes, table, start, stop, out)
+
+
+def columns_of(
+    labels: NDArray[Any], classes: int, patterns: bool = True, always: bool = False
+) -> Columns:
+    """Take labels `(raters, *space)` as columns: patterns where they are few (and wanted).
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+        patterns: Whether to count patterns; False takes voxels one by one.
+        always: Count patterns also where a small image has fewer voxels than there are patterns,
+            so that the counts of all cases are of one length.
+
+    Example:
+        >>> columns = columns_of(np.array([[0, 1, 1], [0, 1, 1]], np.int8), classes=2)
+        >>> columns.labels[:, columns.weights > 0].tolist(), columns.weights.max().item()
+        ([[0, 1], [0, 1]], 2.0)
+    """
+    flat = labels.reshape(len(labels), -1)
+    possible = (classes + 1) ** len(labels)
+    limit = MOST_PATTERNS if always else max(flat.shape[1], 256)
+    if not patterns or possible > min(MOST_PATTERNS, limit):
+        return Columns(flat, np.ones(1))
+    codes = np.empty(flat.shape[1], np.uint8 if possible <= 256 else np.uint16)
+
+    def count(start: int, stop: int) -> NDArray[np.int64]:
+        counts = np.zeros((4, possible), np.int64)
+        encode(flat, codes.dtype.type(classes + 1), start, stop, codes, counts)
+        return np.asarray(counts.sum(axis=0))
+
+    weights = np.sum(in_stretches(count, flat.shape[1]), axis=0)
+    powers = (classes + 1) ** np.arange(len(labels) - 1, -1, -1)
+    digits = np.arange(possible) // powers[:, np.newaxis] % (classes + 1) - 1
+    return Columns(digits.astype(np.int16), weights.astype(np.float64), codes)

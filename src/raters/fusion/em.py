@@ -1,0 +1,148 @@
+"""Expectation maximisation for rater matrices: one truth at a voxel explains all raters together.
+
+    E   w_i(t) ~ pi_t prod_r C_r[t, o_ir]                       over the labels that there are
+    M   C_r[t, o] = sum_i w_i(t) [o_ir = o] / sum_i w_i(t) [o_ir is there]
+
+Dawid and Skene (1979); Warfield, Zou and Wells (2004) for masks (STAPLE). All in log space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.fusion.columns import Columns
+from raters.fusion.kernels import em_pass, posterior_pass
+from raters.fusion.threads import in_stretches
+
+
+@dataclass(frozen=True)
+class EMOptions:
+    """How EM runs.
+
+    Attributes:
+        iterations: At most so many.
+        tolerance: Stop when no entry of a matrix changes by more.
+        update_prior: Whether the prior of the classes is estimated too (Dawid-Skene) or kept
+            (STAPLE).
+        smoothing: Counts added to each entry of a matrix (a Dirichlet prior), so that a rater
+            with few labels is not believed blindly.
+    """
+
+    iterations: int = 100
+    tolerance: float = 1e-7
+    update_prior: bool = False
+    smoothing: float = 0.0
+
+
+@dataclass
+class EMState:
+    """Where EM stands.
+
+    Attributes:
+        prior: `(L, 1)`, or a map `(L, columns)`.
+        confusion: `(raters, L, L)`, `C[t, o]`.
+        log_likelihoods: At each step, of the parameters before it.
+        converged: Whether the last step changed less than the tolerance.
+    """
+
+    prior: NDArray[np.float64]
+    confusion: NDArray[np.float64]
+    log_likelihoods: list[float] = field(default_factory=list)
+    converged: bool = False
+
+    @property
+    def iterations(self) -> int:
+        """How many steps were done."""
+        return len(self.log_likelihoods)
+
+
+def start_matrices(raters: int, classes: int, right: float) -> NDArray[np.float64]:
+    """Give matrices of raters who are right with one probability and else err evenly.
+
+    Example:
+        >>> start_matrices(1, 3, right=0.8).round(2).tolist()
+        [[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]]
+    """
+    wrong = (1 - right) / max(classes - 1, 1)
+    one = np.full((classes, classes), wrong)
+    np.fill_diagonal(one, right if classes > 1 else 1.0)
+    return np.repeat(one[np.newaxis], raters, axis=0)
+
+
+def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn `(raters, t, o)` into log probabilities `(raters, o + 1, t)` with a row for MISSING."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(confusion.transpose(0, 2, 1))
+    # Not -inf: a label that a rater 'never' gives must not make every class impossible.
+    logs = np.maximum(logs, -700.0)
+    return np.concatenate([np.zeros((len(logs), 1, logs.shape[2])), logs], axis=1)
+
+
+def _log_prior(prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(prior))
+
+
+Counts = NDArray[np.float64]
+EStep = Callable[[EMState], tuple[Counts, float]]
+"""Gives the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
+
+
+def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
+    """Give the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
+    log_prior, log_confusion = _log_prior(state.prior), log_columns(state.confusion)
+
+    def work(start: int, stop: int) -> tuple[Counts, float]:
+        counts = np.zeros(log_confusion.shape)
+        log_likelihood = em_pass(
+            columns.labels, columns.weights, log_prior, log_confusion, start, stop, counts
+        )
+        return counts, log_likelihood
+
+    parts = in_stretches(work, columns.size)
+    return np.sum([c for c, _ in parts], axis=0), float(sum(ll for _, ll in parts))
+
+
+def _m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
+    """Give the matrices `(raters, t, o)`; a row without any label stays as it was."""
+    observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
+    total = observed.sum(axis=2, keepdims=True)
+    return np.where(total > 0, observed / np.where(total > 0, total, 1), old)
+
+
+def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
+    """Run EM to its end; the state that comes in is the start.
+
+    Args:
+        estimate: The E step over all data, for example `partial(e_step, columns)`.
+        state: Where to start.
+        options: How to run.
+    """
+    for _ in range(options.iterations):
+        counts, log_likelihood = estimate(state)
+        confusion = _m_step(counts, state.confusion, options.smoothing)
+        change = float(np.abs(confusion - state.confusion).max(initial=0.0))
+        prior = state.prior
+        if options.update_prior and counts.sum():
+            prior = (counts[0].sum(axis=0) / counts[0].sum())[:, np.newaxis]
+            change = max(change, float(np.abs(prior - state.prior).max()))
+        history = [*state.log_likelihoods, log_likelihood]
+        state = EMState(prior, confusion, history, change <= options.tolerance)
+        if state.converged:
+            break
+    return state
+
+
+def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:
+    """Give the truth `p(t | labels)` of each column, `(L, columns)`."""
+    log_prior, log_confusion = _log_prior(state.prior), log_columns(state.confusion)
+    out = np.empty((log_prior.shape[0], columns.size), np.float32)
+    in_stretches(
+        lambda a, b: posterior_pass(columns.labels, log_prior, log_confusion, a, b, out),
+        columns.size,
+    )
+    return out

@@ -1,0 +1,236 @@
+"""One pass over labels, compiled: pattern codes, the E and M step of EM, and mapping back.
+
+All kernels work on a stretch of voxels and run outside Python's lock, so threads share the work.
+`o + 1` is used as the index of a label `o`: index 0 is MISSING, whose log probability is 0 for
+every true class.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK = 4096
+
+
+@numba.njit(nogil=True, cache=True)
+def encode(
+    labels: NDArray[Any],
+    base: Any,  # noqa: ANN401
+    start: int,
+    stop: int,
+    codes: NDArray[Any],
+    counts: NDArray[np.int64],
+) -> None:
+    """Number the pattern of each voxel, `sum_r (o_r + 1) base^(R - 1 - r)`, and count patterns.
+
+    Args:
+        labels: `(raters, n)`.
+        base: The number of classes + 1, in the type of `codes`: arithmetic in that type alone is
+            what lets the compiler work on many voxels at once.
+        start: The first voxel.
+        stop: The voxel behind the last.
+        codes: `(n,)`, written.
+        counts: `(4, patterns)`, added to: neighbours often have the same pattern, and four
+            tables let their counts not wait for each other.
+    """
+    for first in range(start, stop, _BLOCK):
+        last = min(first + _BLOCK, stop)
+        part = codes[first:last]
+        size = last - first
+        row = labels[0, first:last]
+        for i in range(size):
+            part[i] = part.dtype.type(row[i] + 1)
+        for r in range(1, labels.shape[0]):
+            row = labels[r, first:last]
+            for i in range(size):
+                part[i] = part.dtype.type(part[i] * base + part.dtype.type(row[i] + 1))
+        whole = size - size % 4
+        for i in range(0, whole, 4):
+            counts[0, part[i]] += 1
+            counts[1, part[i + 1]] += 1
+            counts[2, part[i + 2]] += 1
+            counts[3, part[i + 3]] += 1
+        for i in range(whole, size):
+            counts[0, part[i]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def expand(
+    codes: NDArray[Any], table: NDArray[Any], start: int, stop: int, out: NDArray[Any]
+) -> None:
+    """Give each voxel the value of its pattern."""
+    own, written = codes[start:stop], out[start:stop]
+    for i in range(own.shape[0]):
+        written[i] = table[own[i]]
+
+
+@numba.njit(nogil=True, cache=True)
+def em_pass(
+    labels: NDArray[Any],
+    weights: NDArray[np.float64],
+    log_prior: NDArray[np.float64],
+    log_confusion: NDArray[np.float64],
+    start: int,
+    stop: int,
+    counts: NDArray[np.float64],
+) -> float:
+    """Do an E step and gather the counts of the M step; give the log-likelihood.
+
+    Args:
+        labels: `(raters, n)`.
+        weights: How often each column occurs, `(n,)`; or `(1,)` for all alike.
+        log_prior: `(L, n)`, or `(L, 1)` where the prior does not vary.
+        log_confusion: `(raters, L + 1, L)`, `[r, o + 1, t]`.
+        start: The first column.
+        stop: The column behind the last.
+        counts: `(raters, L + 1, L)`, added to.
+    """
+    raters, classes = labels.shape[0], log_prior.shape[0]
+    varies, weighted = log_prior.shape[1] > 1, weights.shape[0] > 1
+    posterior = np.empty(classes)
+    total = 0.0
+    for i in range(start, stop):
+        weight = weights[i] if weighted else weights[0]
+        for t in range(classes):
+            posterior[t] = log_prior[t, i if varies else 0]
+        for r in range(raters):
+            o = labels[r, i] + 1
+            if o > 0:
+                for t in range(classes):
+                    posterior[t] += log_confusion[r, o, t]
+        total += weight * _normalise(posterior)
+        for t in range(classes):
+            posterior[t] *= weight
+        for r in range(raters):
+            o = labels[r, i] + 1
+            for t in range(classes):
+                counts[r, o, t] += posterior[t]
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def posterior_pass(
+    labels: NDArray[Any],
+    log_prior: NDArray[np.float64],
+    log_confusion: NDArray[np.float64],
+    start: int,
+    stop: int,
+    out: NDArray[Any],
+) -> None:
+    """Write the posterior of each column, `(L, n)`; the arguments are those of `em_pass`."""
+    raters, classes = labels.shape[0], log_prior.shape[0]
+    varies = log_prior.shape[1] > 1
+    posterior = np.empty(classes)
+    for i in range(start, stop):
+        for t in range(classes):
+            posterior[t] = log_prior[t, i if varies else 0]
+        for r in range(raters):
+            o = labels[r, i] + 1
+            if o > 0:
+                for t in range(classes):
+                    posterior[t] += log_confusion[r, o, t]
+        _normalise(posterior)
+        for t in range(classes):
+            out[t, i] = posterior[t]
+
+
+@numba.njit(nogil=True, cache=True)
+def answers_pass(
+    starts: NDArray[np.int64],
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    log_prior: NDArray[np.float64],
+    log_confusion: NDArray[np.float64],
+    hard: bool,
+    start: int,
+    stop: int,
+    posteriors: NDArray[np.float64],
+) -> float:
+    """Do the E step of a table: tasks `start` to `stop`, whose answers lie in a row.
+
+    Args:
+        starts: Where the answers of each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        log_prior: `(L,)`.
+        log_confusion: `(raters, L, L)`, `[r, o, t]`.
+        hard: Whether the most likely class gets all weight.
+        start: The first task.
+        stop: The task behind the last.
+        posteriors: `(tasks, L)`, written.
+
+    Returns:
+        The log-likelihood of these tasks.
+    """
+    classes = log_prior.shape[0]
+    posterior = np.empty(classes)
+    total = 0.0
+    for task in range(start, stop):
+        posterior[:] = log_prior
+        for k in range(starts[task], starts[task + 1]):
+            row = log_confusion[rater[k], label[k]]
+            for t in range(classes):
+                posterior[t] += row[t]
+        total += _normalise(posterior)
+        if hard:
+            likely = posterior.argmax()
+            posterior[:] = 0.0
+            posterior[likely] = 1.0
+        posteriors[task] = posterior
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def count_answers(
+    starts: NDArray[np.int64],
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    posteriors: NDArray[np.float64],
+    start: int,
+    stop: int,
+    counts: NDArray[np.float64],
+    shares: NDArray[np.float64],
+) -> None:
+    """Gather what the M step of a table needs from tasks `start` to `stop`.
+
+    Args:
+        starts: Where the answers of each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        posteriors: `(tasks, L)`.
+        start: The first task.
+        stop: The task behind the last.
+        counts: `(raters, L, L)`, `[r, o, t]`, added to: the posteriors of all answers.
+        shares: `(L,)`, added to: the posteriors of all tasks that have answers.
+    """
+    classes = posteriors.shape[1]
+    for task in range(start, stop):
+        first, last = starts[task], starts[task + 1]
+        for k in range(first, last):
+            row = counts[rater[k], label[k]]
+            for t in range(classes):
+                row[t] += posteriors[task, t]
+        if last > first:
+            for t in range(classes):
+                shares[t] += posteriors[task, t]
+
+
+@numba.njit(nogil=True, cache=True)
+def _normalise(values: NDArray[np.float64]) -> float:
+    """Turn log weights into probabilities in place; give the log of their sum."""
+    highest = values.max()
+    if highest == -math.inf:  # impossible under the model: nothing is known
+        values[:] = 1.0 / values.shape[0]
+        return float(highest)
+    total = 0.0
+    for t in range(values.shape[0]):
+        values[t] = math.exp(values[t] - highest)
+        total += values[t]
+    for t in range(values.shape[0]):
+        values[t] /= total
+    return float(highest + math.log(total))

@@ -1,0 +1,82 @@
+"""One-coin Dawid-Skene: the true class behind answers, with one accuracy a rater."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Options, run
+from raters.fusion.result import Fusion
+from raters.study.triplets import Triplets
+
+
+def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
+    """Give matrices `(R, t, o)` of one accuracy a rater from expected counts `(R, o, t)`.
+
+    Example:
+        >>> counts = np.array([[[6.0, 1.0], [2.0, 1.0]]])
+        >>> _m_step(counts, np.array([[7, 3]]), smoothing=0.0).round(2).tolist()
+        [[[0.7, 0.3], [0.3, 0.7]]]
+    """
+    classes = used.shape[1]
+    right = np.einsum("rtt->r", counts) + smoothing * RIGHT_BEFORE
+    total = used.sum(axis=1) + smoothing
+    accuracy = np.where(total > 0, right / np.where(total > 0, total, 1), 1 / classes)
+    if classes == 1:
+        return np.ones((len(used), 1, 1))
+    accuracy = np.clip(accuracy, FLOOR, 1 - FLOOR)
+    wrong = (1 - accuracy) / (classes - 1)
+    same = np.eye(classes, dtype=bool)
+    return np.asarray(np.where(same, accuracy[:, None, None], wrong[:, None, None]))
+
+
+def one_coin(
+    triplets: Triplets,
+    classes: int,
+    *,
+    iterations: int = 100,
+    tolerance: float = 1e-5,
+    smoothing: float = 0.0,
+    hard: bool = False,
+    prior: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+) -> Fusion:
+    """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
+
+    The model of `dawid_skene` with one number a rater, for tables with few labels a rater:
+
+        C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
+        M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)
+
+    Accuracies stay within 1e-10 and 1 - 1e-10, as in crowd-kit; a rater without labels has
+    1 / L, or 3/4 with smoothing. All else is as in `dawid_skene`.
+
+    Y. Zhang, X. Chen, D. Zhou, M. I. Jordan: Spectral methods meet EM: a provably optimal
+    algorithm for crowdsourcing. Journal of Machine Learning Research 17, 2016.
+
+    Args:
+        triplets: The answers; label numbers are class numbers. Order of tasks is the fastest.
+        classes: The number of classes L.
+        iterations: At most so many E steps.
+        tolerance: Stop when no entry of a matrix or of the prior changes by more.
+        smoothing: So many answers `s` are given to each rater in advance, 3 in 4 of them right.
+        hard: Put all weight of a task on its most likely class in each E step.
+        prior: The share of each class `(L,)`, if known; else it is estimated.
+        start: Posteriors `(tasks, L)` to start from, in place of the vote shares.
+
+    Returns:
+        truth `(tasks, L)`; `confusion[:, 0, 0]` are the accuracies.
+
+    Raises:
+        RatersError: for numbers of classes, tasks or raters that are out of range.
+
+    Example:
+        >>> task, rater = np.divmod(np.arange(12), 3)
+        >>> said = [0, 0, 1,  1, 1, 1,  2, 2, 2,  0, 0, 0]
+        >>> table = Triplets(task, rater, said, list("abcd"), ("ann", "bob", "cyd"), (0, 1, 2))
+        >>> fused = one_coin(table, classes=3)
+        >>> fused.labels.tolist(), fused.confusion[:, 0, 0].round(2).tolist()
+        ([0, 1, 2, 0], [1.0, 1.0, 0.75])
+    """
+    options = Options(iterations, tolerance, smoothing, hard)
+    return run(triplets, classes, _m_step, options, prior, start)

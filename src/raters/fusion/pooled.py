@@ -1,0 +1,135 @@
+"""Rater matrices shared by all cases of a study: one rater is one person, whatever the image.
+
+Where patterns of labels are few, they are counted in one pass over the cases, EM runs on the sum,
+and a second pass maps the result back. Where they are many, each step of EM is a pass over the
+cases. Memory does not depend on the number of cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.fusion.columns import MOST_PATTERNS, Columns, columns_of
+from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.result import Fusion
+from raters.fusion.staple import START, fused, label_shares
+from raters.progress import track
+from raters.study.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+Groups = dict[str, NDArray[np.float64]]
+
+
+class PooledStaple:
+    """STAPLE (or Dawid-Skene) with one matrix a rater for the whole study.
+
+    Args:
+        study: The study.
+        estimate_prior: Estimate the prior of the classes too.
+        smoothing: Counts added to each entry of a matrix.
+        iterations: At most so many steps.
+        tolerance: Stop when no entry of a matrix changes by more.
+        progress: Show a progress bar.
+
+    Attributes:
+        state: The matrices and the prior.
+        columns: The patterns of all cases together; None where they are too many to count.
+        groups: How often each pattern occurs in each group, for the bootstrap; None likewise.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        *,
+        estimate_prior: bool = False,
+        smoothing: float = 0.0,
+        iterations: int = 200,
+        tolerance: float = 1e-7,
+        progress: bool = False,
+    ) -> None:
+        self._study, self._classes, self._progress = study, len(study.classes), progress
+        self._options = EMOptions(iterations, tolerance, estimate_prior, smoothing)
+        self.columns: Columns | None = None
+        self.groups: Groups | None = None
+        if (self._classes + 1) ** len(study.raters) <= MOST_PATTERNS:
+            self.columns, self.groups = self._count()
+            self.state = self._fit(self.columns)
+        else:
+            self.state = self._fit_by_passes()
+
+    def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
+        loaded = ordered_map(
+            lambda case: (case.group, _small(case.labels)), self._study.iter_cases()
+        )
+        return track(loaded, len(self._study), what, self._progress)
+
+    def _count(self) -> tuple[Columns, Groups]:
+        groups: Groups = {}
+        columns = None
+        for group, labels in self._labels("counting"):
+            columns = columns_of(labels, self._classes, always=True)
+            weights = groups.setdefault(group, np.zeros(columns.size))
+            weights += columns.weights
+        if columns is None:
+            raise RatersError("found no cases, expected at least one", kind="empty")
+        return Columns(columns.labels, np.sum(list(groups.values()), axis=0)), groups
+
+    def _fit(self, columns: Columns) -> EMState:
+        start = EMState(label_shares(columns, self._classes), self._start())
+        return run_em(partial(e_step, columns), start, self._options)
+
+    def _start(self) -> NDArray[np.float64]:
+        return start_matrices(len(self._study.raters), self._classes, START)
+
+    def _fit_by_passes(self) -> EMState:
+        shares, voxels = np.zeros((self._classes, 1)), 0
+        for _, labels in self._labels("reading"):
+            seen = int((labels >= 0).sum())
+            shares += seen * label_shares(columns_of(labels, self._classes, False), self._classes)
+            voxels += seen
+        prior = shares / voxels if voxels else np.full((self._classes, 1), 1 / self._classes)
+
+        def estimate(state: EMState) -> tuple[Counts, float]:
+            counts, total = (
+                np.zeros((len(self._study.raters), self._classes + 1, self._classes)),
+                0.0,
+            )
+            for _, labels in self._labels("EM step"):
+                part, log_likelihood = e_step(columns_of(labels, self._classes, False), state)
+                counts, total = counts + part, total + log_likelihood
+            return counts, total
+
+        return run_em(estimate, EMState(prior, self._start()), self._options)
+
+    def fuse(self, labels: NDArray[Any]) -> Fusion:
+        """Fuse the labels `(raters, *space)` of one case with the shared matrices."""
+        columns = columns_of(labels, self._classes)
+        return fused(columns, self.state, labels.shape[1:])
+
+    def bootstrap(self, repeats: int, seed: int = 0) -> NDArray[np.float64] | None:
+        """Give matrices `(repeats, raters, L, L)` of studies with groups drawn anew.
+
+        None where patterns are too many to keep by group, or there is one group only.
+        """
+        if self.columns is None or self.groups is None or len(self.groups) < 2:
+            return None
+        weights = np.array(list(self.groups.values()))
+        random = np.random.default_rng(seed)
+        found = []
+        for _ in range(repeats):
+            drawn = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)))
+            found.append(self._fit(Columns(self.columns.labels, drawn @ weights)).confusion)
+        return np.array(found)
+
+
+def _small(labels: NDArray[np.int16]) -> NDArray[Any]:
+    """Hold labels in bytes where they fit: kernels read less."""
+    return labels.astype(np.int8) if labels.size and labels.max() < 127 else labels

@@ -1,0 +1,85 @@
+"""SIMPLE: vote, leave out raters who fit the vote badly, weigh the others, and again.
+
+T. R. Langerak et al., Label fusion in atlas-based segmentation using a selective and iterative
+method for performance level estimation (SIMPLE), IEEE TMI 29(12), 2010.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.fusion.columns import Columns, columns_of
+from raters.fusion.result import Fusion
+from raters.fusion.vote import Ties, count_votes, decide, voted
+from raters.scores.overlap import dice_from_counts
+from raters.study.classes import MISSING
+
+
+def simple(
+    labels: NDArray[Any],
+    classes: int,
+    *,
+    alpha: float = 1.0,
+    iterations: int = 20,
+    ties: Ties = "lowest",
+) -> Fusion:
+    """Fuse masks by SIMPLE.
+
+    Start from the majority vote. Then, until nothing changes: the performance of a rater is the
+    mean Dice over foreground classes against the current fusion; raters below `mean - alpha *
+    standard deviation` of those still in are left out for good (two always stay); the others
+    vote with their performance as weight.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+        alpha: How far below the mean a rater may be, in standard deviations.
+        iterations: At most so many rounds.
+        ties: What a voxel with a tie gets, as in `vote`.
+
+    Example:
+        >>> good = [0, 0, 1, 1, 1, 0]
+        >>> labels = np.array([good, good, [0, 0, 1, 1, 0, 0], [1, 1, 0, 0, 0, 1]])
+        >>> simple(labels, classes=2).labels
+        array([0, 0, 1, 1, 1, 0], dtype=int16)
+    """
+    columns = columns_of(labels, classes)
+    weights = np.ones(len(labels))
+    winner = decide(count_votes(columns, classes), ties)
+    converged = False
+    for _ in range(iterations):
+        weights = _performance(columns, winner, classes) * (weights > 0)
+        weights = _selected(weights, alpha)
+        again = decide(count_votes(columns, classes, weights), ties)
+        converged = bool((again == winner).all())
+        winner = again
+        if converged:
+            break
+    votes = count_votes(columns, classes, weights)
+    return voted(columns, votes, winner, labels.shape[1:], converged)
+
+
+def _performance(columns: Columns, winner: NDArray[np.int16], classes: int) -> NDArray[np.float64]:
+    """Give the mean Dice of each rater with the fusion; 0 for a rater without labels."""
+    weights = np.broadcast_to(columns.weights, columns.size)
+    scores = []
+    for row in columns.labels:
+        both = (row != MISSING) & (winner != MISSING)
+        cell = winner[both].astype(np.int64) * classes + row[both]
+        flat = np.bincount(cell, weights=weights[both], minlength=classes * classes)
+        dice = dice_from_counts(flat.reshape(classes, classes))
+        scores.append(0.0 if np.isnan(dice).any() else float(dice.mean()))
+    return np.array(scores)
+
+
+def _selected(weights: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """Leave out raters far below the mean of those that are in; the best two always stay."""
+    inside = weights > 0
+    if inside.sum() <= 2:
+        return weights if inside.any() else np.ones_like(weights)
+    limit = weights[inside].mean() - alpha * weights[inside].std()
+    keep = weights >= min(limit, np.sort(weights)[-2])
+    return np.where(keep, weights, 0.0)

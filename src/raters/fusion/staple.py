@@ -1,0 +1,140 @@
+"""STAPLE: the truth and one matrix a rater from masks alone, binary and multi-class alike.
+
+    log L = sum_i log sum_t pi_t prod_r C_r[t, o_ir]
+
+is maximised over the raters' matrices `C_r` by EM; the prior `pi` is kept. S. K. Warfield, K. H.
+Zou, W. M. Wells, Simultaneous truth and performance level estimation (STAPLE), IEEE TMI 23, 2004.
+With `estimate_prior` it is Dawid and Skene's model (1979) on voxels.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.fusion.columns import Columns, columns_of
+from raters.fusion.em import EMOptions, EMState, e_step, posteriors, run_em, start_matrices
+from raters.fusion.result import Fusion
+from raters.study.classes import MISSING
+
+START = 0.99999
+"""How often raters are right at the start, as in ITK."""
+
+
+def staple(
+    labels: NDArray[Any],
+    classes: int,
+    *,
+    prior: NDArray[Any] | None = None,
+    estimate_prior: bool = False,
+    restrict: bool = False,
+    smoothing: float = 0.0,
+    iterations: int = 200,
+    tolerance: float = 1e-7,
+    patterns: bool = True,
+) -> Fusion:
+    """Fuse masks by STAPLE.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes `L`.
+        prior: The share of each class, `(L,)`, or a map `(L, *space)`; by default the share of
+            each class among all labels (Warfield's global prior).
+        estimate_prior: Estimate the prior too (Dawid-Skene).
+        restrict: Let only voxels that raters differ on take part; where all agree, that is the
+            truth. Large backgrounds then do not decide on the raters' specificity.
+        smoothing: Counts added to each entry of a matrix.
+        iterations: At most so many steps.
+        tolerance: Stop when no entry of a matrix changes by more.
+        patterns: Count patterns of labels where they are few; False takes voxels one by one
+            (the same result, slower).
+
+    Example:
+        >>> labels = np.array([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]])
+        >>> fused = staple(labels, classes=2)
+        >>> fused.labels, fused.converged
+        (array([0, 0, 1, 1, 0], dtype=int16), True)
+    """
+    given = _given_prior(prior, classes, labels.shape[1:])
+    varies = given is not None and given.shape[1] > 1
+    columns = columns_of(labels, classes, patterns and not varies)
+    agreed = agreed_labels(columns) if restrict else None
+    used = columns if agreed is None else _left_out(columns, agreed != MISSING)
+    start = EMState(
+        label_shares(used, classes) if given is None else given,
+        start_matrices(len(labels), classes, START),
+    )
+    options = EMOptions(iterations, tolerance, estimate_prior and not varies, smoothing)
+    state = run_em(partial(e_step, used), start, options)
+    return fused(columns, state, labels.shape[1:], agreed)
+
+
+def label_shares(columns: Columns, classes: int) -> NDArray[np.float64]:
+    """Give the share of each class among all labels, `(L, 1)`; even where there are none."""
+    weights = np.broadcast_to(columns.weights, columns.size)
+    counts = np.zeros(classes)
+    for row in columns.labels:
+        seen = row != MISSING
+        counts += np.bincount(row[seen], weights=weights[seen], minlength=classes)[:classes]
+    total = counts.sum()
+    return (counts / total if total else np.full(classes, 1 / classes))[:, np.newaxis]
+
+
+def agreed_labels(columns: Columns) -> NDArray[np.int16]:
+    """Give the label of each column that all its raters agree on; MISSING where they differ."""
+    lowest = np.where(columns.labels == MISSING, np.iinfo(np.int16).max, columns.labels).min(axis=0)
+    highest = columns.labels.max(axis=0)
+    return np.where(lowest == highest, highest, MISSING).astype(np.int16)
+
+
+def _left_out(columns: Columns, out: NDArray[np.bool_]) -> Columns:
+    """Give the weight 0 to some columns."""
+    weights = np.where(out, 0.0, np.broadcast_to(columns.weights, columns.size))
+    return Columns(columns.labels, np.atleast_1d(weights), columns.codes)
+
+
+def _given_prior(
+    prior: NDArray[Any] | None, classes: int, space: tuple[int, ...]
+) -> NDArray[np.float64] | None:
+    """Check a prior and make its classes sum to one: `(L, 1)` or `(L, voxels)`."""
+    if prior is None:
+        return None
+    array = np.asarray(prior, np.float64)
+    if array.shape not in ((classes,), (classes, *space)):
+        raise RatersError(
+            f"found a prior of shape {array.shape}, expected ({classes},) or {(classes, *space)}"
+        )
+    flat = array.reshape(classes, -1)
+    total = flat.sum(axis=0)
+    if not (np.isfinite(flat).all() and (flat >= 0).all() and (total > 0).all()):
+        raise RatersError("found a prior with negative or no weight, expected shares of classes")
+    return np.asarray(flat / total)
+
+
+def fused(
+    columns: Columns,
+    state: EMState,
+    space: tuple[int, ...],
+    agreed: NDArray[np.int16] | None = None,
+) -> Fusion:
+    """Map the posteriors of columns back to voxels."""
+    truth = posteriors(columns, state)
+    if agreed is not None:
+        known = agreed != MISSING
+        truth[:, known] = np.arange(len(truth))[:, np.newaxis] == agreed[known]
+    nobody = (columns.labels == MISSING).all(axis=0)
+    hard = np.where(nobody, MISSING, truth.argmax(axis=0)).astype(np.int16)
+    weights = np.broadcast_to(columns.weights, columns.size)
+    return Fusion(
+        columns.to_voxels(truth).reshape(len(truth), *space),
+        columns.to_voxels(hard[np.newaxis])[0].reshape(space),
+        state.confusion,
+        state.prior[:, 0] if state.prior.shape[1] == 1 else state.prior.mean(axis=1),
+        state.log_likelihoods,
+        state.converged,
+        int(weights[~nobody].sum()),
+    )

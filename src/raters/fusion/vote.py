@@ -1,0 +1,101 @@
+"""Majority vote and mean label: all raters count alike."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.fusion.columns import Columns, columns_of
+from raters.fusion.result import Fusion
+from raters.study.classes import MISSING
+
+Ties = Literal["lowest", "highest", "undecided"]
+
+
+def vote(labels: NDArray[Any], classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Give each voxel the class that most of its raters say.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+        ties: Where several classes have most votes: 'lowest' takes the one listed first
+            (background before all), 'highest' the one listed last, 'undecided' leaves MISSING.
+
+    Example:
+        >>> labels = np.array([[0, 1, 1, -1], [0, 1, 0, -1]])
+        >>> vote(labels, classes=2).labels, vote(labels, classes=2, ties="undecided").labels
+        (array([ 0,  1,  0, -1], dtype=int16), array([ 0,  1, -1, -1], dtype=int16))
+    """
+    columns = columns_of(labels, classes)
+    votes = count_votes(columns, classes)
+    best = np.where(votes > 0, votes == votes.max(axis=0), 0.0)
+    return voted(columns, best, decide(votes, ties), labels.shape[1:])
+
+
+def mean(labels: NDArray[Any], classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Give each voxel the share of its raters who say each class (a soft label).
+
+    The hard label is the class with the largest share, ties as in `vote`. Where nobody labelled,
+    all classes are equally likely.
+
+    Example:
+        >>> mean(np.array([[0, 1, 1], [0, 1, 0]]), classes=2).truth[1]
+        array([0. , 1. , 0.5], dtype=float32)
+    """
+    columns = columns_of(labels, classes)
+    votes = count_votes(columns, classes)
+    return voted(columns, votes, decide(votes, ties), labels.shape[1:])
+
+
+def count_votes(
+    columns: Columns, classes: int, weights: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Count the (weighted) raters who say each class, `(L, columns)`."""
+    votes = np.zeros((classes, columns.size))
+    for k, row in enumerate(columns.labels):
+        weight = 1.0 if weights is None else float(weights[k])
+        for c in range(classes):
+            votes[c] += weight * (row == c)
+    return votes
+
+
+def decide(votes: NDArray[np.float64], ties: Ties) -> NDArray[np.int16]:
+    """Give the class with most votes; MISSING where nobody voted, and for undecided ties."""
+    if ties not in ("lowest", "highest", "undecided"):
+        raise RatersError(f"found ties {ties!r}, expected 'lowest', 'highest' or 'undecided'")
+    most = votes.max(axis=0)
+    best = np.isclose(votes, most, rtol=1e-12, atol=0)
+    first = best.argmax(axis=0)
+    last = len(votes) - 1 - best[::-1].argmax(axis=0)
+    winner = last if ties == "highest" else first
+    unclear = (most <= 0) | ((ties == "undecided") & (first != last))
+    return np.where(unclear, MISSING, winner).astype(np.int16)
+
+
+def _shared(votes: NDArray[Any]) -> NDArray[np.float32]:
+    """Make the votes of each column sum to one."""
+    total = votes.sum(axis=0)
+    return np.where(total > 0, votes / np.where(total > 0, total, 1), 1 / len(votes)).astype(
+        np.float32
+    )
+
+
+def voted(
+    columns: Columns,
+    votes: NDArray[Any],
+    hard: NDArray[np.int16],
+    space: tuple[int, ...],
+    converged: bool = True,
+) -> Fusion:
+    """Map votes of columns back to voxels; the truth is the share of votes."""
+    weights = np.broadcast_to(columns.weights, columns.size)
+    labelled = (columns.labels != MISSING).any(axis=0)
+    return Fusion(
+        columns.to_voxels(_shared(votes)).reshape(len(votes), *space),
+        columns.to_voxels(hard[np.newaxis])[0].reshape(space),
+        converged=converged,
+        voxels=int(weights[labelled].sum()),
+    )

@@ -1,0 +1,275 @@
+"""Fusion of masks: STAPLE, vote, mean and SIMPLE against loops from the formulas and SimpleITK."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import SimpleITK
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import raters
+from raters.errors import RatersError
+from raters.fusion.columns import columns_of
+from raters.fusion.em import EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.performance import covariance, measures
+from raters.fusion.pooled import PooledStaple
+from raters.fusion.simple import simple
+from raters.fusion.staple import staple
+from raters.fusion.vote import mean, vote
+from raters.study.study import Study
+
+SEEDS = st.integers(0, 10**6)
+METHODS = [staple, vote, mean, simple, partial(staple, restrict=True)]
+
+
+def noisy(
+    seed: int, raters: int = 4, classes: int = 3, size: int = 200, missing: float = 0.1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw truth, labels by raters of differing skill, and their matrices."""
+    random = np.random.default_rng(seed)
+    truth = random.choice(classes, size, p=random.dirichlet(np.full(classes, 5.0)))
+    right = random.uniform(0.6, 0.95, raters)
+    confusion = np.stack([p * np.eye(classes) + (1 - p) / classes for p in right])
+    steps = confusion[:, truth].cumsum(axis=2)
+    labels = (random.random((raters, size, 1)) > steps).sum(axis=2).clip(0, classes - 1)
+    labels[random.random(labels.shape) < missing] = -1
+    return truth, labels, confusion
+
+
+def slow_staple(
+    labels: np.ndarray, classes: int, iterations: int, prior: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """STAPLE as loops over voxels, raters and classes, written from the formulas."""
+    seen = labels[labels >= 0]
+    shares = np.array([(seen == t).mean() for t in range(classes)]) if prior is None else prior
+    confusion = start_matrices(len(labels), classes, 0.99999)
+    for step in range(iterations + 1):
+        weights = np.zeros((classes, labels.shape[1]))
+        for i in range(labels.shape[1]):
+            for t in range(classes):
+                weights[t, i] = shares[t]
+                for r in range(len(labels)):
+                    if labels[r, i] >= 0:
+                        weights[t, i] *= confusion[r, t, labels[r, i]]
+            weights[:, i] /= weights[:, i].sum()
+        if step == iterations:
+            return weights, confusion
+        for r in range(len(labels)):
+            for t in range(classes):
+                there = labels[r] >= 0
+                total = weights[t, there].sum()
+                for o in range(classes):
+                    confusion[r, t, o] = weights[t, labels[r] == o].sum() / total
+    raise AssertionError
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.integers(2, 4), st.booleans())
+def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) -> None:
+    _, labels, _ = noisy(seed, classes=classes, size=80)
+    truth, confusion = slow_staple(labels, classes, iterations=7)
+    found = staple(labels, classes, iterations=7, tolerance=0, patterns=patterns)
+    np.testing.assert_allclose(found.truth, truth, atol=2e-6)
+    assert found.confusion is not None
+    np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
+    np.testing.assert_array_equal(found.labels[(labels >= 0).any(axis=0)], truth.argmax(axis=0)[
+        (labels >= 0).any(axis=0)])  # fmt: skip
+
+
+@settings(max_examples=10, deadline=None)
+@given(SEEDS, st.integers(3, 6))
+def test_binary_staple_equals_simpleitk(seed: int, number: int) -> None:
+    _, labels, _ = noisy(seed, raters=number, classes=2, size=900, missing=0)
+    masks = labels.reshape(number, 30, 30).astype(np.uint8)
+    images = [SimpleITK.GetImageFromArray(mask) for mask in masks]
+    filter_ = SimpleITK.STAPLEImageFilter()
+    filter_.SetForegroundValue(1)
+    expected = SimpleITK.GetArrayFromImage(filter_.Execute(images))
+    found = staple(masks.astype(np.int8), 2, iterations=5000, tolerance=1e-12)
+    np.testing.assert_allclose(found.truth[1], expected, atol=1e-4)
+    assert found.confusion is not None
+    np.testing.assert_allclose(found.confusion[:, 1, 1], filter_.GetSensitivity(), atol=1e-4)
+    np.testing.assert_allclose(found.confusion[:, 0, 0], filter_.GetSpecificity(), atol=1e-4)
+
+
+def test_two_raters_and_ties_equal_the_slow_loop() -> None:
+    """Where SimpleITK's multi-label filter is wrong."""
+    labels = np.array([[0, 1, 2, 2, 1, 0, 0, 2], [0, 1, 2, 1, 2, 0, 1, 2]])
+    truth, confusion = slow_staple(labels, 3, iterations=12)
+    found = staple(labels, 3, iterations=12, tolerance=0)
+    np.testing.assert_allclose(found.truth, truth, atol=1e-6)
+    np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)  # type: ignore[arg-type]
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.booleans())
+def test_log_likelihood_never_falls(seed: int, estimate: bool) -> None:
+    _, labels, _ = noisy(seed)
+    steps = staple(labels, 3, iterations=60, estimate_prior=estimate).log_likelihoods
+    assert (np.diff(steps) > -1e-8 * abs(steps[0])).all()
+
+
+def test_patterns_and_voxels_give_the_same_with_many_classes() -> None:
+    _, labels, _ = noisy(1, raters=3, classes=20, size=20_000)
+    by_pattern = staple(labels, 20, iterations=5)
+    by_voxel = staple(labels, 20, iterations=5, patterns=False)
+    np.testing.assert_allclose(by_pattern.truth, by_voxel.truth, atol=1e-6)
+    np.testing.assert_array_equal(by_pattern.labels, by_voxel.labels)
+
+
+def test_two_thousand_raters_do_not_underflow() -> None:
+    truth, labels, _ = noisy(0, raters=2000, classes=3, size=50, missing=0.5)
+    found = staple(labels, 3)
+    assert np.isfinite(found.truth).all()
+    np.testing.assert_array_equal(found.labels, truth)
+
+
+def test_a_prior_map_decides_where_labels_do_not() -> None:
+    labels = np.full((2, 4), -1)
+    labels[:, 2:] = [0, 1]
+    prior = np.array([[0.9, 0.2, 0.5, 0.5], [0.1, 0.8, 0.5, 0.5]])
+    found = staple(labels, 2, prior=prior)
+    np.testing.assert_allclose(found.truth[1, :2], [0.1, 0.8], atol=1e-6)
+    assert found.labels.tolist() == [-1, -1, 0, 1]
+    varied = staple(np.array([[0, 1, 1, 0], [0, 1, 0, 1]]), 2, prior=prior)
+    assert varied.labels[0] == 0 and varied.labels[1] == 1
+    with pytest.raises(RatersError, match=r"shape \(3,\), expected \(2,\)"):
+        staple(labels, 2, prior=np.ones(3))
+
+
+def test_restricted_staple_looks_only_where_raters_differ() -> None:
+    _, labels, _ = noisy(3, classes=2, size=300, missing=0)
+    agreed = (labels == labels[0]).all(axis=0)
+    found = staple(labels, 2, restrict=True, iterations=30)
+    np.testing.assert_array_equal(found.truth[1][agreed], labels[0][agreed])
+    alone = staple(labels[:, ~agreed], 2, iterations=30)
+    np.testing.assert_allclose(found.confusion, alone.confusion, atol=1e-9)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found.truth[:, ~agreed], alone.truth, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, st.sampled_from(["lowest", "highest", "undecided"]))
+def test_vote_and_mean_by_a_loop(seed: int, ties: Any) -> None:
+    _, labels, _ = noisy(seed, raters=4, size=60, missing=0.4)
+    voted, averaged = vote(labels, 3, ties=ties), mean(labels, 3, ties=ties)
+    for i, column in enumerate(labels.T.tolist()):
+        given_labels = [o for o in column if o >= 0]
+        counts = [given_labels.count(t) for t in range(3)]
+        best = [t for t in range(3) if counts[t] == max(counts)]
+        expected = {"lowest": best[0], "highest": best[-1]}.get(ties, best[0])
+        if not given_labels or (ties == "undecided" and len(best) > 1):
+            expected = -1
+        assert voted.labels[i] == averaged.labels[i] == expected
+        share = np.array(counts) / len(given_labels) if given_labels else np.full(3, 1 / 3)
+        np.testing.assert_allclose(averaged.truth[:, i], share, atol=1e-6)
+
+
+def test_simple_leaves_out_the_bad_rater() -> None:
+    truth, labels, _ = noisy(5, raters=6, classes=2, size=2000, missing=0)
+    labels[5] = 1 - truth
+    assert (simple(labels, 2).labels == truth).mean() > (vote(labels, 2).labels == truth).mean()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(np.int8, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.integers(-1, 2)),
+    st.sampled_from(METHODS),
+)
+def test_degenerate_input_never_gives_nan(labels: np.ndarray, method: Any) -> None:
+    found = method(labels, 3)
+    assert np.isfinite(found.truth).all()
+    np.testing.assert_allclose(found.truth.sum(axis=0), 1, atol=1e-5)
+    assert found.labels.shape == labels.shape[1:]
+    assert (found.labels[(labels < 0).all(axis=0)] == -1).all()
+    if found.confusion is not None:
+        np.testing.assert_allclose(found.confusion.sum(axis=2), 1, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_all_empty_and_all_full(value: int) -> None:
+    """Where SimpleITK's filter gives NaN."""
+    found = staple(np.full((3, 4, 4), value), 2)
+    assert (found.labels == value).all() and np.isfinite(found.truth).all()
+
+
+def test_standard_errors_are_the_spread_over_repeated_studies() -> None:
+    random = np.random.default_rng(0)
+    true = np.array(
+        [[[0.9, 0.1], [0.2, 0.8]], [[0.95, 0.05], [0.3, 0.7]], [[0.85, 0.15], [0.1, 0.9]]]
+    )
+    prior = np.array([0.6, 0.4])
+    found, errors = [], []
+    for _ in range(150):
+        truth = (random.random(2000) < prior[1]).astype(int)
+        labels = np.stack([random.random(2000) < c[truth, 1] for c in true]).astype(np.int8)
+        columns = columns_of(labels, 2)
+        start = EMState(prior[:, np.newaxis], start_matrices(3, 2, 0.9))
+        state = run_em(partial(e_step, columns), start, EMOptions(500, 1e-8))
+        found.append(state.confusion[:, [0, 1], [0, 1]])
+        spread = covariance(columns, state)
+        assert spread is not None
+        errors.append(np.sqrt(np.diag(spread)).reshape(3, 2, 2)[:, [0, 1], [0, 1]])
+    np.testing.assert_allclose(np.mean(errors, axis=0), np.std(found, axis=0), rtol=0.25)
+
+
+def test_measures_by_counting() -> None:
+    random = np.random.default_rng(1)
+    joint = random.integers(1, 50, (3, 3)).astype(float)
+    prior = joint.sum(axis=1) / joint.sum()
+    found = measures(joint / joint.sum(axis=1, keepdims=True), prior)
+    for c in range(3):
+        tp, fn = joint[c, c], joint[c].sum() - joint[c, c]
+        fp = joint[:, c].sum() - tp
+        tn = joint.sum() - tp - fn - fp
+        expected = [tp / (tp + fn), tn / (tn + fp), tp / (tp + fp), tn / (tn + fn)]
+        np.testing.assert_allclose(found[:, c], expected)
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_pooled_matrices_are_those_of_all_cases_in_one(number: int) -> None:
+    """3 raters by counting patterns, 12 by passes over the cases."""
+    parts = [noisy(seed, raters=number, classes=3, size=64)[1] for seed in range(5)]
+    study = Study.from_arrays(labels=[part.reshape(number, 8, 8) for part in parts])
+    pooled = PooledStaple(study, iterations=15, tolerance=0)
+    whole = staple(np.concatenate(parts, axis=1), 3, iterations=15, tolerance=0)
+    np.testing.assert_allclose(pooled.state.confusion, whole.confusion, atol=1e-9)  # type: ignore[arg-type]
+    together = np.concatenate(
+        [pooled.fuse(case.labels).truth.reshape(3, -1) for case in study], axis=1
+    )
+    np.testing.assert_allclose(together, whole.truth, atol=1e-6)
+
+
+def test_pooling_finds_matrices_from_raters_who_share_some_cases() -> None:
+    random = np.random.default_rng(0)
+    right = np.array([0.95, 0.9, 0.85, 0.7, 0.6])
+    truth = np.zeros((20, 20), int)
+    truth[5:15, 5:15] = 1
+    labels = np.full((100, 5, 20, 20), -1)
+    for k in range(100):
+        for r in random.choice(5, 3, replace=False):
+            labels[k, r] = np.where(random.random((20, 20)) < right[r], truth, 1 - truth)
+    pooled = PooledStaple(Study.from_arrays(labels=labels), estimate_prior=True)
+    diagonal = np.diagonal(pooled.state.confusion, axis1=1, axis2=2)
+    np.testing.assert_allclose(diagonal, np.stack([right, right], axis=1), atol=0.03)
+
+
+def test_consensus_of_a_study_and_its_performance() -> None:
+    _, labels, confusion = noisy(2, raters=4, classes=2, size=40_000, missing=0)
+    study = Study.from_arrays(labels=labels.reshape(1, 4, 200, 200), raters=list("abcd"))
+    consensus = raters.fuse(study, "dawid-skene")
+    assert consensus.confusion is not None and consensus.confusion.shape == (1, 4, 2, 2)
+    np.testing.assert_allclose(consensus.confusion[0], confusion, atol=0.02)
+    row = consensus.performance.iloc[1]
+    assert row["rater"] == "a" and row["class"] == "foreground"
+    assert abs(row["sensitivity"] - confusion[0, 1, 1]) < 5 * row["sensitivity_se"]
+    with pytest.raises(RatersError, match="did you mean 'staple'"):
+        raters.fuse(study, "stapel")
+    with pytest.raises(RatersError, match="found the option 'window'"):
+        raters.fuse(study, "vote", window=3)
+    with pytest.raises(RatersError, match="found pool with 'vote'"):
+        raters.fuse(study, "vote", pool=True)
