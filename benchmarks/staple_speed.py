@@ -50,16 +50,21 @@ def binary() -> None:
     filter_ = SimpleITK.STAPLEImageFilter()
     filter_.SetForegroundValue(1)
     staple(labels[:, :32], 2)
-    ours, found = best(lambda: staple(labels, 2, tolerance=1e-10), 7)
-    theirs, image = best(lambda: filter_.Execute(images), 1)
-    difference = np.abs(SimpleITK.GetArrayFromImage(image) - found.truth[1]).max()
-    floor, _ = best(lambda: (labels.copy(), np.zeros(found.truth.shape, np.float32) + 1), 5)
+
+    def fuse() -> tuple[Any, np.ndarray]:
+        """Fuse; what the filter gives is the map of the foreground (hard labels come along)."""
+        fused = staple(labels, 2, tolerance=1e-10)
+        return fused, fused.probability(1)
+
+    ours, (found, probability) = best(fuse, 7)
+    theirs, image = best(lambda: filter_.Execute(images), 3)
+    difference = np.abs(SimpleITK.GetArrayFromImage(image) - probability).max()
+    floor, _ = best(lambda: (labels.max(), np.full(labels.shape[1:], 1, np.float32)), 7)
     print("binary STAPLE, 5 raters x 192^3")
     print(f"  SimpleITK {theirs:8.3f} s   raters {ours:8.4f} s   ratio {theirs / ours:6.1f}")
     print(f"  largest difference of probabilities {difference:.1e}, {found.iterations} steps")
-    print(
-        f"  copying the labels and writing both maps takes {floor:.4f} s: {ours / floor:.1f} of it"
-    )
+    print(f"  floor (labels read once, the map written once, numpy): {floor:.4f} s")
+    print(f"  raters takes {ours / floor:.1f} times the floor")
 
 
 def multi_class() -> None:
@@ -68,7 +73,7 @@ def multi_class() -> None:
     images = [SimpleITK.GetImageFromArray(mask.astype(np.uint8)) for mask in labels]
     filter_ = SimpleITK.MultiLabelSTAPLEImageFilter()
     ours, found = best(lambda: staple(labels, 4, tolerance=1e-5), 5)
-    theirs, image = best(lambda: filter_.Execute(images), 1)
+    theirs, image = best(lambda: filter_.Execute(images), 2)
     same = (SimpleITK.GetArrayFromImage(image) == found.labels).mean()
     print("multi-class STAPLE, 5 raters x 4 classes x 128^3")
     print(f"  SimpleITK {theirs:8.3f} s   raters {ours:8.4f} s   ratio {theirs / ours:6.1f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 from typing import Any
 
@@ -273,3 +274,22 @@ def test_consensus_of_a_study_and_its_performance() -> None:
         raters.fuse(study, "vote", window=3)
     with pytest.raises(RatersError, match="found pool with 'vote'"):
         raters.fuse(study, "vote", pool=True)
+
+
+@pytest.mark.parametrize(("number", "classes"), [(5, 2), (8, 6)])
+def test_memory_beyond_input_and_output_is_small(number: int, classes: int) -> None:
+    """At most 2 bytes a voxel and rater, by patterns (5 raters) and voxel by voxel (8)."""
+    labels = np.random.default_rng(0).integers(0, classes, (number, 300_000), np.int8)
+    staple(labels[:, :1000], classes, iterations=1)
+    tracemalloc.start()
+    found = staple(labels, classes, iterations=2)
+    size = found.truth.nbytes + found.labels.nbytes
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - size < 2 * labels.size
+
+
+def test_one_map_equals_that_of_all() -> None:
+    _, labels, _ = noisy(0)
+    found = staple(labels, 3)
+    np.testing.assert_array_equal(found.probability(2), found.truth[2])

@@ -7,6 +7,7 @@ the counts, and the result is mapped back in one pass.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from raters.fusion.kernels import encode, expand
 from raters.fusion.threads import in_stretches
+
+_BLOCK = 1 << 16
 
 MOST_PATTERNS = 1 << 16
 """Where more patterns are possible, voxels are taken one by one."""
@@ -54,11 +57,23 @@ class Columns:
             in_stretches(partial(_expand_part, self.codes, table, row), len(self.codes))
         return out
 
+    def on_grid(
+        self, values: NDArray[Any], space: tuple[int, ...], rows: slice = slice(None)
+    ) -> NDArray[Any]:
+        """Give some rows of values `(k, columns)` to the voxels, `(rows, *space)`."""
+        chosen = values[rows]
+        return np.asarray(self.to_voxels(chosen).reshape(len(chosen), *space))
+
 
 def _expand_part(
     codes: NDArray[Any], table: NDArray[Any], out: NDArray[Any], start: int, stop: int
 ) -> None:
     expand(codes, table, start, stop, out)
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Give stretches of a range, so that work on many voxels needs little memory beside them."""
+    return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
 def columns_of(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ class Fusion:
     """The fused labels of one case of masks, or of a whole table.
 
     Attributes:
-        truth: `p(t | labels)`: `(L, *space)` for masks, `(tasks, L)` for tables.
+        soft: The truth, or a function of a slice of classes that gives it (many only want
+            labels, and maps of all classes are the most costly part of a fusion).
         labels: The most likely class, `(*space)` or `(tasks,)`; MISSING where nobody labelled
             or the method could not decide.
         confusion: `(raters, L, L)`, `C[t, o]`; for spatial methods `(raters, L, L, *space)`;
@@ -26,13 +29,24 @@ class Fusion:
         voxels: How many voxels (or tasks) have a label; what standard errors rest on.
     """
 
-    truth: NDArray[np.floating[Any]]
+    soft: NDArray[np.floating[Any]] | Callable[[slice], NDArray[np.floating[Any]]]
     labels: NDArray[np.int16]
     confusion: NDArray[np.float64] | None = None
     prior: NDArray[np.float64] | None = None
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = True
     voxels: int = 0
+
+    @cached_property
+    def truth(self) -> NDArray[np.floating[Any]]:
+        """The truth `p(t | labels)`: `(L, *space)` for masks, `(tasks, L)` for tables."""
+        return self.soft(slice(None)) if callable(self.soft) else self.soft
+
+    def probability(self, number: int) -> NDArray[np.floating[Any]]:
+        """Give the probability of one class of masks, `(*space)`, without making the others."""
+        if callable(self.soft):
+            return np.asarray(self.soft(slice(number, number + 1))[0])
+        return np.asarray(self.truth[number])
 
     @property
     def iterations(self) -> int:

@@ -152,7 +152,7 @@ def spatial_staple(
     nobody = (volume.flat == MISSING).all(axis=0)
     hard = np.where(nobody, MISSING, step.truth.argmax(axis=0)).astype(np.int16)
     return Fusion(
-        truth=step.truth.astype(np.float32).reshape(classes, *space),
+        soft=step.truth.astype(np.float32).reshape(classes, *space),
         labels=hard.reshape(space),
         confusion=confusion,
         prior=prior,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.columns import Columns, columns_of
+from raters.fusion.columns import Columns, blocks, columns_of
 from raters.fusion.em import EMOptions, EMState, e_step, posteriors, run_em, start_matrices
 from raters.fusion.result import Fusion
 from raters.study.classes import MISSING
@@ -76,10 +76,12 @@ def staple(
 def label_shares(columns: Columns, classes: int) -> NDArray[np.float64]:
     """Give the share of each class among all labels, `(L, 1)`; even where there are none."""
     weights = np.broadcast_to(columns.weights, columns.size)
-    counts = np.zeros(classes)
-    for row in columns.labels:
-        seen = row != MISSING
-        counts += np.bincount(row[seen], weights=weights[seen], minlength=classes)[:classes]
+    counts = np.zeros(classes + 1)
+    for part in blocks(columns.size):
+        for row in columns.labels:
+            index = row[part].astype(np.intp) + 1  # MISSING comes first
+            counts += np.bincount(index, weights=weights[part], minlength=classes + 1)
+    counts = counts[1:]
     total = counts.sum()
     return (counts / total if total else np.full(classes, 1 / classes))[:, np.newaxis]
 
@@ -126,15 +128,17 @@ def fused(
     if agreed is not None:
         known = agreed != MISSING
         truth[:, known] = np.arange(len(truth))[:, np.newaxis] == agreed[known]
-    nobody = (columns.labels == MISSING).all(axis=0)
-    hard = np.where(nobody, MISSING, truth.argmax(axis=0)).astype(np.int16)
+    hard = np.empty(columns.size, np.int16)
+    for part in blocks(columns.size):
+        nobody = (columns.labels[:, part] == MISSING).all(axis=0)
+        hard[part] = np.where(nobody, MISSING, truth[:, part].argmax(axis=0))
     weights = np.broadcast_to(columns.weights, columns.size)
     return Fusion(
-        columns.to_voxels(truth).reshape(len(truth), *space),
+        partial(columns.on_grid, truth, space),
         columns.to_voxels(hard[np.newaxis])[0].reshape(space),
         state.confusion,
         state.prior[:, 0] if state.prior.shape[1] == 1 else state.prior.mean(axis=1),
         state.log_likelihoods,
         state.converged,
-        int(weights[~nobody].sum()),
+        int(weights[hard != MISSING].sum()),
     )

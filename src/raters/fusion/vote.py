@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -94,7 +95,7 @@ def voted(
     weights = np.broadcast_to(columns.weights, columns.size)
     labelled = (columns.labels != MISSING).any(axis=0)
     return Fusion(
-        columns.to_voxels(_shared(votes)).reshape(len(votes), *space),
+        partial(columns.on_grid, _shared(votes), space),
         columns.to_voxels(hard[np.newaxis])[0].reshape(space),
         converged=converged,
         voxels=int(weights[labelled].sum()),
