@@ -91,6 +91,25 @@ def test_a_failing_case_is_named_while_the_others_finish(
     assert (tmp_path / "out/b.nii.gz").exists()
 
 
+def test_a_failing_case_does_not_stop_a_pooled_fusion(
+    pattern: str, tmp_path: Path, run: object
+) -> None:
+    (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
+    words = ("fuse", flat(pattern), "--pool", "-o", tmp_path / "out")
+    done: Outcome = run(*words)  # type: ignore[operator]
+    assert done.code == 2 and "1 cases fused" in done.out and "a.nii.gz" in done.err
+
+
+@pytest.mark.parametrize("other", [("--raters", "ann,bob"), ("--classes", "2"), ("--ignore", "4")])
+def test_other_raters_classes_or_rules_are_other_work(
+    pattern: str, tmp_path: Path, run: object, other: tuple[str, str]
+) -> None:
+    words = ("fuse", flat(pattern), "-o", tmp_path / "out", "-m", "vote")
+    assert run(*words).code == 0  # type: ignore[operator]
+    refused: Outcome = run(*words, *other)  # type: ignore[operator]
+    assert refused.code == 2 and "holds other work" in refused.err
+
+
 def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:
     (tmp_path / "t.csv").write_text(
         "task,worker,label\n"

@@ -293,3 +293,66 @@ def test_one_map_equals_that_of_all() -> None:
     _, labels, _ = noisy(0)
     found = staple(labels, 3)
     np.testing.assert_array_equal(found.probability(2), found.truth[2])
+
+
+def test_voxels_that_nobody_labelled_do_not_hold_back_the_prior() -> None:
+    _, labels, _ = noisy(4, raters=3, classes=2, size=2000, missing=0)
+    padded = np.concatenate([labels, np.full((3, 50_000), -1)], axis=1)
+    alone = staple(labels, 2, estimate_prior=True)
+    for patterns in (True, False):
+        found = staple(padded, 2, estimate_prior=True, patterns=patterns)
+        np.testing.assert_allclose(found.prior, alone.prior, atol=1e-9)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found.labels[:2000], alone.labels)
+
+
+def test_what_labels_do_not_tell_has_no_standard_error() -> None:
+    truth, labels, _ = noisy(6, raters=4, classes=2, size=3000, missing=0)
+    labels[3] = 0  # a rater who hands in nothing
+    whole = Study.from_arrays(labels=labels.reshape(1, 4, 50, 60), raters=list("abcd"))
+    rows = {(r["rater"], r["class"]): r for r in raters.fuse(whole, "staple").rows}
+    assert rows["d", "foreground"]["sensitivity"] == pytest.approx(0)
+    assert rows["d", "foreground"]["sensitivity_se"] is None
+    assert rows["a", "foreground"]["sensitivity_se"] > 0
+    two = raters.fuse(whole.select(raters=["a", "b"]), "staple").rows
+    assert {row["sensitivity_se"] for row in two} == {None}
+    labels[3] = -1
+    silent = Study.from_arrays(labels=labels.reshape(1, 4, 50, 60), raters=list("abcd"))
+    row = raters.fuse(silent, "staple").rows[-1]
+    assert row["rater"] == "d" and row["sensitivity"] is None and row["ppv"] is None
+    assert truth.shape == (3000,)
+
+
+def test_many_classes_of_one_rater_and_labels_out_of_range() -> None:
+    labels = np.arange(255)[np.newaxis]
+    assert (vote(labels, 255).labels == labels[0]).all()
+    for patterns in (True, False):
+        with pytest.raises(RatersError, match="from 0 to 254, expected -1 to 1"):
+            staple(labels, 2, patterns=patterns)
+
+
+def test_simple_goes_on_until_the_raters_are_settled_too() -> None:
+    for seed in range(20):
+        _, labels, _ = noisy(seed, raters=6, classes=2, size=60, missing=0)
+        found = simple(labels, 2, iterations=50)
+        assert found.converged
+        np.testing.assert_array_equal(found.labels, simple(labels, 2, iterations=500).labels)
+
+
+def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:
+    """Prevalence differs between groups, so predictive values vary more than sensitivities."""
+    random = np.random.default_rng(0)
+    labels, groups = [], []
+    for k in range(24):
+        truth = random.random((20, 20)) < 0.1 + 0.5 * (k % 6) / 5
+        wrong = random.random((4, 20, 20)) < 0.15
+        labels.append(np.where(wrong, ~truth, truth).astype(int))
+        groups.append(f"g{k % 6}")
+    labels[0][3] = -1
+    for case in labels[1:]:
+        case[3] = -1  # rater 3 labelled nothing but was once in one group
+    labels[6][3] = labels[6][0]
+    study = Study.from_arrays(labels=labels, groups=groups)
+    rows = {(r["rater"], r["class"]): r for r in raters.fuse(study, "staple", pool=True).rows}
+    own = rows["0", "foreground"]
+    assert own["ppv_se"] > 2 * own["sensitivity_se"] > 0
+    assert rows["3", "foreground"]["sensitivity_se"] is None

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.errors import RatersError
 from raters.fusion.kernels import encode, expand
 from raters.fusion.threads import in_stretches
+from raters.study.classes import MISSING
 
 _BLOCK = 1 << 16
 
@@ -76,6 +78,16 @@ def blocks(size: int) -> Iterator[slice]:
     return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
+def _refuse_numbers(flat: NDArray[Any], classes: int) -> None:
+    """Refuse class numbers out of range: compiled code would write outside its tables."""
+    if flat.size == 0:
+        return
+    parts = in_stretches(lambda a, b: (flat[:, a:b].min(), flat[:, a:b].max()), flat.shape[1])
+    low, high = min(int(p[0]) for p in parts), max(int(p[1]) for p in parts)
+    if low < MISSING or high >= classes:
+        raise RatersError(f"found labels from {low} to {high}, expected -1 to {classes - 1}")
+
+
 def columns_of(
     labels: NDArray[Any], classes: int, patterns: bool = True, always: bool = False
 ) -> Columns:
@@ -94,11 +106,12 @@ def columns_of(
         ([[0, 1], [0, 1]], 2.0)
     """
     flat = labels.reshape(len(labels), -1)
+    _refuse_numbers(flat, classes)
     possible = (classes + 1) ** len(labels)
     limit = MOST_PATTERNS if always else max(flat.shape[1], 256)
     if not patterns or possible > min(MOST_PATTERNS, limit):
         return Columns(flat, np.ones(1))
-    codes = np.empty(flat.shape[1], np.uint8 if possible <= 256 else np.uint16)
+    codes = np.empty(flat.shape[1], np.uint8 if possible < 256 else np.uint16)
 
     def count(start: int, stop: int) -> NDArray[np.int64]:
         counts = np.zeros((4, possible), np.int64)

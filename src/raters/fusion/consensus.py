@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.methods import method_of
-from raters.fusion.performance import covariance, measures, performance_rows
+from raters.fusion.performance import MEASURES, covariance, performance_rows, row_counts
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
 from raters.rows import Row
@@ -193,7 +193,7 @@ class Consensus:
 def case_performance(study: Study, case: Case, fusion: Fusion) -> list[Row]:
     """Give the raters' measures on one case with their standard errors."""
     from raters.fusion.columns import columns_of
-    from raters.fusion.em import EMState
+    from raters.fusion.em import EMState, posteriors
 
     if fusion.confusion is None or fusion.prior is None:
         return []
@@ -201,8 +201,11 @@ def case_performance(study: Study, case: Case, fusion: Fusion) -> list[Row]:
     if whole is None:
         return []
     state = EMState(fusion.prior[:, np.newaxis], whole)
-    errors = covariance(columns_of(case.labels, len(study.classes)), state)
-    return performance_rows(study.raters, study.classes.names, whole, fusion.prior, errors)
+    columns = columns_of(case.labels, len(study.classes))
+    counts = row_counts(columns, posteriors(columns, state).astype(np.float64))
+    names = study.raters, study.classes.names
+    errors = covariance(columns, state)
+    return performance_rows(*names, whole, fusion.prior, errors, counts)
 
 
 def _pooled_rows(
@@ -214,13 +217,12 @@ def _pooled_rows(
     drawn = pooled.bootstrap(_BOOTSTRAPS)
     if drawn is None:
         return rows
-    values = np.array([[measures(matrix, prior) for matrix in one] for one in drawn])
-    errors = values.std(axis=0, ddof=1)
-    names = ("sensitivity", "specificity", "ppv", "npv")
+    exist = (~np.isnan(drawn)).sum(axis=0)
+    centre = np.where(exist > 0, np.nansum(drawn, axis=0) / np.maximum(exist, 1), np.nan)
+    squares = np.nansum((drawn - centre) ** 2, axis=0)
+    errors = np.where(exist >= 2, np.sqrt(squares / np.maximum(exist - 1, 1)), np.nan)
     for k, row in enumerate(rows):
         r, c = divmod(k, len(classes))
-        row |= {
-            f"{n}_se": float(e) if e == e else None
-            for n, e in zip(names, errors[r, :, c], strict=True)
-        }
+        for name, error in zip(MEASURES, errors[r, :, c], strict=True):
+            row[f"{name}_se"] = float(error) if error == error else None
     return rows

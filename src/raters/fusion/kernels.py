@@ -98,11 +98,15 @@ def em_pass(
         weight = weights[i] if weighted else weights[0]
         for t in range(classes):
             posterior[t] = log_prior[t, i if varies else 0]
+        seen = False
         for r in range(raters):
             o = labels[r, i] + 1
             if o > 0:
+                seen = True
                 for t in range(classes):
                     posterior[t] += log_confusion[r, o, t]
+        if not seen:  # nobody labelled it: it says nothing on the prior either
+            continue
         total += weight * _normalise(posterior)
         for t in range(classes):
             posterior[t] *= weight

@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState, posteriors
 from raters.rows import Row
+from raters.study.classes import MISSING
 
 MEASURES = ("sensitivity", "specificity", "ppv", "npv")
 _MOST_PARAMETERS = 400
-_BOUNDARY = 1e-6
+_HALF_A_LABEL = 0.5
+_SMALLEST = 1e-12
 _STEP = 1e-6
 
 
@@ -58,7 +60,8 @@ def covariance(columns: Columns, state: EMState) -> NDArray[np.float64] | None:
     """Give the covariance of all entries of the matrices, `(K, K)` with `K = R L L`.
 
     The inverse of the observed information within the directions in which rows still sum to one
-    and no entry at 0 moves. None if there are too many parameters for it.
+    and no entry moves that rests on less than half a label. None if there are too many
+    parameters for it, or where the labels do not tell all matrices apart (two raters, say).
     """
     raters, classes = state.confusion.shape[:2]
     if raters * classes * classes > _MOST_PARAMETERS or state.prior.shape[1] > 1:
@@ -67,12 +70,21 @@ def covariance(columns: Columns, state: EMState) -> NDArray[np.float64] | None:
     labels = columns.labels[:, kept]
     weights = np.broadcast_to(columns.weights, columns.size)[kept]
     used = Columns(labels, weights)
-    information = _information(used, state, posteriors(used, state).astype(np.float64))
-    basis = _directions(state.confusion)
+    truth = posteriors(used, state).astype(np.float64)
+    basis = _directions(state.confusion, row_counts(used, truth))
     if basis.shape[1] == 0:
-        return np.zeros_like(information)
-    inside = basis.T @ information @ basis
-    return np.asarray(basis @ np.linalg.pinv(inside, hermitian=True) @ basis.T)
+        return None
+    inside = basis.T @ _information(used, state, truth) @ basis
+    strengths = np.linalg.eigvalsh(inside)
+    if strengths[0] <= 1e-10 * strengths[-1]:  # the labels do not tell all matrices apart
+        return None
+    return np.asarray(basis @ np.linalg.inv(inside) @ basis.T)
+
+
+def row_counts(columns: Columns, truth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give how many labels each rater gave of each true class, as expected, `(raters, L)`."""
+    weights = np.broadcast_to(columns.weights, columns.size) * truth
+    return np.stack([weights[:, row != MISSING].sum(axis=1) for row in columns.labels])
 
 
 def _information(
@@ -108,17 +120,17 @@ def _ratios(labels: NDArray[np.int16], rows: NDArray[np.float64]) -> NDArray[np.
     """Give `[o_r = o] / C_r[t, o]` of one true class, `(raters * L, columns)`."""
     raters, classes = rows.shape
     same = labels[:, np.newaxis] == np.arange(classes)[:, np.newaxis]
-    ratios = same / np.maximum(rows, _BOUNDARY)[..., np.newaxis]
+    ratios = same / np.maximum(rows, _SMALLEST)[..., np.newaxis]
     return np.asarray(ratios.reshape(raters * classes, -1))
 
 
-def _directions(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
+def _directions(confusion: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give a basis of the directions in which all rows sum to one and zeros stay."""
+    expected = (confusion * counts[..., np.newaxis]).reshape(-1, confusion.shape[2])
     raters, classes = confusion.shape[:2]
     columns = []
     for k in range(raters * classes):
-        row = confusion.reshape(-1, classes)[k]
-        free = np.flatnonzero(row > _BOUNDARY)
+        free = np.flatnonzero(expected[k] > _HALF_A_LABEL)
         for o in free[1:]:
             direction = np.zeros(raters * classes * classes)
             direction[k * classes + free[0]], direction[k * classes + o] = -1, 1
@@ -149,7 +161,8 @@ def standard_errors(
         gradient.append((function(moved.reshape(confusion.shape), prior) - base) / _STEP)
     slope = np.stack(gradient, axis=-1)
     variance = np.einsum("...i,ij,...j->...", slope, of_entries, slope)
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+    # An entry at 0 (or a rater who never gave it) has no error, which is not an error of 0.
+    return np.asarray(np.sqrt(np.where(variance > 1e-18, variance, np.nan)))
 
 
 def performance_rows(
@@ -158,14 +171,19 @@ def performance_rows(
     confusion: NDArray[np.float64],
     prior: NDArray[np.float64],
     of_entries: NDArray[np.float64] | None,
+    counts: NDArray[np.float64] | None = None,
 ) -> list[Row]:
-    """Give a row a rater and class with its measures and their standard errors."""
+    """Give a row a rater and class with its measures and their standard errors.
+
+    A rater without any label (by `counts`, `(raters, L)`) has no measures.
+    """
     rows: list[Row] = []
     size = len(classes) ** 2
     for r, rater in enumerate(raters):
-        values = measures(confusion[r], prior)
+        silent = counts is not None and counts[r].sum() < _HALF_A_LABEL
+        values = measures(np.full_like(confusion[r], np.nan) if silent else confusion[r], prior)
         errors = np.full_like(values, np.nan)
-        if of_entries is not None:
+        if of_entries is not None and not silent:
             own = slice(r * size, (r + 1) * size)
             errors = standard_errors(confusion[r], prior, of_entries[own, own])
         for c, name in enumerate(classes):

@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.columns import MOST_PATTERNS, Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.performance import measures
 from raters.fusion.result import Fusion
 from raters.fusion.staple import START, fused, label_shares
 from raters.progress import track
+from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
+    from raters.study.case import Case
     from raters.study.study import Study
 
 Groups = dict[str, NDArray[np.float64]]
@@ -66,10 +69,10 @@ class PooledStaple:
             self.state = self._fit_by_passes()
 
     def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        loaded = ordered_map(
-            lambda case: (case.group, _small(case.labels)), self._study.iter_cases()
-        )
-        return track(loaded, len(self._study), what, self._progress)
+        loaded = ordered_map(_group_and_labels, self._study.iter_cases())
+        for found in track(loaded, len(self._study), what, self._progress):
+            if found is not None:  # what cannot be read is named when its turn to be fused comes
+                yield found
 
     def _count(self) -> tuple[Columns, Groups]:
         groups: Groups = {}
@@ -115,19 +118,33 @@ class PooledStaple:
         return fused(columns, self.state, labels.shape[1:])
 
     def bootstrap(self, repeats: int, seed: int = 0) -> NDArray[np.float64] | None:
-        """Give matrices `(repeats, raters, L, L)` of studies with groups drawn anew.
+        """Give the raters' measures, `(repeats, raters, 4, L)`, of studies with groups drawn anew.
 
+        NaN for a rater whose labels are in one group only, and in repeats without that rater.
         None where patterns are too many to keep by group, or there is one group only.
         """
         if self.columns is None or self.groups is None or len(self.groups) < 2:
             return None
         weights = np.array(list(self.groups.values()))
+        given = self.columns.labels != MISSING  # (raters, patterns)
+        spread = ((weights @ given.T) > 0).sum(axis=0) >= 2
         random = np.random.default_rng(seed)
         found = []
         for _ in range(repeats):
             drawn = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)))
-            found.append(self._fit(Columns(self.columns.labels, drawn @ weights)).confusion)
+            columns = Columns(self.columns.labels, drawn @ weights)
+            state = self._fit(columns)
+            values = np.stack([measures(matrix, state.prior[:, 0]) for matrix in state.confusion])
+            known = spread & (given @ columns.weights > 0)
+            found.append(np.where(known[:, np.newaxis, np.newaxis], values, np.nan))
         return np.array(found)
+
+
+def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
+    try:
+        return case.group, _small(case.labels)
+    except RatersError:
+        return None
 
 
 def _small(labels: NDArray[np.int16]) -> NDArray[Any]:

@@ -51,10 +51,10 @@ def simple(
     winner = decide(count_votes(columns, classes), ties)
     converged = False
     for _ in range(iterations):
-        weights = _performance(columns, winner, classes) * (weights > 0)
-        weights = _selected(weights, alpha)
+        inside = weights > 0
+        weights = _selected(_performance(columns, winner, classes) * inside, alpha)
         again = decide(count_votes(columns, classes, weights), ties)
-        converged = bool((again == winner).all())
+        converged = bool((again == winner).all() and ((weights > 0) == inside).all())
         winner = again
         if converged:
             break

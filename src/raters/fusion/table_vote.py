@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from raters.fusion.result import Fusion
 from raters.fusion.vote import Ties, decide
+from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
 
@@ -31,7 +32,8 @@ def mean(triplets: Triplets, classes: int, *, ties: Ties = "lowest") -> Fusion:
 
 
 def _votes(triplets: Triplets, classes: int) -> NDArray[np.int64]:
-    cells = triplets.task.astype(np.int64) * classes + triplets.label
+    seen = triplets.label != MISSING
+    cells = triplets.task[seen].astype(np.int64) * classes + triplets.label[seen]
     return np.bincount(cells, minlength=len(triplets.tasks) * classes).reshape(-1, classes)
 
 

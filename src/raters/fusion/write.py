@@ -9,6 +9,7 @@ labels.csv      tables: the label of each task (with probabilities on request)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +23,7 @@ from raters.evaluation.predictions import SOFT_FOLDER
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
 from raters.progress import track
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, to_json, write_csv, write_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
@@ -84,13 +85,29 @@ def write_consensus(
         )
     if consensus.study.kind == "classification":
         return _write_table(consensus, folder, soft)
-    journal = Journal(folder, {"fusion": consensus.description, "soft": soft}, JOURNAL)
+    consensus.prepare()
+    journal = Journal(folder, _plan(consensus, soft), JOURNAL)
     try:
         result = _write_masks(consensus, folder, soft, progress, scheduler, journal)
         _write_raters(consensus, folder, journal)
     finally:
         journal.close()
     return result
+
+
+def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
+    """Say all that the masks depend on beside their files; with shared matrices, those too."""
+    study = consensus.study
+    plan = {
+        "fusion": consensus.description,
+        "soft": soft,
+        "raters": study.raters,
+        "classes": [[c.name, c.value, c.also] for c in study.classes],
+        "rules": vars(study.rules),
+        "fitted": consensus.fitted()["confusion"] if consensus.pooled else None,
+    }
+    found: dict[str, Any] = json.loads(to_json(plan))
+    return found
 
 
 def _write_masks(
@@ -105,7 +122,6 @@ def _write_masks(
     sources = [source_of(study, k) for k in range(len(study))]
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
-    consensus.prepare()
     work = partial(fuse_one, consensus, folder, soft)
     done = _on_cluster(work, left, scheduler) if scheduler else ordered_map(work, left)
     for outcome in track(done, len(left), "fusing", progress):
@@ -149,7 +165,7 @@ def _on_cluster(work: Any, positions: Iterable[int], scheduler: str) -> Iterator
 
 def _write_case(consensus: Consensus, case: Case, fusion: Fusion, folder: Path, soft: bool) -> None:
     classes, affine = consensus.study.classes, case.geometry.affine
-    missing = (consensus.study.ignored or (classes.free_value(),))[0]
+    missing = (consensus.study.ignored or (consensus.study.all_classes.free_value(),))[0]
     values = classes.decode(fusion.labels, missing)
     name = case_path(case.id)
     suffix = formats.label_suffix(values, affine)

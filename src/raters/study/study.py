@@ -222,6 +222,11 @@ class Study:
         return self._choice[0]
 
     @property
+    def all_classes(self) -> Classes:
+        """The classes of the whole study, also those that were not chosen."""
+        return self._all_classes
+
+    @property
     def classes_named(self) -> bool:
         """Whether the classes are known without reading the masks."""
         return self._classes is not None
