@@ -110,6 +110,24 @@ def test_other_raters_classes_or_rules_are_other_work(
     assert refused.code == 2 and "holds other work" in refused.err
 
 
+@pytest.mark.parametrize("method", ["mean", "dawid-skene", "one-coin"])
+def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) -> None:
+    random = np.random.default_rng(0)
+    lines = [
+        f"{t},{w},{t % 3 if random.random() < 0.8 else random.integers(3)}"
+        for t in range(60)
+        for w in "abcd"
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["task,worker,label", *lines]))
+    done: Outcome = run("fuse", tmp_path / "t.csv", "-m", method, "-o", tmp_path / "out")  # type: ignore[operator]
+    assert done.code == 0, done.err
+    fused = [line.split(",") for line in (tmp_path / "out/labels.csv").read_text().splitlines()[1:]]
+    assert sum(int(task) % 3 == int(label) for task, label in fused) > 54
+    content = json.loads((tmp_path / "out/raters.json").read_text())
+    if method != "mean":
+        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity_se"] > 0
+
+
 def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:
     (tmp_path / "t.csv").write_text(
         "task,worker,label\n"

@@ -441,3 +441,25 @@ def test_refuses_what_cannot_be(changed: dict[str, Any], message: str) -> None:
 def test_refuses_numbers_without_a_name(task: list[int], rater: list[int]) -> None:
     with pytest.raises(RatersError, match="expected 0 to"):
         dawid_skene(table(task, rater, [0], (2, 2, 2)), 2)
+
+
+def test_standard_errors_of_a_table_are_the_spread_over_repeated_tables() -> None:
+    import raters
+    from raters.study.study import Study
+
+    true = np.array(
+        [[[0.9, 0.1], [0.2, 0.8]], [[0.85, 0.15], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]]]
+    )
+    random = np.random.default_rng(0)
+    found, errors = [], []
+    for k in range(25):
+        truth = (random.random(400) < 0.4).astype(int)
+        labels = np.stack([random.random(400) < c[truth, 1] for c in true], axis=1).astype(int)
+        study = Study.from_arrays(labels=labels)
+        rows = raters.fuse(study, "dawid-skene").rows if k < 4 else []
+        errors += [[row["sensitivity_se"] for row in rows]] if rows else []
+        matrices = raters.fuse(study, "dawid-skene").table.confusion
+        assert matrices is not None
+        found.append(matrices[:, [0, 1], [0, 1]].ravel())
+    ratio = np.mean(errors, axis=0) / np.std(found, axis=0, ddof=1)
+    assert (ratio > 0.5).all() and (ratio < 2).all()

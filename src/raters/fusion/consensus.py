@@ -14,6 +14,7 @@ from raters.fusion.methods import method_of
 from raters.fusion.performance import MEASURES, covariance, performance_rows, row_counts
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
+from raters.fusion.table_errors import bootstrap_table
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from raters.study.case import Case
     from raters.study.study import Study
+    from raters.study.triplets import Triplets
 
-_BOOTSTRAPS = 200
+_BOOTSTRAPS = 100
 
 
 def fuse(
@@ -78,7 +80,8 @@ class Consensus:
     ) -> None:
         self.study, self.pooled, self._progress = study, pool, progress
         self._method = method_of(method)
-        self._options = {**options, **(self._method.fixed or {})}
+        fixed = self._method.fixed if study.kind == "segmentation" else None
+        self._options = {**options, **(fixed or {})}
         self.description = {"method": method, "pool": pool, "options": dict(options)}
         for name in self._options if pool else ():
             if name not in _POOLED_OPTIONS:
@@ -123,8 +126,10 @@ class Consensus:
         """The fusion of a table of class labels."""
         if self.study.kind != "classification":
             raise RatersError("found masks, expected a table; take consensus[case] instead")
-        function = self._method.function("classification")
-        return function(self.study.triplets, len(self.study.classes), **self._options)
+        return self._fuse_table(self.study.triplets, len(self.study.classes))
+
+    def _fuse_table(self, triplets: Triplets, classes: int) -> Fusion:
+        return self._method.function("classification")(triplets, classes, **self._options)
 
     def fuse_case(self, case: Case) -> Fusion:
         """Fuse the labels of one case of masks."""
@@ -176,7 +181,9 @@ class Consensus:
             fusion = self.table
             if fusion.confusion is None or fusion.prior is None:
                 return []
-            return performance_rows(*names, fusion.confusion, fusion.prior, None)
+            rows = performance_rows(*names, fusion.confusion, fusion.prior, None)
+            fuse_table = partial(self._fuse_table, classes=len(self.study.classes))
+            return _with_errors(rows, bootstrap_table(self.study, fuse_table, _BOOTSTRAPS))
         rows = []
         for case, fusion in self.iter_cases():
             rows += [{"case": case.id, **row} for row in case_performance(self.study, case, fusion)]
@@ -214,7 +221,11 @@ def _pooled_rows(
     """Give the raters' measures with standard errors by bootstrap over groups."""
     prior = pooled.state.prior[:, 0]
     rows = performance_rows(raters, classes, pooled.state.confusion, prior, None)
-    drawn = pooled.bootstrap(_BOOTSTRAPS)
+    return _with_errors(rows, pooled.bootstrap(_BOOTSTRAPS))
+
+
+def _with_errors(rows: list[Row], drawn: NDArray[np.float64] | None) -> list[Row]:
+    """Add the spread of measures `(repeats, raters, 4, L)` to rows by rater and class."""
     if drawn is None:
         return rows
     exist = (~np.isnan(drawn)).sum(axis=0)
@@ -222,7 +233,7 @@ def _pooled_rows(
     squares = np.nansum((drawn - centre) ** 2, axis=0)
     errors = np.where(exist >= 2, np.sqrt(squares / np.maximum(exist - 1, 1)), np.nan)
     for k, row in enumerate(rows):
-        r, c = divmod(k, len(classes))
+        r, c = divmod(k, errors.shape[2])
         for name, error in zip(MEASURES, errors[r, :, c], strict=True):
             row[f"{name}_se"] = float(error) if error == error else None
     return rows

@@ -22,7 +22,7 @@ class Method:
         masks: Where the function for masks is, `module:name`; None if there is none.
         table: Where the function for tables is; None if there is none.
         pools: Whether the raters' matrices can be shared by all cases.
-        fixed: Options that make the method what it is.
+        fixed: Options of the function for masks that make the method what it is.
     """
 
     about: str

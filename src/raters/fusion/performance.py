@@ -46,7 +46,7 @@ def measures(confusion: NDArray[np.float64], prior: NDArray[np.float64]) -> NDAr
     total = prior.sum()
     neither = total - is_class - says + right
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.stack(
+        values = np.stack(
             [
                 np.where(is_class > 0, np.diag(confusion), np.nan),
                 neither / (total - is_class),
@@ -54,6 +54,7 @@ def measures(confusion: NDArray[np.float64], prior: NDArray[np.float64]) -> NDAr
                 neither / (total - says),
             ]
         )
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def covariance(columns: Columns, state: EMState) -> NDArray[np.float64] | None:
