@@ -12,8 +12,8 @@ from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
-    from raters.fusion.write import FuseResult
     from raters.rows import Row
+    from raters.study.write import ImportResult
 
 
 @takes_study
@@ -82,7 +82,7 @@ def _short(row: Row) -> Row:
     return {k: v for k, v in row.items() if not k.endswith("_se") or k.startswith("sensitivity")}
 
 
-def _report(result: FuseResult) -> None:
+def _report(result: ImportResult) -> None:
     there = f", {result.skipped:,} were there already" if result.skipped else ""
     typer.echo(f"{result.written:,} cases fused{there}: {result.folder}")
     if result.failures:

@@ -90,8 +90,7 @@ class Consensus:
 
     def prepare(self) -> None:
         """Fit the shared matrices, if there are any, before cases are fused."""
-        if self.pooled:
-            assert self._shared is not None
+        _ = self._shared  # fitted when it is first asked for
 
     @cached_property
     def _shared(self) -> PooledStaple | None:
@@ -101,21 +100,12 @@ class Consensus:
 
     def fitted(self) -> Row:
         """Give the matrices, the prior and how EM went, where there is one fit for all."""
-        if self._shared is not None:
-            state = self._shared.state
-            return {
-                "confusion": state.confusion.tolist(),
-                "prior": state.prior[:, 0].tolist(),
-                "iterations": state.iterations,
-                "converged": state.converged,
-                "log_likelihoods": state.log_likelihoods,
-            }
-        found = self.table
+        found = self.table if self._shared is None else self._shared.state
         if found.confusion is None or found.prior is None:
             return {}
         return {
             "confusion": found.confusion.tolist(),
-            "prior": found.prior.tolist(),
+            "prior": found.prior.ravel().tolist(),
             "iterations": found.iterations,
             "converged": found.converged,
             "log_likelihoods": found.log_likelihoods,

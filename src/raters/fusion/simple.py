@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.agreement.case import joint_counts
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.result import Fusion
 from raters.fusion.vote import Ties, count_votes, decide, voted
 from raters.scores.overlap import dice_from_counts
-from raters.study.classes import MISSING
 
 
 def simple(
@@ -67,10 +67,7 @@ def _performance(columns: Columns, winner: NDArray[np.int16], classes: int) -> N
     weights = np.broadcast_to(columns.weights, columns.size)
     scores = []
     for row in columns.labels:
-        both = (row != MISSING) & (winner != MISSING)
-        cell = winner[both].astype(np.int64) * classes + row[both]
-        flat = np.bincount(cell, weights=weights[both], minlength=classes * classes)
-        dice = dice_from_counts(flat.reshape(classes, classes))
+        dice = dice_from_counts(joint_counts(winner, row, weights, classes))
         scores.append(0.0 if np.isnan(dice).any() else float(dice.mean()))
     return np.array(scores)
 

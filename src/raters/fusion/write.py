@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,21 +29,12 @@ from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
+from raters.study.write import ImportResult
 
 if TYPE_CHECKING:
     from raters.study.case import Case
 
 JOURNAL = ".fuse.jsonl"
-
-
-@dataclass
-class FuseResult:
-    """What was written: cases fused, cases found finished, and what could not be fused."""
-
-    folder: Path
-    written: int = 0
-    skipped: int = 0
-    failures: list[RatersError] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ def write_consensus(
     overwrite: bool = False,
     progress: bool = False,
     scheduler: str | None = None,
-) -> FuseResult:
+) -> ImportResult:
     """Fuse all cases and write them; a second call skips what is finished and unchanged.
 
     Args:
@@ -117,8 +108,8 @@ def _write_masks(
     progress: bool,
     scheduler: str | None,
     journal: Journal,
-) -> FuseResult:
-    study, result = consensus.study, FuseResult(folder)
+) -> ImportResult:
+    study, result = consensus.study, ImportResult(folder)
     sources = [source_of(study, k) for k in range(len(study))]
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
@@ -209,7 +200,7 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> None:
     write_json(folder / "raters.json", content)
 
 
-def _write_table(consensus: Consensus, folder: Path, soft: bool) -> FuseResult:
+def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study, fusion = consensus.study, consensus.table
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
@@ -223,4 +214,4 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> FuseResult:
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     write_json(folder / "raters.json", content)
     (folder / JOURNAL).touch()
-    return FuseResult(folder, written=len(rows))
+    return ImportResult(folder, written=len(rows))

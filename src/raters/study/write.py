@@ -49,7 +49,7 @@ OWN_FILES = (
 
 @dataclass
 class ImportResult:
-    """What an import did: cases written, cases found finished, and what could not be written."""
+    """What was done case by case: cases written, cases found finished, and what failed."""
 
     folder: Path
     written: int = 0
