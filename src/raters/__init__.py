@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from raters.version import __version__
@@ -17,18 +18,23 @@ if TYPE_CHECKING:
     from raters.study.geometry import Geometry
     from raters.study.read import read
     from raters.study.study import Study
+    from raters.training.fit import fit
+    from raters.training.model import Model, load
 
 # Names are imported when they are first used, so that `raters --help` answers at once.
 _WHERE = {
     "MISSING": "raters.study.classes",
     "Classes": "raters.study.classes",
     "Geometry": "raters.study.geometry",
+    "Model": "raters.training.model",
     "RatersError": "raters.errors",
     "Study": "raters.study.study",
     "agree": "raters.agreement.agree",
     "check": "raters.study.check",
     "evaluate": "raters.evaluation.evaluate",
+    "fit": "raters.training.fit",
     "fuse": "raters.fusion.consensus",
+    "load": "raters.training.model",
     "read": "raters.study.read",
 }
 
@@ -36,26 +42,52 @@ __all__ = [
     "MISSING",
     "Classes",
     "Geometry",
+    "Model",
     "RatersError",
     "Study",
     "__version__",
     "agree",
     "check",
     "evaluate",
+    "fit",
     "fuse",
+    "load",
     "read",
 ]
 
 
-_ROOMS = ("confusion", "datasets", "fusion", "scores", "simulate")
+_ROOMS = (
+    "confusion",
+    "datasets",
+    "fusion",
+    "methods",
+    "networks",
+    "rater_models",
+    "scores",
+    "simulate",
+)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name in _ROOMS:
-        return import_module(f"raters.{name}")
+        return _imported(f"raters.{name}")
     if name in _WHERE:
-        return getattr(import_module(_WHERE[name]), name)
+        return getattr(_imported(_WHERE[name]), name)
     raise AttributeError(f"module 'raters' has no attribute {name!r}")
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module; what learning needs beyond the rest is named if it is not there."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "lightning", "monai", "safetensors"):
+            raise
+        from raters.errors import RatersError
+
+        raise RatersError(
+            f"found no {error.name}, expected it for training: pip install 'raters[train]'"
+        ) from None
 
 
 def __dir__() -> list[str]:

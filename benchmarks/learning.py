@@ -1,0 +1,115 @@
+"""What the learning benchmarks share: runs that are kept in a file, scores, and tables.
+
+Each run (one method, one setting, one seed) is one line of JSON in `--out`; a run that is there
+is not repeated, so that a benchmark goes on after an interruption and the table can be drawn alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import raters
+from raters.scores import mean_dice
+from raters.study.study import Study
+
+Row = dict[str, Any]
+
+
+def arguments(about: str | None, data: str) -> argparse.ArgumentParser:
+    """Make the arguments that all scripts have."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("data", type=Path, help=data)
+    parser.add_argument("--out", type=Path, required=True, help="runs, one a line; kept")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    parser.add_argument("--only", nargs="*", help="names of rows to run")
+    return parser
+
+
+class Runs:
+    """Runs that are kept in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.rows: list[Row] = [json.loads(line) for line in lines]
+
+    def once(self, key: Row, run: Callable[[], Row]) -> Row:
+        """Give the row of a key; it is measured if it is not there."""
+        for row in self.rows:
+            if all(row.get(name) == value for name, value in key.items()):
+                return row
+        started = time.perf_counter()
+        row = {**key, **run(), "seconds": round(time.perf_counter() - started, 1)}
+        self.rows.append(row)
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+        return row
+
+
+def trained(study: Study, method: str, **options: Any) -> raters.Model:  # noqa: ANN401
+    """Train a model; warnings of dominance belong to the measurement."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return raters.fit(study, method, progress=False, **options)
+
+
+def dice_to(model: raters.Model, study: Study) -> float:
+    """Give the mean Dice of a model against the reference."""
+    classes = len(study.classes)
+    scores = [
+        mean_dice(model.labels(case), case.reference, classes)
+        for case in study.iter_cases()
+        if case.reference is not None
+    ]
+    return float(np.mean(scores))
+
+
+def accuracy_to(model: raters.Model, study: Study) -> float:
+    """Give the accuracy of a model against the reference."""
+    right = [
+        int(model.truth(case).argmax()) == int(case.reference)
+        for case in study.iter_cases()
+        if case.reference is not None
+    ]
+    return float(np.mean(right))
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Write '91.2 ± 0.3' (standard deviation over seeds) in percent."""
+    found = 100 * np.array(values, float)
+    if len(found) < 2:
+        return f"{found.mean():.1f}"
+    return f"{found.mean():.1f} ± {found.std(ddof=1):.1f}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table in Markdown."""
+    lines = [list(header), ["---"] * len(header), *[list(row) for row in rows]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def paired(rows: list[Row], key: str, ours: Row, theirs: Row) -> str:
+    """Write the mean paired difference over seeds with its 95 % interval (Student's t)."""
+    from scipy import stats
+
+    by_seed = [
+        {row["seed"]: row[key] for row in rows if all(row.get(k) == v for k, v in who.items())}
+        for who in (ours, theirs)
+    ]
+    seeds = sorted(set(by_seed[0]) & set(by_seed[1]))
+    difference = 100 * np.array([by_seed[0][s] - by_seed[1][s] for s in seeds])
+    if len(difference) < 2:
+        return f"{difference.mean():+.1f}"
+    half = stats.t.ppf(0.975, len(seeds) - 1) * difference.std(ddof=1) / np.sqrt(len(seeds))
+    mean = difference.mean()
+    return f"{mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]"

@@ -1,0 +1,138 @@
+"""MNIST segmentation with five simulated raters, as in Tables 1 and 2 of Zhang et al. (2020).
+
+Good, over, under, wrong and blank raters draw digits in noise; every image has all labels (dense)
+or one. Dice of the truth network on test images, and the error of the raters' matrices on held-out
+images (root mean square, rows of true classes) for the raters who labelled them.
+
+    python benchmarks/mnist_segmentation.py MNIST_FOLDER --out runs.jsonl [--images 1500]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import raters
+from learning import Row, Runs, arguments, dice_to, mean_and_spread, table, trained
+from raters.confusion import root_mean_square
+from raters.datasets import open_dataset
+from raters.simulate import simulate, true_confusion
+from raters.study.case import Case
+from raters.study.study import Study
+
+Matrix = np.ndarray
+Estimate = Callable[[Case], Matrix]
+
+NOISE, HELD_OUT, TEST = 0.3, 200, 400
+OPTIONS = {"epochs": 20, "batch_size": 32, "select": "likelihood", "augment": "none"}
+PAPER = {"likelihood": "marginal", "trace": 0.01, "trace_over": "all", "prior": 0.0}
+
+SETTINGS: dict[str, tuple[str, Row]] = {
+    "truth": ("truth", {}),
+    "mean": ("mean", {}),
+    "vote": ("vote", {}),
+    "staple": ("staple", {}),
+    "spatial-staple": ("spatial-staple", {}),
+    "separate": ("separate", {}),
+    "global-cm": ("global-cm", {}),
+    "single-cm": ("single-cm", {}),
+    "pixel-cm": ("pixel-cm", {}),
+    "pixel-cm, paper's form": ("pixel-cm", PAPER),
+    "low-rank-cm": ("low-rank-cm", {}),
+    "oracle-cm": ("oracle-cm", {}),
+}
+
+
+def digits(folder: Path, images: int, seed: int) -> Study:
+    """Give noisy digits with their masks as the reference, in splits."""
+    whole = open_dataset("mnist-masks", folder)
+    numbers = np.random.default_rng(seed).permutation(60000)[: images + HELD_OUT + TEST]
+    cases = [whole[int(k)] for k in sorted(numbers)]
+    noise = np.random.default_rng(seed + 1000)
+    pictures = np.stack([case.image for case in cases]).astype(np.float32) / 255
+    pictures += noise.normal(0, NOISE, pictures.shape).astype(np.float32)
+    splits = ["train"] * images + ["val"] * HELD_OUT + ["test"] * TEST
+    return Study.from_arrays(
+        images=pictures,
+        reference=np.stack([case.reference for case in cases]),
+        splits=list(noise.permutation(splits)),
+    )
+
+
+def matrix_error(study: Study, known: dict[str, Matrix], estimate: Estimate) -> float:
+    """Give the error of matrices on held-out cases, of the raters who labelled each."""
+    errors = []
+    for case in study.iter_cases():
+        there = (case.labels >= 0).reshape(len(study.raters), -1).any(axis=1)
+        found = np.asarray(estimate(case))[there]
+        true = known[case.id][there]
+        if found.ndim == 3:
+            found = found[..., None, None]
+        errors.append(root_mean_square(found, true[..., None, None], case.reference))
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def run(study: Study, known: dict[str, Matrix], name: str, seed: int) -> Row:
+    """Train and score one method."""
+    method, options = SETTINGS[name]
+    model = trained(study, method, seed=seed, **OPTIONS, **options)
+    held_out = study.select(split="val")
+    row: Row = {"dice": dice_to(model, study.select(split="test")), "epoch": model.best_epoch}
+    if method in ("staple", "spatial-staple"):
+        consensus = raters.fuse(held_out, method)
+        row["error"] = matrix_error(held_out, known, lambda case: consensus[case.id].confusion)
+    elif method not in ("separate", "truth"):
+        row["error"] = matrix_error(held_out, known, model.confusion)
+    row |= {k: model.history[-1].get(k) for k in ("held_out", "dominance")}
+    return row
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = arguments(__doc__, "folder of MNIST's idx files")
+    parser.add_argument("--images", type=int, default=1500)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    runs = Runs(given.out)
+    names = given.only or list(SETTINGS)
+    for seed in range(given.seeds):
+        truth = digits(given.data, given.images, seed)
+        for labels in ("all", "one"):
+            drawn = simulate(truth, assign=labels, seed=seed)
+            study = _in_memory(drawn)
+            kept = drawn.select(split="val")
+            known = {str(name): true_confusion(kept, name) for name in kept.index.ids}
+            for name in names:
+                key = {"labels": labels, "name": name, "seed": seed, "images": given.images}
+                runs.once(key, partial(run, study, known, name, seed))
+    print(results(runs.rows, given.images))
+
+
+def _in_memory(study: Study) -> Study:
+    """Draw all labels once: drawn studies draw again whenever a case is read."""
+    import tempfile
+
+    return study.write(Path(tempfile.mkdtemp()) / "study", "packed")
+
+
+def results(rows: list[Row], images: int) -> str:
+    """Write the table: Dice and error, dense and one label."""
+    lines = []
+    for name in SETTINGS:
+        cells = [name]
+        for labels in ("all", "one"):
+            key = (name, labels, images)
+            mine = [r for r in rows if (r["name"], r["labels"], r["images"]) == key]
+            cells.append(mean_and_spread([r["dice"] for r in mine]) if mine else "")
+            errors = [r["error"] for r in mine if "error" in r]
+            cells.append(f"{np.mean(errors):.3f}" if errors else "n/a")
+        lines.append(cells)
+    return table(["method", "Dice, dense", "error", "Dice, one label", "error"], lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""All learning methods on real raters: lung nodules (LIDC), retinal vessels (CHASE_DB1), LabelMe.
+
+LIDC and CHASE_DB1 have no truth: the mean Dice against the masks of each rater of test patients
+(split by patient), soft Dice against their mean, and the cross entropy with their mean. LabelMe
+has one: accuracy on its test images.
+
+    python benchmarks/real_raters.py --name lidc LIDC_FOLDER --out runs.jsonl [--seeds 3]
+    python benchmarks/real_raters.py --name chase-db1 CHASE_FOLDER --out runs.jsonl
+    python benchmarks/real_raters.py --name labelme LABELME_FOLDER --out runs.jsonl
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+
+import raters
+from learning import Row, Runs, accuracy_to, arguments, mean_and_spread, table, trained
+from raters.datasets import open_dataset
+from raters.scores import mean_dice, soft_dice
+from raters.study.classes import MISSING
+from raters.study.study import Study
+
+PAPER = {"likelihood": "marginal", "trace": 0.01, "trace_over": "all"}
+MASKS: dict[str, tuple[str, Row]] = {
+    "vote": ("vote", {}),
+    "mean": ("mean", {}),
+    "staple": ("staple", {}),
+    "spatial-staple": ("spatial-staple", {}),
+    "dawid-skene": ("dawid-skene", {}),
+    "separate": ("separate", {}),
+    "global-cm": ("global-cm", {}),
+    "single-cm": ("single-cm", {}),
+    "pixel-cm": ("pixel-cm", {}),
+    "pixel-cm, shared": ("pixel-cm", {"shared": True}),
+    "pixel-cm, paper's form": ("pixel-cm", {**PAPER, "prior": 0.0}),
+    "low-rank-cm": ("low-rank-cm", {}),
+}
+CLASSES: dict[str, tuple[str, Row]] = {
+    "vote": ("vote", {}),
+    "mean": ("mean", {}),
+    "dawid-skene": ("dawid-skene", {}),
+    "single-cm": ("single-cm", {}),
+    "global-cm": ("global-cm", {}),
+    "global-cm, paper's form": ("global-cm", PAPER),
+    "pixel-cm": ("pixel-cm", {}),
+    "low-rank-cm": ("low-rank-cm", {}),
+    "oracle-cm": ("oracle-cm", {"by": "rater"}),
+    "truth": ("truth", {}),
+}
+OPTIONS: dict[str, Row] = {
+    "lidc": {"epochs": 12, "batch_size": 32, "width": 8, "select": "likelihood"},
+    "chase-db1": {
+        "epochs": 20,
+        "batch_size": 8,
+        "patch": (96, 96),
+        "patches_per_case": 8,
+        "width": 8,
+        "depth": 3,
+        "select": "likelihood",
+    },
+    "labelme": {"epochs": 40, "batch_size": 64, "learning_rate": 1e-3, "select": "last"},
+}
+
+
+def score_masks(model: raters.Model, study: Study) -> Row:
+    """Compare with each rater's mask, and with their mean."""
+    each: list[float] = []
+    soft: list[float] = []
+    entropy: list[float] = []
+    for case in study.iter_cases():
+        truth = model.truth(case)
+        for mask in case.labels:
+            if (mask != MISSING).any():
+                each.append(mean_dice(truth.argmax(0), mask))
+        target = np.stack([(case.labels == c).mean(axis=0) for c in range(len(study.classes))])
+        soft.append(float(np.mean(soft_dice(truth[1], target[1]))))
+        entropy.append(float(-(target * np.log(np.maximum(truth, 1e-7))).sum(axis=0).mean()))
+    return {"dice": np.mean(each), "soft": np.mean(soft), "entropy": np.mean(entropy)}
+
+
+def run(study: Study, data: str, setting: tuple[str, Row], seed: int) -> Row:
+    """Train and score one method."""
+    method, options = setting
+    model = trained(study, method, seed=seed, **OPTIONS[data], **options)
+    test = study.select(split="test")
+    if study.kind == "classification":
+        return {"accuracy": accuracy_to(model, test), "epoch": model.best_epoch}
+    found = {name: float(value) for name, value in score_masks(model, test).items()}
+    return found | {"epoch": model.best_epoch}
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = arguments(__doc__, "folder of the data set")
+    parser.add_argument("--name", choices=list(OPTIONS), required=True)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    whole = open_dataset(given.name, given.data)
+    settings = CLASSES if whole.kind == "classification" else MASKS
+    runs = Runs(given.out)
+    for seed in range(given.seeds):
+        study = whole
+        if whole.kind == "segmentation":
+            study = whole.split(seed=seed, train=0.6, val=0.1, test=0.3)
+        for name in given.only or settings:
+            key = {"data": given.name, "name": name, "seed": seed}
+            runs.once(key, partial(run, study, given.name, settings[name], seed))
+    rows = [row for row in runs.rows if row["data"] == given.name]
+    print(results(rows, list(settings)))
+
+
+def results(rows: list[Row], names: list[str]) -> str:
+    """Write the scores of each method."""
+    shown = [k for k in ("accuracy", "dice", "soft", "entropy") if k in rows[0]]
+    lines = []
+    for name in names:
+        mine = [row for row in rows if row["name"] == name]
+        if mine:
+            lines.append([name, *(mean_and_spread([row[k] for row in mine]) for k in shown)])
+    titles = {
+        "dice": "Dice, each rater",
+        "soft": "soft Dice, mean",
+        "entropy": "cross entropy x 100",
+    }
+    return table(["method", *(titles.get(k, k) for k in shown)], lines)
+
+
+if __name__ == "__main__":
+    main()

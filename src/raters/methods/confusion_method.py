@@ -1,0 +1,123 @@
+"""Methods that see labels through the raters' matrices: truth network and rater model together."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
+from raters.methods.options import ConfusionOptions
+from raters.rater_models import (
+    RaterModel,
+    negative_log_likelihood,
+    pixel_weights,
+    sum_and_count,
+    trace_term,
+)
+from raters.rater_models.confusion import Confusion
+
+
+class ConfusionMethod(NetworkMethod):
+    r"""Maximises the likelihood of the raters' labels over truth network and matrices.
+
+    .. math:: -\log p(o \mid x) / n + \lambda \, \mathrm{trace} + \mu \, \mathrm{prior}
+
+    with n observed labels, and the likelihood in its joint or marginal form. Subclasses say
+    where the matrices come from.
+
+    Attributes:
+        raters: The rater model.
+    """
+
+    def __init__(self, task: Task, options: ConfusionOptions) -> None:
+        super().__init__(task, options)
+        self.raters = self.rater_model()
+
+    def rater_model(self) -> RaterModel:
+        """Make the rater model; the network is there already."""
+        raise NotImplementedError
+
+    @property
+    def choice(self) -> ConfusionOptions:
+        """The options."""
+        return cast(ConfusionOptions, self.options)
+
+    def matrix_parameters(self) -> list[nn.Parameter]:
+        """Give the parameters of matrices that all pixels share."""
+        return self.raters.shared_parameters()
+
+    @property
+    def warm_up(self) -> int:
+        """How many epochs the matrices are held."""
+        return self.choice.warm_up
+
+    def start_epoch(self, epoch: int) -> None:
+        """Hold the matrices at their start during the warm-up."""
+        self.raters.held = epoch < self.choice.warm_up
+
+    def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
+        features, logits = self.network(batch["image"])
+        return logits.log_softmax(1), self.raters(features, batch["case"])
+
+    def step(self, batch: Batch) -> Step:
+        """Give the negative log-likelihood with its regularisers."""
+        labels, raters = batch["labels"], batch.get("raters")
+        log_truth, confusion = self._look(batch)
+        column, log_diagonal = confusion.see(labels, raters)
+        weights = pixel_weights(labels, self.class_weights) if self.weighted else None
+        form = self.choice.likelihood
+        nll = negative_log_likelihood(log_truth, column, labels, form, weights)
+        truth = log_truth.exp().detach()
+        loss, terms = nll, {"loss": nll}
+        if not self.raters.held:
+            over = self.choice.trace_over
+            weight = self.choice.trace
+            with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
+                terms["trace"] = trace_term(log_diagonal, labels, truth, over)
+            loss = loss + weight * terms["trace"]
+            loss = loss + self.extra_terms(confusion, labels, truth, terms)
+        return Step(loss, (labels >= 0).sum(), terms)
+
+    def extra_terms(
+        self,
+        confusion: Confusion,  # noqa: ARG002
+        labels: Tensor,
+        truth: Tensor,  # noqa: ARG002
+        terms: dict[str, Tensor],  # noqa: ARG002
+    ) -> Tensor:
+        """Add the weighted regularisers of a subclass, and note them in `terms`."""
+        return labels.new_zeros((), dtype=torch.float32)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether classes weigh differently."""
+        return bool((self.class_weights != 1).any())
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Give the likelihood of the raters' labels, and the mean matrices."""
+        labels, raters = batch["labels"], batch.get("raters")
+        log_truth, confusion = self._look(batch)
+        column = confusion.see(labels, raters).log_column
+        loss, count = sum_and_count(log_truth, column, labels, self.choice.likelihood)
+        truth = log_truth.exp()
+        pixels = truth.transpose(0, 1).flatten(1).sum(1)
+        return HeldOut(loss, count, truth, confusion.mean(truth) * pixels[:, None], pixels)
+
+    def confusion(self, image: Tensor) -> Tensor:
+        """Give `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
+        features, _ = self.network(image)
+        return self._matrices(features)
+
+    def _matrices(self, features: Tensor) -> Tensor:
+        cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
+        matrix: Tensor = self.raters(features, cases).matrix()
+        matrix = matrix.expand(-1, len(self.task.raters), *matrix.shape[2:])
+        return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
+
+    def as_rater(self, image: Tensor, rater: int) -> Tensor:
+        """Give what a rater would say of the image."""
+        features, logits = self.network(image)
+        told: Tensor = logits.softmax(1).unsqueeze(2) * self._matrices(features)[:, rater]
+        return told.sum(1)

@@ -1,0 +1,67 @@
+"""`separate`: one network a rater, outputs averaged."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from raters.errors import RatersError
+from raters.methods.base import Batch, HeldOut, Method, Step, Task
+from raters.methods.options import MethodOptions
+from raters.methods.supervised import cross_entropy
+from raters.study.classes import MISSING
+
+
+class Separate(Method):
+    """Trains one network on each rater's labels; the truth is the mean of what they predict."""
+
+    def __init__(self, task: Task, options: MethodOptions) -> None:
+        super().__init__(task, options)
+        self.networks = nn.ModuleList([task.network() for _ in task.raters])
+
+    def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
+        total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
+        for rater, network in enumerate(self.networks):
+            for labels in _labels_of(batch, rater):
+                rows = (labels != MISSING).flatten(1).any(1)
+                if rows.any():
+                    log_truth = network(batch["image"][rows])[1].log_softmax(1)
+                    more, known = cross_entropy(log_truth, labels[rows].squeeze(1), weights)
+                    total, count = total + more, count + known
+        return total, count
+
+    def step(self, batch: Batch) -> Step:
+        """Give the cross entropy of each network with its rater's labels."""
+        total, count = self._losses(batch, self.class_weights)
+        loss = total / count.clamp(min=1)
+        return Step(loss, count, {"loss": loss})
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Give the cross entropy on held-out cases."""
+        even = torch.ones_like(self.class_weights)
+        loss, count = self._losses(batch, even)
+        return HeldOut(loss, count, self.truth(batch["image"]))
+
+    def truth(self, image: Tensor) -> Tensor:
+        """Give the mean of what the networks predict."""
+        return torch.stack([network(image)[1].softmax(1) for network in self.networks]).mean(0)
+
+    def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
+        """Refuse: there are no matrices."""
+        raise RatersError("found separate, expected a method with matrices: it has none")
+
+    def as_rater(self, image: Tensor, rater: int) -> Tensor:
+        """Give what the rater's own network predicts."""
+        return self.networks[rater](image)[1].softmax(1)  # type: ignore[no-any-return]
+
+
+def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
+    """Give the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
+    labels, raters = batch["labels"], batch.get("raters")
+    if raters is None:
+        return [labels[:, rater : rater + 1]]
+    return [
+        torch.where(raters[:, k : k + 1] == rater, labels[:, k : k + 1], MISSING)
+        for k in range(labels.shape[1])
+        if bool((raters[:, k] == rater).any())
+    ]

@@ -1,0 +1,150 @@
+"""Methods that train one network on a target: fused labels, or the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raters import confusion as matrices
+from raters.errors import RatersError
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task
+from raters.methods.options import FusedOptions, MethodOptions
+from raters.methods.tally import count_case
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.fusion.consensus import Consensus
+    from raters.study.case import Case
+    from raters.study.study import Study
+
+
+def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Give the summed cross entropy with a hard or soft target, and how many pixels are known.
+
+    .. math:: -\sum_x w \sum_t q(t) \log p(t \mid x)
+
+    Args:
+        log_truth: `log p(t | x)`, `(batch, L, *space)`.
+        target: Labels `(batch, *space)` with MISSING, or q `(batch, L, *space)`, zero everywhere
+            where it is unknown.
+        weights: A weight of each class, `(L,)`.
+
+    Example:
+        >>> uniform = torch.full((1, 2, 3), 0.5).log()
+        >>> cross_entropy(uniform, torch.tensor([[0, 1, -1]]), torch.ones(2))
+        (tensor(1.3863), tensor(2))
+    """
+    if target.ndim == log_truth.ndim:
+        by_class = weights.view(-1, *(1,) * (target.ndim - 2))
+        return -(target * by_class * log_truth).sum(), (target.sum(1) > 0).sum()
+    chosen = log_truth.gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
+    known = target != MISSING
+    return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
+
+
+class SupervisedMethod(NetworkMethod):
+    """Trains the truth network by cross entropy with a target."""
+
+    rater_matrices: Tensor
+
+    def __init__(self, task: Task, options: MethodOptions) -> None:
+        super().__init__(task, options)
+        even = torch.full((len(task.raters), task.classes, task.classes), 1 / task.classes)
+        self.register_buffer("rater_matrices", even)
+
+    @property
+    def has_targets(self) -> bool:
+        """These methods train on targets."""
+        return True
+
+    def prepare(self, study: Study) -> None:
+        """Count the raters' matrices against the targets."""
+        self._ready(study)
+        counts = np.zeros(self.rater_matrices.shape)
+        for position, case in enumerate(study.iter_cases()):
+            counts += count_case(case, self._target(study, position, case), self.task)
+        rows = matrices.normalise(counts)
+        rows = np.where(np.isnan(rows), 1 / self.task.classes, rows)
+        self.rater_matrices.copy_(torch.from_numpy(rows))
+
+    def _ready(self, study: Study) -> None:
+        """Fit what all cases share."""
+
+    def target(self, study: Study, position: int) -> Target:
+        """Give the target of a case."""
+        return self._target(study, position, study[position])
+
+    def _target(self, study: Study, position: int, case: Case) -> Target:
+        raise NotImplementedError
+
+    def step(self, batch: Batch) -> Step:
+        """Give the cross entropy with the target."""
+        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        total, count = cross_entropy(log_truth, batch["target"], self.class_weights)
+        loss = total / count.clamp(min=1)
+        return Step(loss, count, {"loss": loss})
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Give the cross entropy with the targets of held-out cases."""
+        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        even = torch.ones_like(self.class_weights)
+        loss, count = cross_entropy(log_truth, batch["target"], even)
+        return HeldOut(loss, count, log_truth.exp())
+
+    def confusion(self, image: Tensor) -> Tensor:
+        """Give the raters' matrices against the targets, the same for all images."""
+        space = (1,) * self.task.dims
+        found: Tensor = self.rater_matrices
+        return found.view(1, *found.shape, *space).to(image)
+
+    def as_rater(self, image: Tensor, rater: int) -> Tensor:
+        """Give the truth through the rater's matrix."""
+        return torch.einsum("bt...,to->bo...", self.truth(image), self.rater_matrices[rater])
+
+
+class TruthMethod(SupervisedMethod):
+    """Trains on the reference: the ceiling of what learning from raters can reach."""
+
+    def _target(self, study: Study, position: int, case: Case) -> Target:  # noqa: ARG002
+        if case.reference is None:
+            raise RatersError(
+                f"found no reference of case {case.id!r}, expected one: truth trains on it",
+                case=case.id,
+            )
+        return case.reference
+
+
+class FusedMethod(SupervisedMethod):
+    """Fuses the labels of each case first, then trains on the result."""
+
+    def __init__(self, task: Task, options: FusedOptions) -> None:
+        super().__init__(task, options)
+        self._consensus: Consensus | None = None
+        self._fused: dict[str, Target] = {}
+
+    @property
+    def choice(self) -> FusedOptions:
+        """The options."""
+        return cast(FusedOptions, self.options)
+
+    def _ready(self, study: Study) -> None:
+        from raters.fusion.consensus import fuse
+
+        pool = self.choice.pool
+        self._consensus = fuse(study, self.choice.fusion, pool=pool)
+        self._fused = {}
+        if study.kind == "classification":
+            table = self._consensus.table
+            values = table.truth.astype(np.float32) if self.choice.soft else table.labels
+            self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
+
+    def _target(self, study: Study, position: int, case: Case) -> Target:  # noqa: ARG002
+        if case.id not in self._fused:
+            assert self._consensus is not None  # `prepare` came first
+            fusion = self._consensus.fuse_case(case)
+            soft = self.choice.soft
+            self._fused[case.id] = fusion.truth.astype(np.float32) if soft else fusion.labels
+        return self._fused[case.id]

@@ -1,0 +1,112 @@
+"""Residual networks for whole images, of MONAI's blocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from raters.networks.backbone import Backbone
+from raters.networks.layers import convolution, least_side, monai_norm, normalisation
+from raters.networks.options import Settings
+
+# layers in all -> blocks in each of the four stages
+BLOCKS: dict[int, tuple[int, int, int, int]] = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+}
+_POOL: dict[int, type[nn.MaxPool2d | nn.MaxPool3d]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+
+
+class ResNet(Backbone):
+    """A residual network of 18, 34 or 50 layers.
+
+    K. He, X. Zhang, S. Ren and J. Sun, Deep residual learning for image recognition, CVPR 2016.
+    global-cm takes the one of 50 layers for the 32 x 32 images of CIFAR-10.
+
+    Small images keep their size in the first layer (3 x 3, stride 1); with `coarse` it is the
+    paper's for large images: 7 x 7 with stride 2, then 3 x 3 max-pooling with stride 2.
+
+    The blocks are MONAI's, the assembly is not: MONAI's own passes its `norm` to the first layer
+    only, the blocks keep batch norm. Group norm in its place, the default, is Y. Wu and K. He,
+    Group normalization, ECCV 2018. With norm 'none' what each block adds starts smaller, else the
+    features would double their variance at every block.
+
+    Example:
+        >>> import torch
+        >>> net = ResNet(Settings(3, 2, width=8, depth=18, norm="group", dropout=0.0))
+        >>> net(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 64])
+    """
+
+    dense = False
+
+    def __init__(self, settings: Settings, *, coarse: bool = False) -> None:
+        super().__init__()
+        from monai.networks.nets.resnet import ResNetBlock, ResNetBottleneck
+
+        kind = ResNetBottleneck if settings.depth >= 50 else ResNetBlock
+        block = partial(
+            kind, spatial_dims=settings.dims, norm=monai_norm(settings.norm, settings.width)
+        )
+        self.first = _first(settings, coarse)
+        stages: list[nn.Module] = []
+        channels = settings.width
+        for stage, count in enumerate(BLOCKS[settings.depth]):
+            inner = settings.width * 2**stage
+            for place in range(count):
+                stride = 2 if stage > 0 and place == 0 else 1
+                shortcut = _shortcut(settings, channels, inner * kind.expansion, stride)
+                stages.append(block(channels, inner, stride=stride, downsample=shortcut))
+                channels = inner * kind.expansion
+        self.blocks = nn.Sequential(*stages)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.features = channels
+        self.least = least_side(settings.norm, 32 if coarse else 8)
+        _start(self, small=settings.norm == "none")
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Give features `(B, 8 * width)`, four times as many with 50 layers."""
+        features: Tensor = self.blocks(self.first(image))
+        pooled: Tensor = self.dropout(features.flatten(2).mean(2))
+        return pooled
+
+
+def _first(settings: Settings, coarse: bool) -> nn.Sequential:
+    """Make the layers before the blocks."""
+    dims, width = settings.dims, settings.width
+    kernel, stride = (7, 2) if coarse else (3, 1)
+    layers = [
+        convolution(
+            dims, settings.channels, width, kernel, stride=stride, padding=kernel // 2, bias=False
+        ),
+        normalisation(settings.norm, width, dims),
+        nn.ReLU(inplace=True),
+    ]
+    if coarse:
+        layers.append(_POOL[dims](3, 2, 1))
+    return nn.Sequential(*layers)
+
+
+def _shortcut(settings: Settings, channels: int, out: int, stride: int) -> Any:  # noqa: ANN401
+    """Make the way around a block that changes the size or the channels."""
+    if stride == 1 and channels == out:
+        return None
+    return nn.Sequential(
+        convolution(settings.dims, channels, out, 1, stride=stride, bias=False),
+        normalisation(settings.norm, out, settings.dims),
+    )
+
+
+def _start(net: ResNet, *, small: bool) -> None:
+    """Draw the weights as He et al. do."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Conv3d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    if small:
+        for block in net.blocks:
+            last = list(block.children())
+            weight = [m for m in last if isinstance(m, nn.Conv2d | nn.Conv3d)][-1].weight
+            weight.data /= len(net.blocks)

@@ -1,0 +1,62 @@
+"""The U-Net, of MONAI's blocks, with as many levels as wanted and features at full resolution."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from raters.networks.backbone import Backbone
+from raters.networks.layers import least_side, monai_norm
+from raters.networks.options import Settings
+
+_ACTIVATION = ("LeakyReLU", {"negative_slope": 0.1, "inplace": True})
+
+
+class UNet(Backbone):
+    """Two convolutions a level, max-pooling down, transposed convolutions up, skips in between.
+
+    O. Ronneberger, P. Fischer and T. Brox, U-Net: convolutional networks for biomedical image
+    segmentation, MICCAI 2015. Channels double from level to level: `width * 2 ** level`.
+
+    The blocks are those of MONAI's `BasicUNet`, which itself always has five levels. MONAI's `UNet`
+    is cheaper (on a CPU a seventh with stride 2 in its first layer, a third with stride 1), but has
+    no skip at full resolution in the first form and one convolution a level in both.
+
+    Example:
+        >>> import torch
+        >>> net = UNet(Settings(1, 2, width=8, depth=3, norm="instance", dropout=0.0))
+        >>> net.divisor, net.features, net(torch.zeros(1, 1, 16, 24)).shape
+        (4, 8, torch.Size([1, 8, 16, 24]))
+    """
+
+    dense = True
+
+    def __init__(self, settings: Settings) -> None:
+        from monai.networks.nets.basic_unet import Down, TwoConv, UpCat
+
+        super().__init__()
+        dims, norm = settings.dims, monai_norm(settings.norm, settings.width)
+        # A norm has a shift of its own, which makes the bias before it idle.
+        rest = (_ACTIVATION, norm, settings.norm == "none", settings.dropout)
+        widths = [settings.width * 2**level for level in range(settings.depth)]
+        steps = list(pairwise(widths))
+        self.first = TwoConv(dims, settings.channels, widths[0], *rest)
+        self.down = nn.ModuleList(Down(dims, upper, lower, *rest) for upper, lower in steps)
+        self.up = nn.ModuleList(
+            UpCat(dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
+        )
+        self.features = settings.width
+        self.divisor = 2 ** (settings.depth - 1)
+        self.least = least_side(settings.norm, self.divisor)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Give features `(B, width, *space)`."""
+        features: Tensor = self.first(image)
+        skipped = []
+        for down in self.down:
+            skipped.append(features)
+            features = down(features)
+        for up in self.up:
+            features = up(features, skipped.pop())
+        return features

@@ -1,0 +1,51 @@
+"""Confusion as torch modules, and the likelihood that all of them share."""
+
+from raters.rater_models.confusion import (
+    Confusion,
+    PixelConfusion,
+    Seen,
+    SharedConfusion,
+    log_column,
+)
+from raters.rater_models.likelihood import (
+    FORMS,
+    log_likelihood,
+    negative_log_likelihood,
+    pixel_weights,
+    posterior,
+    sum_and_count,
+)
+from raters.rater_models.low_rank import LowRankConfusion
+from raters.rater_models.models import (
+    FixedRaters,
+    GlobalRaters,
+    LowRankRaters,
+    PixelRaters,
+    RaterModel,
+)
+from raters.rater_models.regularise import divergence, from_listing, trace_term
+from raters.rater_models.start import near_identity_logits
+
+__all__ = [
+    "FORMS",
+    "Confusion",
+    "FixedRaters",
+    "GlobalRaters",
+    "LowRankConfusion",
+    "LowRankRaters",
+    "PixelConfusion",
+    "PixelRaters",
+    "RaterModel",
+    "Seen",
+    "SharedConfusion",
+    "divergence",
+    "from_listing",
+    "log_column",
+    "log_likelihood",
+    "near_identity_logits",
+    "negative_log_likelihood",
+    "pixel_weights",
+    "posterior",
+    "sum_and_count",
+    "trace_term",
+]

@@ -1,0 +1,119 @@
+"""The one column of each matrix that a label needs, without forming a product or a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raters.rater_models.blocks import blocks
+from raters.study.classes import MISSING
+
+
+def pixel_columns(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Give `log C[t, o]` at the label o and `log C[t, t]`, of matrices that vary over pixels.
+
+    .. math:: \log C_{to} = z_{to} - \log \sum_{o'} \exp z_{to'}
+
+    Both come from one normaliser, and their gradients are written into one array the size of the
+    logits: :math:`\partial / \partial z_{to'} = g_t (1[o' = o] - C_{to'})`.
+
+    Args:
+        logits: `(batch, raters, true, observed, *space)`.
+        labels: `(batch, raters, *space)`; MISSING gives a column of zeros and no gradient.
+
+    Returns:
+        Two tensors `(batch, raters, true, *space)`.
+
+    Example:
+        >>> logits = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()[None, None]
+        >>> column, diagonal = pixel_columns(logits, torch.tensor([[1]]))
+        >>> column.exp(), diagonal.exp()
+        (tensor([[[0.1000, 0.6000]]]), tensor([[[0.9000, 0.6000]]]))
+    """
+    column, diagonal = _PixelColumns.apply(logits, labels)  # type: ignore[no-untyped-call]
+    return column, diagonal
+
+
+def _diagonal(square: Tensor) -> Tensor:
+    """View the diagonal of `(batch, raters, L, L, *space)` as `(batch, raters, L, *space)`."""
+    return torch.diagonal(square, dim1=2, dim2=3).movedim(-1, 2)
+
+
+def label_index(labels: Tensor, rows: int) -> Tensor:
+    """Repeat labels for each row, as `gather` along the observed class wants them (a view)."""
+    shape = (*labels.shape[:2], rows, 1, *labels.shape[2:])
+    return labels.clamp(min=0).long()[:, :, None, None].expand(shape)
+
+
+class _PixelColumns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        labels = labels.int()  # as wide as float32: comparisons are twice as fast
+        shape = (*logits.shape[:3], *logits.shape[4:])
+        normaliser, column = logits.new_empty(shape), logits.new_empty(shape)
+        for block in blocks(logits):
+            z, seen = logits[block], labels[block]
+            normaliser[block] = torch.logsumexp(z, 3)
+            # Not a product: a logit of -inf (a known matrix) times zero would not be a number.
+            chosen = _at_label(z, seen) - normaliser[block]
+            column[block] = chosen.masked_fill((seen == MISSING).unsqueeze(2), 0)
+        ctx.save_for_backward(logits, labels, normaliser)
+        return column, _diagonal(logits) - normaliser
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        logits, labels, normaliser = ctx.saved_tensors
+        gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        for block in blocks(logits):
+            of_column = gradients[0][block] * (labels[block] != MISSING).unsqueeze(2)
+            of_diagonal = gradients[1][block]
+            is_label = _is_label(labels[block], logits.shape[3]).to(logits.dtype)
+            out = torch.sub(logits[block], normaliser[block].unsqueeze(3), out=gradient[block])
+            out.exp_().mul_((of_column + of_diagonal).neg_().unsqueeze(3))
+            out.addcmul_(is_label, of_column.unsqueeze(3))
+            _diagonal(out).add_(of_diagonal)
+        return gradient, None
+
+
+def _is_label(labels: Tensor, classes: int) -> Tensor:
+    """Give `[o = label]`, `(batch, raters, 1, observed, *space)`; all false where it is missing."""
+    every = torch.arange(classes, device=labels.device, dtype=labels.dtype)
+    return labels[:, :, None, None] == every.view(-1, *(1,) * (labels.ndim - 2))
+
+
+def _at_label(logits: Tensor, labels: Tensor) -> Tensor:
+    """Give `z[t, label]`; anything where the label is missing."""
+    if torch.compiler.is_compiling():  # where a comparison is fused, and a gather is not
+        return torch.where(_is_label(labels, logits.shape[3]), logits, 0).sum(3)
+    return logits.gather(3, label_index(labels, logits.shape[2])).squeeze(3)
+
+
+def table_columns(log_matrix: Tensor, labels: Tensor, raters: Tensor | None = None) -> Tensor:
+    """Look up `log C[t, o]` in matrices that are the same at all pixels.
+
+    Args:
+        log_matrix: `(batch or 1, raters or 1, true, observed)`.
+        labels: `(batch, answers, *space)`, with MISSING.
+        raters: Who gave each answer, `(batch, answers)`; without it answer k is of rater k.
+
+    Returns:
+        `(batch, answers, true, *space)`; zeros where the label is missing.
+
+    Example:
+        >>> matrix = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()[None, None]
+        >>> table_columns(matrix, torch.tensor([[1, -1, 0]])).exp()
+        tensor([[[0.1000, 0.6000], [1.0000, 1.0000], [0.9000, 0.4000]]])
+    """
+    batches, kept, classes, observed = log_matrix.shape
+    space = (1,) * (labels.ndim - 2)
+    if raters is None:
+        raters = torch.arange(labels.shape[1], device=labels.device)[None]
+    row = torch.zeros_like(raters) if kept == 1 else raters.clamp(min=0)  # -1 may fill up
+    if batches > 1:
+        row = row + kept * torch.arange(batches, device=labels.device)[:, None]
+    index = row.view(*row.shape, *space) * observed + labels.clamp(min=0)
+    table = log_matrix.transpose(2, 3).reshape(-1, classes)
+    column = torch.nn.functional.embedding(index, table).movedim(-1, 2)
+    return column.masked_fill((labels == MISSING).unsqueeze(2), 0)

@@ -1,0 +1,127 @@
+"""The likelihood of labels that are seen through raters: joint and marginal, in log space."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from raters.errors import RatersError
+from raters.study.classes import MISSING
+
+Form = Literal["joint", "marginal"]
+FORMS: tuple[Form, ...] = ("joint", "marginal")
+
+
+def log_likelihood(
+    log_truth: Tensor, log_column: Tensor, form: Form = "joint", labels: Tensor | None = None
+) -> Tensor:
+    r"""Give the log-likelihood of the labels of each pixel.
+
+    .. math::
+        \text{joint:} \quad & \log \sum_t p(t \mid x) \prod_r C_r[t, o_r] \\
+        \text{marginal:} \quad & \sum_r \log \sum_t p(t \mid x) \, C_r[t, o_r]
+
+    The joint form explains all raters of a pixel by one truth (Dawid and Skene, 1979; Raykar et
+    al., 2010), the marginal one each rater alone (Tanno et al., 2019; Zhang et al., 2020). They
+    agree where a pixel has one label. A missing label has a column of zeros (that is, of ones)
+    and adds nothing to either.
+
+    Args:
+        log_truth: `log p(t | x)`, `(batch, classes, *space)`.
+        log_column: `log C_r[t, o_r]`, `(batch, raters, classes, *space)`, as rater models give it.
+        form: 'joint' or 'marginal'.
+        labels: The labels; with them, what is missing has exactly no likelihood and no gradient,
+            not one that is only rounded to none.
+
+    Returns:
+        `(batch, *space)`.
+
+    Example:
+        >>> truth, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.9, 0.2], [0.8, 0.3]]])
+        >>> log_likelihood(truth.log(), right.log(), "joint").exp()  # .9 * .8
+        tensor([0.7200])
+    """
+    if form == "joint":
+        likelihood = torch.logsumexp(log_truth + log_column.sum(1), 1)
+        if labels is not None:
+            likelihood = likelihood.masked_fill((labels == MISSING).all(1), 0)
+        return likelihood
+    if form == "marginal":
+        of_raters = torch.logsumexp(log_truth.unsqueeze(1) + log_column, 2)
+        if labels is not None:
+            of_raters = of_raters.masked_fill(labels == MISSING, 0)
+        return of_raters.sum(1)
+    raise RatersError(f"found the likelihood {form!r}, expected one of {', '.join(FORMS)}")
+
+
+def negative_log_likelihood(
+    log_truth: Tensor,
+    log_column: Tensor,
+    labels: Tensor,
+    form: Form = "joint",
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Average the negative log-likelihood over the observed labels, `(batch, raters, *space)`.
+
+    It is 0 for identity matrices and a one-hot truth that all raters agree with. global-cm's
+    listing sums the cross entropy over raters and averages over images: with R labels an image
+    that is R times this.
+
+    Args:
+        log_truth: As of `log_likelihood`.
+        log_column: As of `log_likelihood`.
+        labels: The labels; MISSING where a rater gave none.
+        form: 'joint' or 'marginal'.
+        weights: A weight of each pixel `(batch, *space)`, such as those of `pixel_weights`.
+    """
+    total, count = sum_and_count(log_truth, log_column, labels, form, weights)
+    return total / count.clamp(min=1)
+
+
+def sum_and_count(
+    log_truth: Tensor,
+    log_column: Tensor,
+    labels: Tensor,
+    form: Form = "joint",
+    weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Give the summed negative log-likelihood and the number of observed labels.
+
+    Both are sums over the batch, so that batches and processes can be added before they are
+    divided: labels may be missing unevenly.
+    """
+    likelihood = log_likelihood(log_truth, log_column, form, labels)
+    if weights is not None:
+        likelihood = likelihood * weights
+    return -likelihood.sum(), (labels != MISSING).sum()
+
+
+def posterior(log_truth: Tensor, log_column: Tensor) -> Tensor:
+    r"""Give the truth after image and labels were seen, `(batch, classes, *space)`.
+
+    .. math:: p(t \mid x, o) \propto p(t \mid x) \prod_r C_r[t, o_r]
+
+    Example:
+        >>> prior, column = torch.tensor([[0.5, 0.5]]), torch.tensor([[[0.9, 0.3]]])
+        >>> posterior(prior.log(), column.log())
+        tensor([[0.7500, 0.2500]])
+    """
+    return torch.softmax(log_truth + log_column.sum(1), 1)
+
+
+def pixel_weights(labels: Tensor, class_weights: Tensor) -> Tensor:
+    """Average the weights of the classes that raters gave to a pixel, `(batch, *space)`.
+
+    Args:
+        labels: `(batch, raters, *space)`, with MISSING.
+        class_weights: A weight of each class, `(classes,)`.
+
+    Example:
+        >>> pixel_weights(torch.tensor([[[1, 0], [1, -1], [0, -1]]]), torch.tensor([1.0, 4.0]))
+        tensor([[3., 1.]])
+    """
+    observed = labels != MISSING
+    chosen = class_weights[labels.clamp(min=0).long()] * observed
+    return chosen.sum(1) / observed.sum(1).clamp(min=1)

@@ -1,0 +1,111 @@
+"""Matrices of low rank beside the identity, for many classes: the full matrix is never formed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from raters.errors import RatersError
+from raters.rater_models.blocks import in_blocks
+from raters.rater_models.columns import label_index
+from raters.rater_models.confusion import Seen, per_answer, row_weights
+from raters.study.classes import MISSING
+
+
+@dataclass(frozen=True)
+class LowRankConfusion:
+    """`C = (1 - a_t) I + a_t U V`: right with 1 - a_t, else one of `rank` kinds of error.
+
+    U `(true, rank)` and V `(rank, observed)` have rows that sum to one, so C has too. With
+    rank L, a = 1 and U = I it is any matrix at all. Memory is `L (2 rank + 1)` a pixel, not `L²`.
+
+    Attributes:
+        share: Logits of a, `(batch or 1, raters or 1, true, *space or 1)`.
+        mixture: Logits of U, `(batch or 1, raters or 1, true, rank, *space or 1)`.
+        errors: Logits of V, `(batch or 1, raters or 1, rank, observed, *space or 1)`.
+    """
+
+    share: Tensor
+    mixture: Tensor
+    errors: Tensor
+
+    def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
+        """Give the columns of the labels and the diagonals."""
+        parts = [per_answer(p, labels, raters) for p in (self.share, self.mixture, self.errors)]
+        leading = [(*labels.shape[:2], *p.shape[2 : p.ndim - labels.ndim + 2]) for p in parts]
+        parts = [
+            part.expand(*sizes, *labels.shape[2:])
+            for part, sizes in zip(parts, leading, strict=True)
+        ]
+        return Seen(*in_blocks(_see, labels, *parts))
+
+    def matrix(self) -> Tensor:
+        """Write out `C` (of the full size: only where a person asks for it)."""
+        a = self.share.sigmoid().unsqueeze(3)
+        product = torch.einsum(
+            "brtk...,brko...->brto...", self.mixture.softmax(3), self.errors.softmax(3)
+        )
+        eye = torch.eye(a.shape[2], device=a.device, dtype=a.dtype)
+        return (1 - a) * eye.view(1, 1, *eye.shape, *(1,) * (a.ndim - 4)) + a * product
+
+    def mean(self, truth: Tensor) -> Tensor:
+        """Average each rater's matrix over the pixels of each true class."""
+        weights = row_weights(truth)
+        a, u, v = (
+            _flat(part, first, weights)
+            for part, first in (
+                (self.share.sigmoid(), 3),
+                (self.mixture.softmax(3), 4),
+                (self.errors.softmax(3), 4),
+            )
+        )
+        scaled = u * (a * weights.unsqueeze(1)).unsqueeze(3)
+        confused = torch.einsum("brtks,brkos->rto", scaled, v)
+        right = torch.einsum("brts,bts->rt", 1 - a, weights)
+        return (confused + torch.diag_embed(right)) / weights.sum((0, 2))[:, None]
+
+
+def _see(labels: Tensor, share: Tensor, mixture: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the columns of the labels and the diagonals, from logits of a, U and V."""
+    log_u, log_v = mixture.log_softmax(3), errors.log_softmax(3)
+    of_label = log_v.gather(3, label_index(labels, log_v.shape[2])).squeeze(3)
+    confused = torch.logsumexp(log_u + of_label.unsqueeze(2), 3)
+    classes = torch.arange(share.shape[2], device=labels.device)
+    is_label = labels.unsqueeze(2) == classes.view(-1, *(1,) * (labels.ndim - 2))
+    column = _mix(share, confused, is_label).masked_fill((labels == MISSING).unsqueeze(2), 0)
+    to_itself = torch.logsumexp(log_u + log_v.transpose(2, 3), 3)
+    return column, _mix(share, to_itself, torch.ones_like(is_label))
+
+
+def _flat(part: Tensor, first: int, weights: Tensor) -> Tensor:
+    """Give a part one axis for all pixels, and the batch of the weights."""
+    flat = part.flatten(first) if part.ndim > first else part.unsqueeze(-1)
+    return flat.expand(len(weights), *flat.shape[1:-1], weights.shape[-1])
+
+
+def _mix(share: Tensor, confused: Tensor, right: Tensor) -> Tensor:
+    """Give `log((1 - a) [t = o] + a exp(confused))` for logits `share` of a."""
+    through_errors = nn.functional.logsigmoid(share) + confused
+    both = torch.logaddexp(nn.functional.logsigmoid(-share), through_errors)
+    return torch.where(right, both, through_errors)
+
+
+def start_of_low_rank(classes: int, rank: int, right: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Give logits of a, U and V for a start near the identity.
+
+    The rows of V start at different classes, since equal ones would never part.
+
+    Example:
+        >>> parts = start_of_low_rank(4, 2, 0.9)
+        >>> C = LowRankConfusion(*(p[None, None] for p in parts)).matrix()[0, 0]
+        >>> C.diagonal().mean(), C.sum(1)
+        (tensor(0.9000), tensor([1.0000, 1.0000, 1.0000, 1.0000]))
+    """
+    if not 1 <= rank <= classes:
+        raise RatersError(f"found rank {rank}, expected 1 to {classes} (the number of classes)")
+    kinds = torch.arange(rank)[:, None] == torch.arange(classes)[None] % rank
+    share = math.log((1 - right) / (right - 1 / classes))
+    return torch.full((classes,), share), torch.zeros(classes, rank), kinds * 1.0

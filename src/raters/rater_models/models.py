@@ -1,0 +1,213 @@
+"""Rater models: modules that give the matrices of all raters for a batch of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from raters.errors import RatersError
+from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
+from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
+from raters.rater_models.pointwise import bias_of, constant_head
+from raters.rater_models.start import near_identity_logits
+
+RIGHT = 0.95  # of a rater's labels at the start
+
+
+class RaterModel(nn.Module):
+    """Gives the matrices of all raters for a batch.
+
+    Attributes:
+        held: Whether the matrices stay at their start (the warm-up): they get no gradient.
+    """
+
+    held: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether a forward pass gives the start: in training, during the warm-up."""
+        return self.held and self.training
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Give the parameters of matrices that all pixels share: they may learn faster."""
+        return []
+
+    def forward(self, features: Tensor, cases: Tensor) -> Confusion:
+        """Give the matrices.
+
+        Args:
+            features: Of the truth network, `(batch, features, *space)`.
+            cases: The positions of the cases in the study, `(batch,)`.
+        """
+        raise NotImplementedError
+
+    def common(self) -> Tensor | None:
+        """Give the log of the matrices that pixel-wise ones are drawn to, `(raters, L, L)`."""
+        return None
+
+
+class GlobalRaters(RaterModel):
+    """One matrix a rater; with one rater, a matrix that all share.
+
+    Tanno et al., Learning from noisy labels by regularized estimation of annotator confusion,
+    CVPR 2019; a shared matrix: Sukhbaatar et al., Training convolutional networks with noisy
+    labels, 2014.
+
+    Example:
+        >>> matrices = GlobalRaters(raters=3, classes=2, right=0.9)
+        >>> matrices(torch.zeros(1, 8), torch.zeros(1)).matrix().shape
+        torch.Size([1, 3, 2, 2])
+    """
+
+    start: Tensor
+
+    def __init__(self, raters: int, classes: int, right: float = RIGHT) -> None:
+        super().__init__()
+        self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
+        self.logits = nn.Parameter(self.start.repeat(raters, 1, 1))
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Give the logits of the matrices."""
+        return [self.logits]
+
+    def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
+        """Give the matrices, the same for all cases."""
+        logits = self.start[None] if self.holds else self.logits
+        return SharedConfusion(logits.log_softmax(2)[None])
+
+
+class PixelRaters(RaterModel):
+    """Matrices that vary over pixels: a head on the truth network's features.
+
+    The logits are the rater's own, the same everywhere, plus a deviation that the features give.
+    It starts at zero, so that matrices start near the identity.
+
+    Zhang et al., Disentangling human error from the ground truth in segmentation of medical
+    images, NeurIPS 2020.
+
+    Example:
+        >>> matrices = PixelRaters(raters=3, classes=2, features=8, dims=2)
+        >>> matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).matrix().shape
+        torch.Size([1, 3, 2, 2, 5, 5])
+    """
+
+    start: Tensor
+
+    def __init__(
+        self, raters: int, classes: int, features: int, dims: int, right: float = RIGHT
+    ) -> None:
+        super().__init__()
+        self.raters, self.classes = raters, classes
+        self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
+        self.head = constant_head(features, self.start.repeat(raters, 1, 1), dims)
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Give what does not depend on the features."""
+        return [bias_of(self.head)]
+
+    def forward(self, features: Tensor, cases: Tensor) -> Confusion:  # noqa: ARG002
+        """Give the matrices at each pixel."""
+        if self.holds:
+            return SharedConfusion(self.start.log_softmax(1)[None, None])
+        logits = self.head(features)
+        shape = (self.raters, self.classes, self.classes)
+        return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]))
+
+    def common(self) -> Tensor:
+        """Give the log of each rater's own matrix, `(raters, L, L)`."""
+        return bias_of(self.head).view(-1, self.classes, self.classes).log_softmax(2)
+
+
+class LowRankRaters(RaterModel):
+    """Pixel-wise matrices `(1 - a_t) I + a_t U V` of any rank.
+
+    A sound form of the low-rank matrices of Zhang et al. (2020), appendix A.4: products of
+    factors that are normalised only afterwards have equal rows at rank 1.
+
+    Example:
+        >>> matrices = LowRankRaters(raters=3, classes=20, features=8, dims=2, rank=2)
+        >>> matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).mixture.shape
+        torch.Size([1, 3, 20, 2, 5, 5])
+    """
+
+    start: Tensor
+
+    def __init__(
+        self,
+        raters: int,
+        classes: int,
+        features: int,
+        dims: int,
+        rank: int = 1,
+        right: float = RIGHT,
+    ) -> None:
+        super().__init__()
+        near_identity_logits(classes, right)  # refuses what cannot be a start
+        parts = start_of_low_rank(classes, rank, right)
+        self.shapes = [(raters, *part.shape) for part in parts]
+        flat = torch.cat(
+            [part.expand(shape).flatten() for part, shape in zip(parts, self.shapes, strict=True)]
+        )
+        self.register_buffer("start", flat, persistent=False)
+        self.head = constant_head(features, flat, dims)
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Give what does not depend on the features."""
+        return [bias_of(self.head)]
+
+    def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
+        """Give the factors at each pixel."""
+        if self.holds:
+            space = (1,) * (features.ndim - 2)
+            return self._parts(self.start.view(1, -1, *space))
+        return self._parts(self.head(features))
+
+    def _parts(self, logits: Tensor) -> LowRankConfusion:
+        sizes = [torch.Size(shape).numel() for shape in self.shapes]
+        parts = torch.split(logits, sizes, 1)
+        return LowRankConfusion(
+            *(
+                part.reshape(len(part), *shape, *part.shape[2:])
+                for part, shape in zip(parts, self.shapes, strict=True)
+            )
+        )
+
+
+class FixedRaters(RaterModel):
+    """Known matrices, of each rater or of each case and rater: the oracle.
+
+    Args:
+        confusion: `(raters, L, L)` or `(cases, raters, L, L)`; rows that sum to one. An entry of
+            0 is kept off zero by `smallest`, since one label would otherwise have likelihood 0.
+
+    Example:
+        >>> oracle = FixedRaters(torch.eye(2).repeat(3, 1, 1))
+        >>> oracle(torch.zeros(4, 8), torch.arange(4)).matrix().shape
+        torch.Size([1, 3, 2, 2])
+    """
+
+    log_matrix: Tensor
+
+    def __init__(self, confusion: Tensor | Sequence[float], smallest: float = 1e-4) -> None:
+        super().__init__()
+        matrix = torch.as_tensor(confusion, dtype=torch.float32)
+        if matrix.ndim not in (3, 4) or matrix.shape[-1] != matrix.shape[-2]:
+            found = "x".join(map(str, matrix.shape))
+            raise RatersError(
+                f"found known matrices of {found}, "
+                "expected raters x L x L or cases x raters x L x L"
+            )
+        if not torch.allclose(matrix.sum(-1), torch.ones(()), atol=1e-3):
+            worst = matrix.sum(-1).sub(1).abs().max().item()
+            raise RatersError(f"found rows off by {worst:.3g}, expected rows C[t, :] that sum to 1")
+        matrix = matrix.clamp(min=smallest)
+        log_matrix = (matrix / matrix.sum(-1, keepdim=True)).log()
+        by_case = log_matrix if matrix.ndim == 4 else log_matrix[None]
+        self.register_buffer("log_matrix", by_case, persistent=False)  # of these cases alone
+
+    def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
+        """Give the matrices of the cases."""
+        single = len(self.log_matrix) == 1
+        return SharedConfusion(self.log_matrix if single else self.log_matrix[cases])

@@ -1,0 +1,91 @@
+"""What is added to the likelihood: the trace, and a pull of pixel-wise matrices to a common one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from raters.errors import RatersError
+from raters.study.classes import MISSING
+
+TraceOver = Literal["all", "truth"]
+
+
+def trace_term(
+    log_diagonal: Tensor, labels: Tensor, truth: Tensor, over: TraceOver = "truth"
+) -> Tensor:
+    r"""Average the trace of the matrices over observed raters and pixels.
+
+    .. math::
+        \text{all:} \quad & \mathrm{mean}_{r,x} \sum_t C_r[t, t] \\
+        \text{truth:} \quad & \mathrm{mean}_{r,x} \sum_t p(t \mid x) \, C_r[t, t]
+
+    'all' is the papers' trace. With free matrices at every pixel it also pays to spoil the rows
+    of classes that are not there; 'truth' weights the rows by the predicted truth (without
+    gradient), so that it touches only the row that matters.
+
+    The papers' lambda: eq. 4 of Zhang et al. (2020) sums cross entropy and trace over the same
+    pixels and raters, so its lambda is the one here. The listing of Tanno et al. (2019) sums the
+    cross entropy over raters but averages the trace: its lambda divided by the number of raters
+    is the one here for dense labels (see `from_listing`).
+
+    Args:
+        log_diagonal: `log C_r[t, t]`, as rater models give it.
+        labels: `(batch, raters, *space)`, with MISSING.
+        truth: `p(t | x)`, `(batch, classes, *space)`.
+        over: 'all' or 'truth'.
+
+    Example:
+        >>> import torch
+        >>> diagonal = torch.tensor([[[0.9, 0.6]]]).log()
+        >>> labels, truth = torch.tensor([[1]]), torch.tensor([[1.0, 0.0]])
+        >>> trace_term(diagonal, labels, truth, "all"), trace_term(diagonal, labels, truth)
+        (tensor(1.5000), tensor(0.9000))
+    """
+    diagonal = log_diagonal.exp()
+    if over == "truth":
+        traces = (diagonal * truth.detach().unsqueeze(1)).sum(2)
+    elif over == "all":
+        traces = diagonal.sum(2)
+    else:
+        raise RatersError(f"found a trace over {over!r}, expected 'all' or 'truth'")
+    observed = labels != MISSING
+    return (traces * observed).sum() / observed.sum().clamp(min=1)
+
+
+def from_listing(scale: float, raters: int) -> float:
+    """Convert the lambda of Tanno et al.'s listing (dense labels) to the one of `trace_term`.
+
+    Example:
+        >>> from_listing(0.01, 5)
+        0.002
+    """
+    return scale / raters
+
+
+def divergence(logits: Tensor, common: Tensor, labels: Tensor, truth: Tensor) -> Tensor:
+    r"""Measure how far pixel-wise matrices are from common ones.
+
+    .. math:: \mathrm{mean}_{r,x} \sum_t p(t \mid x) \, \mathrm{KL}(C_r[t, :] \,\|\, P_r[t, :])
+
+    Args:
+        logits: Of the pixel-wise matrices, `(batch, raters or 1, true, observed, *space)`.
+        common: `log P`, `(raters or 1, true, observed)`.
+        labels: `(batch, raters, *space)`, with MISSING.
+        truth: `p(t | x)`, `(batch, classes, *space)`; weights without gradient.
+
+    Example:
+        >>> import torch
+        >>> matrix = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()
+        >>> inputs = torch.tensor([[1]]), torch.tensor([[0.5, 0.5]])
+        >>> divergence(matrix[None, None], matrix[None], *inputs).round(decimals=4).abs()
+        tensor(0.)
+    """
+    space = (1,) * (logits.ndim - 4)
+    log_matrix = logits.log_softmax(3)
+    distance = log_matrix - common.view(1, *common.shape, *space)
+    rows = (log_matrix.exp() * distance).sum(3)
+    observed = labels != MISSING
+    by_rater = (rows * truth.detach().unsqueeze(1)).sum(2)
+    return (by_rater * observed).sum() / observed.sum().clamp(min=1)

@@ -1,0 +1,1 @@
+"""Wiring to Lightning: data, normalisation, checkpoints."""

@@ -1,0 +1,104 @@
+"""What a model is, as plain data: all that is needed to build it again beside its weights."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from raters.methods.base import Task
+from raters.methods.registry import learning_method
+from raters.study.classes import Classes, LabelClass
+from raters.training.normalise import Normalisation
+from raters.training.options import TrainingOptions
+
+
+class ClassEntry(BaseModel):
+    """A class: its name and the value that stands for it in files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    value: int | str
+
+
+class NetworkEntry(BaseModel):
+    """A truth network by name, with nothing left to choose."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    width: int | None = None
+    depth: int | None = None
+    norm: Literal["instance", "group", "none"] | None = None
+    dropout: float = 0.0
+
+
+class ModelConfig(BaseModel):
+    """A model without its weights.
+
+    Attributes:
+        format: The version of this layout.
+        method: The name of the method.
+        options: The options of the method, complete.
+        training: How it was trained, complete.
+        network: The truth network.
+        kind: 'segmentation' or 'classification'.
+        raters: The names of the raters, in the order of the matrices.
+        classes: The classes in order.
+        channels: Channels of an image, or the number of features.
+        dims: Spatial axes of an image; 0 for features.
+        patch: Sides of the patches that it was trained on; None for whole images.
+        normalisation: As `Normalisation.to_dict` gives it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    method: str
+    options: dict[str, Any]
+    training: TrainingOptions
+    network: NetworkEntry
+    kind: Literal["segmentation", "classification"]
+    raters: tuple[str, ...]
+    classes: tuple[ClassEntry, ...]
+    channels: int
+    dims: int
+    patch: tuple[int, ...] | None
+    normalisation: dict[str, Any]
+
+    def task(self) -> Task:
+        """Give what the method must know."""
+        return Task(
+            kind=self.kind,
+            raters=self.raters,
+            classes=len(self.classes),
+            dims=self.label_dims,
+            network=self._network,
+        )
+
+    @property
+    def label_dims(self) -> int:
+        """Spatial axes of the labels."""
+        return self.dims if self.kind == "segmentation" else 0
+
+    def _network(self) -> Any:  # noqa: ANN401
+        from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+
+        options = NetworkOptions(**self.network.model_dump())
+        backbone = build_backbone(options, self.channels, self.dims)
+        return TruthNetwork(backbone, len(self.classes), self.label_dims)
+
+    def build(self) -> Any:  # noqa: ANN401
+        """Make the method with fresh weights."""
+        entry = learning_method(self.method)
+        fixed = {name: value for name, value in self.options.items() if name not in entry.fixed}
+        return entry.load()(self.task(), entry.parse(fixed))
+
+    def classes_of_study(self) -> Classes:
+        """Give the classes as a study has them."""
+        return Classes(tuple(LabelClass(c.name, c.value) for c in self.classes))
+
+    def normaliser(self) -> Normalisation:
+        """Give the normalisation."""
+        return Normalisation.from_dict(self.normalisation)

@@ -1,0 +1,91 @@
+"""What an epoch is worth: the likelihood of held-out labels, dominance, scores by the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raters.confusion import dominance_margin
+from raters.methods.base import Batch, HeldOut
+from raters.study.classes import MISSING
+
+
+@dataclass
+class HeldOutScores:
+    """Sums over held-out batches.
+
+    Attributes:
+        loss: Summed negative log-likelihood (or cross entropy with the target).
+        count: Labels that it is a sum of.
+        confusion: Matrices times pixels, `(raters, L, L)`.
+        pixels: Pixels of each class, `(L,)`.
+        overlaps: Of each case, and each class: pixels in both, predicted, in the reference.
+    """
+
+    loss: float = 0.0
+    count: int = 0
+    confusion: Tensor | None = None
+    pixels: Tensor | None = None
+    overlaps: dict[int, Tensor] = field(default_factory=dict)
+
+    def add(self, batch: Batch, found: HeldOut) -> None:
+        """Add a batch."""
+        self.loss += float(found.loss)
+        self.count += int(found.count)
+        if found.confusion is not None and found.pixels is not None:
+            before = self.confusion if self.confusion is not None else 0
+            self.confusion = before + found.confusion.cpu()
+            self.pixels = (self.pixels if self.pixels is not None else 0) + found.pixels.cpu()
+        if "reference" in batch:
+            self._compare(batch, found.truth)
+
+    def _compare(self, batch: Batch, truth: Tensor) -> None:
+        classes = torch.arange(truth.shape[1], device=truth.device)[:, None]
+        for k, case in enumerate(batch["case"].tolist()):
+            reference = batch["reference"][k].flatten()
+            known = reference != MISSING
+            if not known.any():
+                continue
+            predicted = truth[k].argmax(0).flatten()[known] == classes
+            true = reference[known] == classes
+            counts = torch.stack([(predicted & true).sum(1), predicted.sum(1), true.sum(1)], 1)
+            self.overlaps[case] = self.overlaps.get(case, 0) + counts.cpu()
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss of a label."""
+        return self.loss / max(self.count, 1)
+
+    @property
+    def matrices(self) -> Tensor | None:
+        """The raters' mean matrices, `(raters, L, L)`."""
+        if self.confusion is None or self.pixels is None:
+            return None
+        return self.confusion / self.pixels.clamp(min=1e-12)[:, None]
+
+    @property
+    def dominance(self) -> float | None:
+        """How far the mean matrix is from losing column dominance; None without matrices.
+
+        Classes that the network nowhere predicts have no row to speak of.
+        """
+        found = self.matrices
+        if found is None or self.pixels is None:
+            return None
+        there = np.flatnonzero((self.pixels / self.pixels.sum() > 1e-6).numpy())
+        return dominance_margin(found.double().numpy()[:, there][:, :, there])
+
+    @property
+    def reference_score(self) -> float | None:
+        """Mean Dice of foreground classes over cases, or the accuracy of classes; None without."""
+        if not self.overlaps:
+            return None
+        counts = torch.stack(list(self.overlaps.values())).double()
+        if int(counts[0, :, 2].sum()) == 1:  # one label a case: classification
+            return float(counts[:, :, 0].sum() / len(counts))
+        both, sizes = counts[:, 1:, 0], counts[:, 1:, 1:].sum(2)
+        drawn = sizes > 0
+        return float((2 * both[drawn] / sizes[drawn]).mean()) if drawn.any() else None

@@ -1,0 +1,60 @@
+"""The options of training that all methods share: typed, with what each means; no torch needed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TrainingOptions(BaseModel):
+    """How a model is trained; None lets the data decide."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: str | None = Field(None, description="truth network, see `raters.networks.NETWORKS`")
+    width: int | None = Field(None, ge=1, description="channels of the network's first level")
+    depth: int | None = Field(None, ge=0, description="levels of the network")
+    norm: Literal["instance", "group", "none"] | None = Field(
+        None, description="what normalises features; None: the network's own"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of features left out in training")
+
+    epochs: int = Field(30, ge=1, description="passes over the training cases")
+    batch_size: int = Field(16, ge=1, description="cases (or patches) in one step")
+    learning_rate: float = Field(2e-3, gt=0, description="of AdamW, at the start")
+    matrix_rate: float = Field(
+        10.0, gt=0, description="how much faster the raters' shared matrices learn than the network"
+    )
+    weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
+    schedule: Literal["cosine", "constant"] = Field(
+        "cosine", description="how the learning rate goes: to zero by a cosine, or not"
+    )
+    seed: int = Field(0, ge=0, description="all randomness comes from it and the epoch")
+
+    normalise: Literal["auto", "study", "case", "none"] = Field(
+        "auto", description="zero mean and unit variance over the study, each case, or not at all"
+    )
+    patch: tuple[int, ...] | Literal["auto", "whole"] = Field(
+        "auto", description="sides of the patches that are trained on, or whole images"
+    )
+    patches_per_case: int = Field(4, ge=1, description="random patches of a case in an epoch")
+    foreground: float = Field(
+        0.5, ge=0, le=1, description="share of patches centred on a pixel that a rater marked"
+    )
+    augment: Literal["auto", "none", "flip", "full"] = Field(
+        "auto", description="random changes of images: flips for masks unless said otherwise"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="weigh classes by how rare they are among the raters' labels"
+    )
+
+    held_out: float = Field(
+        0.15, ge=0, lt=1, description="share of groups held out, if there is no split 'val'"
+    )
+    select: Literal["auto", "likelihood", "reference", "last"] = Field(
+        "auto",
+        description="the best epoch by the held-out likelihood (guarded by dominance), by the "
+        "reference, or the last; auto: by the reference if there is one",
+    )
+    workers: int = Field(0, ge=0, description="processes that read data")
