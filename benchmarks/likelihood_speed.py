@@ -4,12 +4,13 @@ The published form (Zhang et al., 2020) normalises softplus outputs into whole m
 them to one a pixel, multiplies them with the truth and takes the logarithm at the label; raters
 in a loop. It is written here without its second softmax. raters needs one column of each matrix.
 
-    python benchmarks/likelihood_speed.py [--repeats 15] [--threads 2] [--no-compile]
+    python benchmarks/likelihood_speed.py [--repeats 15] [--threads 1] [--no-compile]
 
 Both get logits of the truth and of the matrices as leaves, and give the loss (marginal form plus
 the trace of all rows) and its gradients. Repeats are interleaved and medians compared, so that
-other work on the machine weighs on all alike. Memory is the most that is allocated at one time
-in forward and backward, gradients included, inputs not.
+other work on the machine weighs on all alike; more threads than free cores wait for each other
+at every operation, which is then all that is measured. Memory is the most that is allocated at
+one time in forward and backward, gradients included, inputs not.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def against_published(repeats: int, compile_too: bool) -> None:
     memory = {name: peak_mb(run, inputs[:2]) for name, run in steps.items()}
     print(
         f"{IMAGES} images x {RATERS} raters x {CLASSES} classes x {SIZE} x {SIZE}, "
-        f"forward and backward, {torch.get_num_threads()} threads"
+        f"forward and backward, threads: {torch.get_num_threads()}"
     )
     print(f"{'':25}{'ms':>8}{'faster':>8}{'MB':>8}{'memory':>8}   (published = 1)")
     for name in losses:
@@ -195,7 +196,7 @@ def main() -> None:
     """Run both parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-compile", action="store_true", help="eager only: torch.compile waits")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)

@@ -66,7 +66,7 @@ class _PixelColumns(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
         logits, labels, normaliser = ctx.saved_tensors
         gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        for block in blocks(logits):
+        for block in blocks(logits, 2):
             of_column = gradients[0][block] * (labels[block] != MISSING).unsqueeze(2)
             of_diagonal = gradients[1][block]
             is_label = _is_label(labels[block], logits.shape[3]).to(logits.dtype)
