@@ -64,7 +64,7 @@ def published(truth: Tensor, matrices: Tensor, labels: Tensor) -> Tensor:
 def ours(truth: Tensor, matrices: Tensor, labels: Tensor, form: Form = "marginal") -> Tensor:
     """Give the loss of raters, from logits `(images, raters, true, observed, *space)`."""
     log_truth = truth.log_softmax(1)
-    column, diagonal = PixelConfusion(matrices).see(labels)
+    column, diagonal = PixelConfusion(matrices).see(labels)[:2]
     trace = trace_term(diagonal, labels, log_truth, "all")
     return negative_log_likelihood(log_truth, column, labels, form) + SCALE * trace
 
@@ -160,7 +160,7 @@ def against_published(repeats: int, compile_too: bool) -> None:
 def low_rank(parts: tuple[Tensor, ...], labels: Tensor, truth: Tensor) -> None:
     """Take one step of low-rank matrices."""
     log_truth = truth.log_softmax(1)
-    column, diagonal = LowRankConfusion(*parts).see(labels)
+    column, diagonal = LowRankConfusion(*parts).see(labels)[:2]
     loss = negative_log_likelihood(log_truth, column, labels, "marginal")
     (loss + SCALE * trace_term(diagonal, labels, log_truth, "all")).backward()
 

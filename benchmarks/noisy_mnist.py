@@ -18,8 +18,22 @@ from learning import Row, Runs, arguments, dice_to, mean_and_spread, paired, tab
 from raters.datasets import open_dataset
 from raters.study.study import Study
 
-OPTIONS = {"epochs": 100, "batch_size": 10, "select": "likelihood", "augment": "none"}
-PAPER = {"likelihood": "marginal", "trace": 0.01, "trace_over": "all", "prior": 0.0}
+OPTIONS = {
+    "epochs": 60,
+    "batch_size": 10,
+    "learning_rate": 4e-3,
+    "width": 8,
+    "select": "likelihood",
+    "augment": "none",
+}
+PAPER = {
+    "likelihood": "marginal",
+    "trace": 0.01,
+    "trace_over": "all",
+    "prior": 0.0,
+    "warm_up": 2,
+    "warm_up_on": "labels",
+}
 
 SETTINGS: dict[str, tuple[str, Row]] = {
     "truth": ("truth", {}),
@@ -35,6 +49,12 @@ SETTINGS: dict[str, tuple[str, Row]] = {
     "pixel-cm": ("pixel-cm", {}),
     "pixel-cm, paper's form": ("pixel-cm", PAPER),
     "pixel-cm, joint alone": ("pixel-cm", {**PAPER, "likelihood": "joint", "trace": 0.0}),
+    "pixel-cm, no prior": ("pixel-cm", {"prior": 0.0}),
+    "pixel-cm, no warm-up": ("pixel-cm", {"warm_up": 0}),
+    "pixel-cm, warm-up on labels": ("pixel-cm", {"warm_up_on": "labels"}),
+    "pixel-cm, marginal": ("pixel-cm", {"likelihood": "marginal"}),
+    "pixel-cm, prior .1": ("pixel-cm", {"prior": 0.1}),
+    "pixel-cm, prior 1": ("pixel-cm", {"prior": 1.0}),
 }
 
 

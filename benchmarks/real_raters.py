@@ -23,20 +23,26 @@ from raters.scores import mean_dice, soft_dice
 from raters.study.classes import MISSING
 from raters.study.study import Study
 
-PAPER = {"likelihood": "marginal", "trace": 0.01, "trace_over": "all"}
+PAPER = {
+    "likelihood": "marginal",
+    "trace": 0.01,
+    "trace_over": "all",
+    "warm_up": 2,
+    "warm_up_on": "labels",
+}
 MASKS: dict[str, tuple[str, Row]] = {
     "vote": ("vote", {}),
     "mean": ("mean", {}),
     "staple": ("staple", {}),
     "spatial-staple": ("spatial-staple", {}),
     "dawid-skene": ("dawid-skene", {}),
-    "separate": ("separate", {}),
     "global-cm": ("global-cm", {}),
     "single-cm": ("single-cm", {}),
     "pixel-cm": ("pixel-cm", {}),
     "pixel-cm, shared": ("pixel-cm", {"shared": True}),
     "pixel-cm, paper's form": ("pixel-cm", {**PAPER, "prior": 0.0}),
     "low-rank-cm": ("low-rank-cm", {}),
+    "separate": ("separate", {}),
 }
 CLASSES: dict[str, tuple[str, Row]] = {
     "vote": ("vote", {}),
@@ -51,9 +57,9 @@ CLASSES: dict[str, tuple[str, Row]] = {
     "truth": ("truth", {}),
 }
 OPTIONS: dict[str, Row] = {
-    "lidc": {"epochs": 12, "batch_size": 32, "width": 8, "select": "likelihood"},
+    "lidc": {"epochs": 10, "batch_size": 32, "width": 8, "depth": 3, "select": "likelihood"},
     "chase-db1": {
-        "epochs": 20,
+        "epochs": 16,
         "batch_size": 8,
         "patch": (96, 96),
         "patches_per_case": 8,

@@ -30,6 +30,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "README.md",
         "docs/agreement.md",
         "docs/fusion.md",
+        "docs/learning.md",
         "docs/reading.md",
         "docs/scores.md",
         "docs/simulation.md",

@@ -151,10 +151,10 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     study = simulate(
         source, "5xpairwise-flipper:0.45", assign="one", seed=2, require_dominance=True
     )
-    options = {"epochs": 15, "batch_size": 50, "learning_rate": 3e-3, "progress": False}
+    options = {"epochs": 20, "batch_size": 50, "learning_rate": 3e-3, "progress": False}
     scores = {}
     for method in ("vote", "global-cm"):
-        right = {"right": 0.7} if method == "global-cm" else {}
+        right = {"right": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
         found = [model.labels(case).item() == case.reference for case in test.iter_cases()]
@@ -199,7 +199,7 @@ def test_a_swapped_truth_is_warned_of(answers: Study) -> None:
 def test_matrices_are_held_during_the_warm_up(masks: Study) -> None:
     model = quiet_fit(masks, "pixel-cm", **TINY, warm_up=3)
     start = model.confusion(masks[0])
-    assert np.allclose(np.diagonal(start, axis1=1, axis2=2), 0.95, atol=1e-4)
+    assert np.allclose(np.diagonal(start, axis1=1, axis2=2), 0.9, atol=1e-4)
 
 
 def test_partition_keeps_test_cases_and_groups_apart() -> None:

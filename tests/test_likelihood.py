@@ -156,7 +156,7 @@ def test_what_is_certain_and_right_costs_nothing(
         "pixel": PixelConfusion(spread),
         "oracle": FixedRaters(eye.repeat(3, 1, 1), smallest=0)(log_truth, torch.arange(2)),
     }[kind]
-    column, diagonal = matrices.see(labels)
+    column, diagonal = matrices.see(labels)[:2]
     assert negative_log_likelihood(log_truth, column, labels, form).item() == 0
     assert trace_term(diagonal, labels, log_truth.exp(), "all").item() == classes
     assert trace_term(diagonal, labels, log_truth.exp()).item() == 1
@@ -190,7 +190,7 @@ def test_missing_labels_are_nothing_at_all(kind: str, form: Form) -> None:
     labels = draw_labels(4, (4, 3, 6), 3)
     labels[0], labels[:, 2], labels[1, :, 2] = MISSING, MISSING, MISSING
     logits, parts = draw_truth(labels, 3), draw_parts(kind, labels, 3)
-    column, diagonal = matrices_of(kind, parts).see(labels)
+    column, diagonal = matrices_of(kind, parts).see(labels)[:2]
     log_truth = logits.log_softmax(1)
     total, _ = sum_and_count(log_truth, column, labels, form)
     trace = trace_term(diagonal, labels, log_truth.exp(), "all")
@@ -208,14 +208,14 @@ def test_missing_labels_are_nothing_at_all(kind: str, form: Form) -> None:
             assert (by_pixel[labels != MISSING] != 0).any(-1).all()
     # Leaving out the rater and the case changes no bit.
     fewer = [p[:2] if kind == "shared" else p[1:, :2] for p in parts]
-    column, _ = matrices_of(kind, fewer).see(labels[1:, :2])
+    column, _ = matrices_of(kind, fewer).see(labels[1:, :2])[:2]
     assert sum_and_count(log_truth[1:], column, labels[1:, :2], form)[0] == total
 
 
 def test_nothing_seen_is_zero_and_not_nan() -> None:
     labels = torch.full((2, 3, 4), MISSING)
     logits, parts = draw_truth(labels, 2), draw_parts("pixel", labels, 2)
-    column, diagonal = matrices_of("pixel", parts).see(labels)
+    column, diagonal = matrices_of("pixel", parts).see(labels)[:2]
     loss = negative_log_likelihood(logits.log_softmax(1), column, labels)
     loss = loss + trace_term(diagonal, labels, logits.softmax(1))
     loss.backward()
@@ -246,7 +246,9 @@ def test_sums_of_parts_are_sums_of_the_whole(form: Form) -> None:
 def test_labels_of_any_width(kind: str, dtype: torch.dtype) -> None:
     labels = draw_labels(6, (2, 3, 4), 3)
     matrices = matrices_of(kind, draw_parts(kind, labels, 3))
-    for wide, narrow in zip(matrices.see(labels), matrices.see(labels.to(dtype)), strict=True):
+    for wide, narrow in zip(
+        matrices.see(labels)[:2], matrices.see(labels.to(dtype))[:2], strict=True
+    ):
         assert torch.equal(wide, narrow)
     weights = torch.tensor([1.0, 2.0, 5.0])
     assert torch.equal(pixel_weights(labels, weights), pixel_weights(labels.to(dtype), weights))
@@ -275,7 +277,7 @@ def test_the_listing_of_global_cm() -> None:
     listing = cross_entropy + scale * torch.stack([m.trace() for m in matrices]).mean()
 
     raters = labels.shape[1]
-    column, diagonal = matrices_of("shared", parts).see(labels)
+    column, diagonal = matrices_of("shared", parts).see(labels)[:2]
     loss = negative_log_likelihood(logits.log_softmax(1), column, labels, "marginal")
     trace = trace_term(diagonal, labels, logits.softmax(1), "all")
     ours = loss + from_listing(scale, raters) * trace
@@ -293,7 +295,7 @@ def test_equation_4_of_pixel_cm() -> None:
             a = theirs[n, r, :, :, x]
             total = total - (a @ logits[n, :, x].softmax(0)).log()[label] + scale * a.trace()
             seen += 1
-    column, diagonal = matrices_of("pixel", parts).see(labels)
+    column, diagonal = matrices_of("pixel", parts).see(labels)[:2]
     ours = negative_log_likelihood(logits.log_softmax(1), column, labels, "marginal")
     ours = ours + scale * trace_term(diagonal, labels, logits.softmax(1), "all")
     torch.testing.assert_close(ours, total / seen)

@@ -24,10 +24,10 @@ from raters.rater_models import (
     PixelRaters,
     RaterModel,
     SharedConfusion,
-    divergence,
     log_column,
     near_identity_logits,
     negative_log_likelihood,
+    prior_term,
     trace_term,
 )
 from raters.rater_models import blocks as blocks_module
@@ -119,7 +119,7 @@ def low_rank_of(*shape: int, classes: int = 3, rank: int = 2) -> LowRankConfusio
 def test_gradients_of_columns() -> None:
     labels = some_labels(2, 2, 3)
     logits = normal(2, 2, 3, 3, 3).requires_grad_()
-    assert gradcheck(lambda z: pixel_columns(z, labels), logits)
+    assert gradcheck(lambda z: pixel_columns(z, labels)[:2], logits)
 
 
 @pytest.mark.parametrize("elements", [1, 200, 1 << 20])
@@ -131,7 +131,7 @@ def test_columns_equal_the_plain_form(elements: int, monkeypatch: pytest.MonkeyP
     index = labels.clamp(min=0)[:, :, None, None].expand(-1, -1, 3, -1, -1)
     column = log_matrix.gather(3, index).squeeze(3) * (labels != MISSING).unsqueeze(2)
     plain = column, log_matrix.diagonal(dim1=2, dim2=3).movedim(-1, 2)
-    found = pixel_columns(logits, labels)
+    found = pixel_columns(logits, labels)[:2]
     upstream = [normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
     torch.testing.assert_close(found, plain)
     torch.testing.assert_close(
@@ -148,7 +148,7 @@ def test_low_rank_in_blocks_is_low_rank_at_once(
     def both_ways() -> list[Tensor]:
         matrices = low_rank_of(3, 2, 4)
         parts = [p.requires_grad_() for p in (matrices.share, matrices.mixture, matrices.errors)]
-        seen = matrices.see(labels)
+        seen = matrices.see(labels)[:2]
         upstream = [normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
         return [*seen, *torch.autograd.grad(list(seen), parts, upstream)]
 
@@ -182,7 +182,7 @@ def test_gradients_of_the_whole_loss(name: str, form: Form) -> None:
     def loss(logits: Tensor, *parameters: Tensor) -> Tensor:
         named = dict(zip(dict(model.named_parameters()), parameters, strict=True))
         matrices = torch.func.functional_call(model, named, (features, torch.arange(2)))
-        column, diagonal = matrices.see(labels)
+        column, diagonal = matrices.see(labels)[:2]
         value = negative_log_likelihood(logits.log_softmax(1), column, labels, form)
         return (
             value
@@ -197,23 +197,44 @@ def test_gradients_of_low_rank() -> None:
     labels = some_labels(2, 2, 3)
     parts = low_rank_of(2, 2, 3)
     leaves = [p.requires_grad_() for p in (parts.share, parts.mixture, parts.errors)]
-    assert gradcheck(lambda *p: tuple(LowRankConfusion(*p).see(labels)), leaves)
+    assert gradcheck(lambda *p: tuple(LowRankConfusion(*p).see(labels)[:2]), leaves)
 
 
-def test_divergence_is_kl_and_its_gradient() -> None:
-    labels, truth = some_labels(2, 2, 3), normal(2, 3, 3, seed=1).softmax(1)
-    logits, common = normal(2, 2, 3, 3, 3).requires_grad_(), normal(2, 3, 3, seed=2)
-    common.requires_grad_()
-    assert gradcheck(lambda z, c: divergence(z, c.log_softmax(2), labels, truth), (logits, common))
-    c, p = logits.softmax(3), common.softmax(2)
-    slow = [
-        truth[b, t, x] * (c[b, r, t, o, x] * (c[b, r, t, o, x] / p[r, t, o]).log())
-        for b, r, x in (labels != MISSING).nonzero().tolist()
-        for t in range(3)
-        for o in range(3)
-    ]
-    expected = torch.stack(slow).sum() / (labels != MISSING).sum()
-    torch.testing.assert_close(divergence(logits, common.log_softmax(2), labels, truth), expected)
+def test_distance_is_kl_and_its_gradient() -> None:
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(2, 2, 3, 3, 4, generator=generator).double().requires_grad_()
+    common = torch.randn(3, 3, generator=generator).double().log_softmax(1)
+    labels = torch.randint(-1, 3, (2, 2, 4), generator=generator)
+    truth = torch.rand(2, 3, 4, generator=generator).double().softmax(1)
+
+    def prior(z: Tensor) -> tuple[Tensor, ...]:
+        seen = PixelConfusion(z, common).see(labels)
+        assert seen.distance is not None
+        return prior_term(seen.distance, labels, truth), seen.log_column, seen.log_diagonal
+
+    assert gradcheck(prior, (logits,))
+    total, count = 0.0, 0
+    for b, r, x in np.ndindex(2, 2, 4):
+        if labels[b, r, x] != MISSING:
+            count += 1
+            for t in range(3):
+                row = logits[b, r, t, :, x].softmax(0)
+                total += truth[b, t, x] * (row * (row.log() - common[t])).sum()
+    torch.testing.assert_close(prior(logits)[0], total / count)
+
+
+def test_distance_knows_who_answered() -> None:
+    """A rater who answers twice counts twice, one who does not answer not at all."""
+    logits = torch.randn(1, 3, 2, 2, generator=torch.Generator().manual_seed(4))
+    common, truth = torch.eye(2).log_softmax(1), torch.tensor([[0.3, 0.7]])
+    answers, raters = torch.tensor([[0, 1, MISSING]]), torch.tensor([[2, 2, 0]])
+    twice = PixelConfusion(logits, common).see(answers, raters).distance
+    alone = PixelConfusion(logits[:, 2:], common).see(answers[:, :1]).distance
+    assert twice is not None
+    assert alone is not None
+    torch.testing.assert_close(
+        prior_term(twice, answers, truth), prior_term(alone, answers[:, :1], truth)
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own
@@ -229,7 +250,7 @@ def test_one_graph_for_torch_compile(kind: str) -> None:
     leaves = [p.requires_grad_() for p in parts]
 
     def loss(*leaves: Tensor) -> Tensor:
-        column, diagonal = forms[kind](*leaves).see(labels)
+        column, diagonal = forms[kind](*leaves).see(labels)[:2]
         value = negative_log_likelihood(truth.log_softmax(1), column, labels, "marginal")
         return value + trace_term(diagonal, labels, truth.softmax(1), "all")
 
@@ -286,7 +307,7 @@ def test_held_models_stay_at_their_start(name: str, space: tuple[int, ...]) -> N
         "pixel": PixelRaters(2, 3, 2, dims),
         "low rank": LowRankRaters(2, 3, 2, dims, rank=2),
     }[name].double()
-    start = [t.detach() for t in fresh(features, torch.arange(2)).see(labels)]
+    start = [t.detach() for t in fresh(features, torch.arange(2)).see(labels)[:2]]
     model = models(3, 2, dims)[name]
     free = model(features, torch.arange(2)).see(labels)
     assert free.log_column.requires_grad
@@ -368,7 +389,7 @@ def test_known_matrices(space: tuple[int, ...]) -> None:
     features = torch.zeros(4, 1, *space)
     by_rater, by_case = raters_of(2, 3).float(), raters_of(5 * 2, 3).float().view(5, 2, 3, 3)
     for known in (by_rater, by_case):
-        column, diagonal = FixedRaters(known)(features, cases).see(labels)
+        column, diagonal = FixedRaters(known)(features, cases).see(labels)[:2]
         for b, r, *x in torch.cartesian_prod(*map(torch.arange, labels.shape)).tolist():
             matrix = known[r] if known.ndim == 3 else known[cases[b], r]
             o = labels[(b, r, *x)]
@@ -404,7 +425,7 @@ def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
     who = torch.tensor([[2, 0, 2, 1], [1, 1, 0, -1]])
     labels = some_labels(batch, 4, *space, missing=0)
     labels[1, 3] = MISSING
-    column, diagonal = confusion.see(labels, who)
+    column, diagonal = confusion.see(labels, who)[:2]
     diagonal = diagonal.expand_as(column)
     assert (column[1, 3] == 0).all()
     for b in range(batch):
@@ -419,8 +440,8 @@ def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
 
 def test_one_pixel_wise_matrix_for_all_raters() -> None:
     logits, labels = normal(2, 1, 3, 3, 4).requires_grad_(), some_labels(2, 3, 4)
-    one = PixelConfusion(logits).see(labels)
-    each = PixelConfusion(logits.repeat(1, 3, 1, 1, 1)).see(labels)
+    one = PixelConfusion(logits).see(labels)[:2]
+    each = PixelConfusion(logits.repeat(1, 3, 1, 1, 1)).see(labels)[:2]
     torch.testing.assert_close(one, each)
     upstream = [normal(2, 3, 3, 4, seed=k) for k in (8, 9)]
     torch.testing.assert_close(
@@ -462,8 +483,8 @@ def test_means_are_means_of_the_matrix(kind: str, space: tuple[int, ...]) -> Non
 def test_low_rank_columns_are_those_of_its_matrix(space: tuple[int, ...]) -> None:
     labels = some_labels(2, 2, *space)
     confusion = low_rank_of(2, 2, *space)
-    full = PixelConfusion(confusion.matrix().log()).see(labels)
-    torch.testing.assert_close(tuple(confusion.see(labels)), tuple(full))
+    full = PixelConfusion(confusion.matrix().log()).see(labels)[:2]
+    torch.testing.assert_close(tuple(confusion.see(labels)[:2]), tuple(full))
 
 
 def test_full_rank_is_any_matrix_and_rank_one_has_unequal_rows() -> None:
@@ -473,8 +494,8 @@ def test_full_rank_is_any_matrix_and_rank_one_has_unequal_rows() -> None:
     full = LowRankConfusion(certain, selects, target.log())
     torch.testing.assert_close(full.matrix(), target)
     labels = some_labels(1, 2, classes=4)
-    expected = SharedConfusion(target.log()).see(labels)
-    torch.testing.assert_close(tuple(full.see(labels)), tuple(expected))
+    expected = SharedConfusion(target.log()).see(labels)[:2]
+    torch.testing.assert_close(tuple(full.see(labels)[:2]), tuple(expected))
     rank_one = low_rank_of(1, 1, classes=4, rank=1).matrix()[0, 0]
     assert torch.pdist(rank_one).min() > 0.1
     torch.testing.assert_close(rank_one.sum(1), torch.ones(4, dtype=torch.float64))
@@ -507,7 +528,7 @@ def test_low_rank_never_forms_the_matrix(rank: int) -> None:
 
     def step(model: RaterModel) -> int:
         with Largest() as largest:
-            column, diagonal = model(features, torch.arange(2)).see(labels)
+            column, diagonal = model(features, torch.arange(2)).see(labels)[:2]
             (column.sum() + diagonal.sum()).backward()
         return largest.numel
 
@@ -533,7 +554,7 @@ def test_numbers_far_out_stay_numbers() -> None:
     logits = torch.tensor([[-1e4, 1e4], [1e4, -1e4]])[None, None].repeat(1, 3, 1, 1)
     parts = [logits[..., 0], logits, logits]
     for confusion in (PixelConfusion(logits.requires_grad_()), LowRankConfusion(*parts)):
-        column, diagonal = confusion.see(labels)
+        column, diagonal = confusion.see(labels)[:2]
         log_truth = torch.tensor([[200.0, -200.0]]).log_softmax(1)
         loss = negative_log_likelihood(log_truth, column, labels)
         loss = loss + trace_term(diagonal, labels, log_truth.exp(), "all")

@@ -9,10 +9,12 @@ from torch import Tensor, nn
 
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
 from raters.methods.options import ConfusionOptions
+from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,
     pixel_weights,
+    prior_term,
     sum_and_count,
     trace_term,
 )
@@ -51,7 +53,7 @@ class ConfusionMethod(NetworkMethod):
     @property
     def warm_up(self) -> int:
         """How many epochs the matrices are held."""
-        return self.choice.warm_up
+        return int(self.choice.warm_up)
 
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up."""
@@ -63,32 +65,39 @@ class ConfusionMethod(NetworkMethod):
 
     def step(self, batch: Batch) -> Step:
         """Give the negative log-likelihood with its regularisers."""
+        if self.raters.held and self.choice.warm_up_on == "vote":
+            return self._vote_step(batch)
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
-        column, log_diagonal = confusion.see(labels, raters)
+        seen = confusion.see(labels, raters)
         weights = pixel_weights(labels, self.class_weights) if self.weighted else None
         form = self.choice.likelihood
-        nll = negative_log_likelihood(log_truth, column, labels, form, weights)
+        nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
         loss, terms = nll, {"loss": nll}
         if not self.raters.held:
             over = self.choice.trace_over
             weight = self.choice.trace
             with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
-                terms["trace"] = trace_term(log_diagonal, labels, truth, over)
+                terms["trace"] = trace_term(seen.log_diagonal, labels, truth, over)
             loss = loss + weight * terms["trace"]
-            loss = loss + self.extra_terms(confusion, labels, truth, terms)
+            if seen.distance is not None:
+                terms["prior"] = prior_term(seen.distance, labels, truth)
+                loss = loss + self.prior * terms["prior"]
         return Step(loss, (labels >= 0).sum(), terms)
 
-    def extra_terms(
-        self,
-        confusion: Confusion,  # noqa: ARG002
-        labels: Tensor,
-        truth: Tensor,  # noqa: ARG002
-        terms: dict[str, Tensor],  # noqa: ARG002
-    ) -> Tensor:
-        """Add the weighted regularisers of a subclass, and note them in `terms`."""
-        return labels.new_zeros((), dtype=torch.float32)
+    def _vote_step(self, batch: Batch) -> Step:
+        """Train the truth network alone, on the vote."""
+        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        target = majority(batch["labels"], self.task.classes)
+        total, count = cross_entropy(log_truth, target, self.class_weights)
+        loss = total / count.clamp(min=1)
+        return Step(loss, count, {"loss": loss})
+
+    @property
+    def prior(self) -> float:
+        """The weight of the pull to a common matrix, of methods that have one."""
+        return 0.0
 
     @property
     def weighted(self) -> bool:

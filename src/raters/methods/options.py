@@ -31,15 +31,26 @@ class ConfusionOptions(MethodOptions):
     trace_over: Literal["truth", "all"] = Field(
         "truth", description="rows weighted by the predicted truth, or all rows alike (papers)"
     )
-    warm_up: int = Field(2, ge=0, description="epochs in which the matrices are held at the start")
-    right: float = Field(0.95, gt=0, lt=1, description="the diagonal of the matrices at the start")
+    warm_up: float = Field(
+        2, ge=0, description="epochs (below 1: share of them) in which the matrices are held"
+    )
+    warm_up_on: Literal["vote", "labels"] = Field(
+        "vote", description="what the network learns from meanwhile: the vote, or every label"
+    )
+    right: float = Field(0.9, gt=0, lt=1, description="the diagonal of the matrices at the start")
+
+
+WARM_UP = Field(
+    0.4, ge=0, description="epochs (below 1: share of them) in which the matrices are held"
+)
 
 
 class PixelOptions(ConfusionOptions):
     """Options of `pixel-cm`."""
 
+    warm_up: float = WARM_UP
     prior: float = Field(
-        0.0, ge=0, description="weight of the pull (KL) of a pixel's matrix to the rater's own"
+        0.3, ge=0, description="weight of the pull (KL) of all matrices to a common one"
     )
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 
@@ -47,6 +58,7 @@ class PixelOptions(ConfusionOptions):
 class LowRankOptions(ConfusionOptions):
     """Options of `low-rank-cm`."""
 
+    warm_up: float = WARM_UP
     rank: int = Field(1, ge=1, description="kinds of error; the number of classes gives any matrix")
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 
@@ -57,4 +69,4 @@ class OracleOptions(ConfusionOptions):
     by: Literal["case", "rater"] = Field(
         "case", description="known matrices of each case and rater, or of each rater"
     )
-    warm_up: int = Field(0, ge=0, description="not used: the matrices are known")
+    warm_up: float = Field(0, ge=0, description="not used: the matrices are known")

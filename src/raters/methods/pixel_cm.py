@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import cast
 
-from torch import Tensor
-
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import LowRankOptions, PixelOptions
-from raters.rater_models import LowRankRaters, PixelConfusion, PixelRaters, RaterModel, divergence
-from raters.rater_models.confusion import Confusion
+from raters.rater_models import LowRankRaters, PixelRaters, RaterModel
 
 
 class PixelCM(ConfusionMethod):
     """Matrices at each pixel of each image, from a head on the truth network's features.
 
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
-    images, NeurIPS 2020. Their exact form: `likelihood='marginal', trace=0.01,
-    trace_over='all', prior=0`.
+    images, NeurIPS 2020. Their form: `likelihood='marginal', trace=0.01, trace_over='all',
+    prior=0, warm_up=2, warm_up_on='labels'`.
+
+    By default the network first learns from the vote, and then one truth explains all raters
+    (joint) with matrices that are drawn to a common one near the identity: where raters share
+    their mistakes, free matrices would make the mistake the truth.
     """
 
     @property
     def varies(self) -> bool:
         """The matrices vary over images and pixels."""
         return True
+
+    @property
+    def prior(self) -> float:
+        """The weight of the pull to the common matrix."""
+        return cast(PixelOptions, self.options).prior
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features."""
@@ -34,18 +40,8 @@ class PixelCM(ConfusionMethod):
             self.network.backbone.features,
             self.task.dims,
             options.right,
+            compares=options.prior > 0,
         )
-
-    def extra_terms(
-        self, confusion: Confusion, labels: Tensor, truth: Tensor, terms: dict[str, Tensor]
-    ) -> Tensor:
-        """Draw the matrices of pixels to the rater's own."""
-        weight = cast(PixelOptions, self.options).prior
-        common = self.raters.common()
-        if not weight or not isinstance(confusion, PixelConfusion) or common is None:
-            return super().extra_terms(confusion, labels, truth, terms)
-        terms["prior"] = divergence(confusion.logits, common, labels, truth)
-        return weight * terms["prior"]
 
 
 class LowRankCM(ConfusionMethod):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Method, Step, Task
 from raters.methods.options import MethodOptions
-from raters.methods.supervised import cross_entropy
+from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 

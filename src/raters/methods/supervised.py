@@ -13,36 +13,12 @@ from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task
 from raters.methods.options import FusedOptions, MethodOptions
 from raters.methods.tally import count_case
-from raters.study.classes import MISSING
+from raters.methods.targets import cross_entropy
 
 if TYPE_CHECKING:
     from raters.fusion.consensus import Consensus
     from raters.study.case import Case
     from raters.study.study import Study
-
-
-def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Give the summed cross entropy with a hard or soft target, and how many pixels are known.
-
-    .. math:: -\sum_x w \sum_t q(t) \log p(t \mid x)
-
-    Args:
-        log_truth: `log p(t | x)`, `(batch, L, *space)`.
-        target: Labels `(batch, *space)` with MISSING, or q `(batch, L, *space)`, zero everywhere
-            where it is unknown.
-        weights: A weight of each class, `(L,)`.
-
-    Example:
-        >>> uniform = torch.full((1, 2, 3), 0.5).log()
-        >>> cross_entropy(uniform, torch.tensor([[0, 1, -1]]), torch.ones(2))
-        (tensor(1.3863), tensor(2))
-    """
-    if target.ndim == log_truth.ndim:
-        by_class = weights.view(-1, *(1,) * (target.ndim - 2))
-        return -(target * by_class * log_truth).sum(), (target.sum(1) > 0).sum()
-    chosen = log_truth.gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
-    known = target != MISSING
-    return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
 
 
 class SupervisedMethod(NetworkMethod):

@@ -23,7 +23,7 @@ from raters.rater_models.models import (
     PixelRaters,
     RaterModel,
 )
-from raters.rater_models.regularise import divergence, from_listing, trace_term
+from raters.rater_models.regularise import from_listing, prior_term, trace_term
 from raters.rater_models.start import near_identity_logits
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "RaterModel",
     "Seen",
     "SharedConfusion",
-    "divergence",
     "from_listing",
     "log_column",
     "log_likelihood",
@@ -46,6 +45,7 @@ __all__ = [
     "negative_log_likelihood",
     "pixel_weights",
     "posterior",
+    "prior_term",
     "sum_and_count",
     "trace_term",
 ]

@@ -11,29 +11,40 @@ from raters.rater_models.blocks import blocks
 from raters.study.classes import MISSING
 
 
-def pixel_columns(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def pixel_columns(
+    logits: Tensor, labels: Tensor, common: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     r"""Give `log C[t, o]` at the label o and `log C[t, t]`, of matrices that vary over pixels.
 
     .. math:: \log C_{to} = z_{to} - \log \sum_{o'} \exp z_{to'}
 
-    Both come from one normaliser, and their gradients are written into one array the size of the
-    logits: :math:`\partial / \partial z_{to'} = g_t (1[o' = o] - C_{to'})`.
+    With a common matrix P also how far each row is from it:
+
+    .. math:: D_t = \mathrm{KL}(C_t \,\|\, P_t) = \sum_o C_{to} (\log C_{to} - \log P_{to})
+
+    All come from one normaliser, and their gradients are written into one array the size of the
+    logits: :math:`g_t (1[o' = o] - C_{to'})` of a column or diagonal, and
+    :math:`g_t C_{to'} (\log C_{to'} - \log P_{to'} - D_t)` of the divergence.
 
     Args:
         logits: `(batch, raters, true, observed, *space)`.
         labels: `(batch, raters, *space)`; MISSING gives a column of zeros and no gradient.
+        common: `log P`, `(true, observed)`; it gets no gradient.
 
     Returns:
-        Two tensors `(batch, raters, true, *space)`.
+        Two tensors `(batch, raters, true, *space)`, and a third with a common matrix.
 
     Example:
-        >>> logits = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()[None, None]
-        >>> column, diagonal = pixel_columns(logits, torch.tensor([[1]]))
-        >>> column.exp(), diagonal.exp()
-        (tensor([[[0.1000, 0.6000]]]), tensor([[[0.9000, 0.6000]]]))
+        >>> logits = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()[None, None]
+        >>> even = torch.full((2, 2), 0.5).log()
+        >>> column, diagonal, distance = pixel_columns(logits, torch.tensor([[1]]), even)
+        >>> column.exp(), diagonal.exp(), distance
+        (tensor([[[0.1000, 0.5000]]]), tensor([[[0.9000, 0.5000]]]), tensor([[[0.3681, 0.0000]]]))
     """
-    column, diagonal = _PixelColumns.apply(logits, labels)  # type: ignore[no-untyped-call]
-    return column, diagonal
+    if common is not None:
+        common = common.detach().view(*common.shape, *(1,) * (logits.ndim - 4))
+    found = _PixelColumns.apply(logits, labels, common)  # type: ignore[no-untyped-call]
+    return (*found[:2], found[2] if common is not None else None)
 
 
 def _diagonal(square: Tensor) -> Tensor:
@@ -49,32 +60,46 @@ def label_index(labels: Tensor, rows: int) -> Tensor:
 
 class _PixelColumns(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        logits: Tensor,
+        labels: Tensor,
+        common: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         labels = labels.int()  # as wide as float32: comparisons are twice as fast
         shape = (*logits.shape[:3], *logits.shape[4:])
         normaliser, column = logits.new_empty(shape), logits.new_empty(shape)
+        distance = logits.new_empty(shape if common is not None else 0)
         for block in blocks(logits):
             z, seen = logits[block], labels[block]
             normaliser[block] = torch.logsumexp(z, 3)
             # Not a product: a logit of -inf (a known matrix) times zero would not be a number.
             chosen = _at_label(z, seen) - normaliser[block]
             column[block] = chosen.masked_fill((seen == MISSING).unsqueeze(2), 0)
-        ctx.save_for_backward(logits, labels, normaliser)
-        return column, _diagonal(logits) - normaliser
+            if common is not None:
+                matrix = (z - normaliser[block].unsqueeze(3)).exp_()
+                distance[block] = matrix.mul_(z - common).sum(3) - normaliser[block]
+        ctx.save_for_backward(logits, labels, normaliser, common, distance)
+        return column, _diagonal(logits) - normaliser, distance
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        logits, labels, normaliser = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        logits, labels, normaliser, common, distance = ctx.saved_tensors
         gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
         for block in blocks(logits, 2):
             of_column = gradients[0][block] * (labels[block] != MISSING).unsqueeze(2)
             of_diagonal = gradients[1][block]
             is_label = _is_label(labels[block], logits.shape[3]).to(logits.dtype)
             out = torch.sub(logits[block], normaliser[block].unsqueeze(3), out=gradient[block])
-            out.exp_().mul_((of_column + of_diagonal).neg_().unsqueeze(3))
+            factor = (of_column + of_diagonal).neg_().unsqueeze(3)
+            if common is not None:
+                of_distance = gradients[2][block].unsqueeze(3)
+                away = out - common - distance[block].unsqueeze(3)
+                factor = away.mul_(of_distance).add_(factor)
+            out.exp_().mul_(factor)
             out.addcmul_(is_label, of_column.unsqueeze(3))
             _diagonal(out).add_(of_diagonal)
-        return gradient, None
+        return gradient, None, None
 
 
 def _is_label(labels: Tensor, classes: int) -> Tensor:

@@ -17,10 +17,13 @@ class Seen(NamedTuple):
     Attributes:
         log_column: `log C_r[t, o_r]`, `(batch, answers, true, *space)`.
         log_diagonal: `log C_r[t, t]`, of a shape that broadcasts with it.
+        distance: `KL(C_r[t, :] || P[t, :])` to a common matrix, if one was given and the matrices
+            vary over pixels.
     """
 
     log_column: Tensor
     log_diagonal: Tensor
+    distance: Tensor | None = None
 
 
 class Confusion(Protocol):
@@ -90,13 +93,16 @@ class PixelConfusion:
 
     Attributes:
         logits: `(batch, raters or 1, true, observed, *space)`.
+        common: `log P`, `(true, observed)`, of a matrix that they are compared with.
     """
 
     logits: Tensor
+    common: Tensor | None = None
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
-        """Give the columns of the labels and the diagonals."""
-        return Seen(*pixel_columns(per_answer(self.logits, labels, raters), labels))
+        """Give the columns of the labels, the diagonals, and the distance to the common matrix."""
+        logits = per_answer(self.logits, labels, raters)
+        return Seen(*pixel_columns(logits, labels, self.common))
 
     def matrix(self) -> Tensor:
         """Write out `C`."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.pointwise import bias_of, constant_head
+from raters.rater_models.pointwise import constant_head
 from raters.rater_models.start import near_identity_logits
 
 RIGHT = 0.95  # of a rater's labels at the start
@@ -31,7 +31,7 @@ class RaterModel(nn.Module):
         return self.held and self.training
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Give the parameters of matrices that all pixels share: they may learn faster."""
+        """Give the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:
@@ -42,10 +42,6 @@ class RaterModel(nn.Module):
             cases: The positions of the cases in the study, `(batch,)`.
         """
         raise NotImplementedError
-
-    def common(self) -> Tensor | None:
-        """Give the log of the matrices that pixel-wise ones are drawn to, `(raters, L, L)`."""
-        return None
 
 
 class GlobalRaters(RaterModel):
@@ -84,6 +80,14 @@ class PixelRaters(RaterModel):
     The logits are the rater's own, the same everywhere, plus a deviation that the features give.
     It starts at zero, so that matrices start near the identity.
 
+    Args:
+        raters: Number of raters; 1 for a head that all share.
+        classes: Number of classes.
+        features: Channels of the truth network's features.
+        dims: Spatial axes of the labels.
+        right: The diagonal at the start.
+        compares: Also measure how far the matrices are from the start.
+
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
     images, NeurIPS 2020.
 
@@ -96,16 +100,18 @@ class PixelRaters(RaterModel):
     start: Tensor
 
     def __init__(
-        self, raters: int, classes: int, features: int, dims: int, right: float = RIGHT
+        self,
+        raters: int,
+        classes: int,
+        features: int,
+        dims: int,
+        right: float = RIGHT,
+        compares: bool = False,
     ) -> None:
         super().__init__()
-        self.raters, self.classes = raters, classes
+        self.raters, self.classes, self.compares = raters, classes, compares
         self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
         self.head = constant_head(features, self.start.repeat(raters, 1, 1), dims)
-
-    def shared_parameters(self) -> list[nn.Parameter]:
-        """Give what does not depend on the features."""
-        return [bias_of(self.head)]
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:  # noqa: ARG002
         """Give the matrices at each pixel."""
@@ -113,11 +119,8 @@ class PixelRaters(RaterModel):
             return SharedConfusion(self.start.log_softmax(1)[None, None])
         logits = self.head(features)
         shape = (self.raters, self.classes, self.classes)
-        return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]))
-
-    def common(self) -> Tensor:
-        """Give the log of each rater's own matrix, `(raters, L, L)`."""
-        return bias_of(self.head).view(-1, self.classes, self.classes).log_softmax(2)
+        common = self.start.log_softmax(1) if self.compares else None
+        return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]), common)
 
 
 class LowRankRaters(RaterModel):
@@ -152,10 +155,6 @@ class LowRankRaters(RaterModel):
         )
         self.register_buffer("start", flat, persistent=False)
         self.head = constant_head(features, flat, dims)
-
-    def shared_parameters(self) -> list[nn.Parameter]:
-        """Give what does not depend on the features."""
-        return [bias_of(self.head)]
 
     def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
         """Give the factors at each pixel."""

@@ -38,10 +38,3 @@ def constant_head(features: int, start: Tensor, dims: int) -> nn.Module:
         for name, parameter in head.named_parameters():
             parameter.copy_(start.flatten() if name == "bias" else torch.zeros_like(parameter))
     return head
-
-
-def bias_of(head: nn.Module) -> nn.Parameter:
-    """Give the part of a head's output that does not depend on the features."""
-    bias = head.bias
-    assert isinstance(bias, nn.Parameter)
-    return bias

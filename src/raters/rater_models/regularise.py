@@ -64,28 +64,22 @@ def from_listing(scale: float, raters: int) -> float:
     return scale / raters
 
 
-def divergence(logits: Tensor, common: Tensor, labels: Tensor, truth: Tensor) -> Tensor:
-    r"""Measure how far pixel-wise matrices are from common ones.
+def prior_term(distance: Tensor, labels: Tensor, truth: Tensor) -> Tensor:
+    r"""Average how far matrices that vary over pixels are from a common one.
 
-    .. math:: \mathrm{mean}_{r,x} \sum_t p(t \mid x) \, \mathrm{KL}(C_r[t, :] \,\|\, P_r[t, :])
+    .. math:: \mathrm{mean}_{r,x} \sum_t p(t \mid x) \, \mathrm{KL}(C_r[t, :] \,\|\, P[t, :])
 
     Args:
-        logits: Of the pixel-wise matrices, `(batch, raters or 1, true, observed, *space)`.
-        common: `log P`, `(raters or 1, true, observed)`.
+        distance: The divergence of each row, `(batch, raters, true, *space)`, as `see` gives it.
         labels: `(batch, raters, *space)`, with MISSING.
         truth: `p(t | x)`, `(batch, classes, *space)`; weights without gradient.
 
     Example:
         >>> import torch
-        >>> matrix = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()
-        >>> inputs = torch.tensor([[1]]), torch.tensor([[0.5, 0.5]])
-        >>> divergence(matrix[None, None], matrix[None], *inputs).round(decimals=4).abs()
-        tensor(0.)
+        >>> inputs = torch.tensor([[1, -1]]), torch.tensor([[0.5, 0.5]])
+        >>> prior_term(torch.tensor([[[0.2, 0.4], [9.0, 9.0]]]), *inputs)
+        tensor(0.3000)
     """
-    space = (1,) * (logits.ndim - 4)
-    log_matrix = logits.log_softmax(3)
-    distance = log_matrix - common.view(1, *common.shape, *space)
-    rows = (log_matrix.exp() * distance).sum(3)
     observed = labels != MISSING
-    by_rater = (rows * truth.detach().unsqueeze(1)).sum(2)
+    by_rater = (distance * truth.detach().unsqueeze(1)).sum(2)
     return (by_rater * observed).sum() / observed.sum().clamp(min=1)

@@ -42,7 +42,7 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
     patch = _patch(training, study, space)
     return ModelConfig(
         method=method,
-        options=options.model_dump(),
+        options=_in_epochs(options.model_dump(), training.epochs),
         training=training.model_copy(update={"augment": _augment(training, study)}),
         network=_network(training, study, channels, patch or space),
         kind=study.kind,
@@ -53,6 +53,12 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
         patch=patch,
         normalisation=fit_normalisation(train, training.normalise).to_dict(),
     )
+
+
+def _in_epochs(options: dict[str, Any], epochs: int) -> dict[str, Any]:
+    """Give a warm-up that is a share of the epochs as their number."""
+    share = options.get("warm_up", 0)
+    return {**options, "warm_up": round(share * epochs)} if 0 < share < 1 else options
 
 
 def _refuse_study(study: Study) -> None:
