@@ -16,6 +16,7 @@ import raters
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
+from raters.simulate import phantom_study, simulate
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
 
@@ -131,9 +132,31 @@ def fusions(data: Path) -> None:
     fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
 
 
+def learning() -> None:
+    """Draw what networks learnt from one label an image, and what each rater would draw."""
+    drawn = simulate(phantom_study("lesions", 240, (64, 64), seed=1), assign="one", seed=0)
+    study = drawn.split(seed=0, train=0.8, val=0.1, test=0.1)
+    options = {"epochs": 30, "width": 8, "depth": 3, "learning_rate": 4e-3, "select": "likelihood"}
+    vote, ours = (raters.fit(study, name, **options) for name in ("vote", "pixel-cm"))
+    rows = []
+    for case in list(study.select(split="test").iter_cases())[:3]:
+        assert case.reference is not None
+        assert case.image is not None
+        truth = case.reference.astype(int)
+        shown = {"truth": truth, "vote": vote.labels(case), "pixel-cm": ours.labels(case)}
+        row = [("image", _picture(grey(case.image)))]
+        row += [(name, _picture(COLOURS[mask])) for name, mask in shown.items()]
+        for rater in study.raters:
+            said = ours.as_rater(case, rater).argmax(0)
+            row.append((f"as {rater}", _picture(ERRORS[2 * truth + said])))
+        rows.append(row)
+    montage(rows, HERE / "learning.png")
+
+
 if __name__ == "__main__":
     phantoms()
     drawers()
     spatial()
+    learning()
     if len(sys.argv) > 1:
         fusions(Path(sys.argv[1]))

@@ -67,6 +67,6 @@ class OracleOptions(ConfusionOptions):
     """Options of `oracle-cm`."""
 
     by: Literal["case", "rater"] = Field(
-        "case", description="known matrices of each case and rater, or of each rater"
+        "case", description="known matrices of each case and rater (masks), or of each rater"
     )
     warm_up: float = Field(0, ge=0, description="not used: the matrices are known")

@@ -38,7 +38,9 @@ class OracleCM(ConfusionMethod):
 
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""
-        counts = []
+        # A case of a table has few answers: its own matrix would tell the reference.
+        by_case = cast(OracleOptions, self.options).by == "case" and self.task.dims > 0
+        total, known = np.zeros(self.mean_matrices.shape), list[NDArray[np.float64]]()
         for case in study.iter_cases():
             if case.reference is None:
                 raise RatersError(
@@ -46,14 +48,15 @@ class OracleCM(ConfusionMethod):
                     "expected one: oracle-cm counts the raters' matrices against it",
                     case=case.id,
                 )
-            counts.append(count_case(case, case.reference, self.task))
-        if cast(OracleOptions, self.options).by == "rater":
-            known = _normalised(np.sum(counts, axis=0))
-        else:
-            known = np.stack([_normalised(count) for count in counts])
-        self.raters = FixedRaters(torch.from_numpy(known))
+            counts = count_case(case, case.reference, self.task)
+            total += counts
+            if by_case:
+                known.append(counts)
+        mean = _normalised(total, 1 / self.task.classes)
+        each = np.stack([_normalised(counts, mean) for counts in known]) if by_case else mean
+        self.raters = FixedRaters(torch.from_numpy(each))
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.
-        self.mean_matrices.copy_(torch.from_numpy(_normalised(np.sum(counts, axis=0))))
+        self.mean_matrices.copy_(torch.from_numpy(mean))
 
     def _matrices(self, features: Tensor) -> Tensor:
         space = (1,) * (features.ndim - 2)
@@ -61,7 +64,7 @@ class OracleCM(ConfusionMethod):
         return mean.view(1, *mean.shape, *space)
 
 
-def _normalised(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Give matrices with rows that sum to one; a row that was never seen is even."""
+def _normalised(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
+    """Give matrices with rows that sum to one; rows of classes that never occurred as given."""
     rows = matrices.normalise(counts)
-    return np.where(np.isnan(rows), 1 / rows.shape[-1], rows)
+    return np.where(np.isnan(rows), unseen, rows)

@@ -28,12 +28,14 @@ class MethodEntry:
         where: Where its class is, `module:name`; imported when it is used.
         options: The class of its options.
         fixed: Options that make the method what it is.
+        raters: Whether it learns from raters; else a reference is enough.
     """
 
     about: str
     where: str
     options: type[o.MethodOptions] = o.MethodOptions
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    raters: bool = True
 
     def load(self) -> type[Method]:
         """Import the class."""
@@ -81,7 +83,9 @@ METHODS: dict[str, MethodEntry] = {
         "train on Dawid-Skene", _FUSED, o.FusedOptions, {"fusion": "dawid-skene"}
     ),
     "truth": MethodEntry(
-        "train on the reference: the ceiling", "raters.methods.supervised:TruthMethod"
+        "train on the reference: the ceiling",
+        "raters.methods.supervised:TruthMethod",
+        raters=False,
     ),
     "separate": MethodEntry(
         "one network a rater, outputs averaged", "raters.methods.separate:Separate"
@@ -99,7 +103,10 @@ METHODS: dict[str, MethodEntry] = {
         "low-rank matrices at each pixel", "raters.methods.pixel_cm:LowRankCM", o.LowRankOptions
     ),
     "oracle-cm": MethodEntry(
-        "the raters' matrices are known", "raters.methods.oracle_cm:OracleCM", o.OracleOptions
+        "the raters' matrices are known",
+        "raters.methods.oracle_cm:OracleCM",
+        o.OracleOptions,
+        {"trace": 0.0, "trace_over": "truth", "warm_up": 0, "warm_up_on": "labels", "right": 0.9},
     ),
 }
 

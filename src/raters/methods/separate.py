@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +14,9 @@ from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
 
 class Separate(Method):
     """Trains one network on each rater's labels; the truth is the mean of what they predict."""
@@ -18,6 +24,17 @@ class Separate(Method):
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
         self.networks = nn.ModuleList([task.network() for _ in task.raters])
+        self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
+
+    labelled: Tensor
+
+    def prepare(self, study: Study) -> None:
+        """Note who labelled anything: the network of a rater who did not is no prediction."""
+        labelled = np.zeros(len(self.task.raters), bool)
+        for case in study.iter_cases():
+            seen = (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
+            labelled[case.raters[seen]] = True
+        self.labelled.copy_(torch.from_numpy(labelled))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
@@ -33,6 +50,8 @@ class Separate(Method):
     def step(self, batch: Batch) -> Step:
         """Give the cross entropy of each network with its rater's labels."""
         total, count = self._losses(batch, self.class_weights)
+        if not count:  # of no network, yet the loss must have a gradient
+            total = 0 * torch.stack([weights.sum() for weights in self.parameters()]).sum()
         loss = total / count.clamp(min=1)
         return Step(loss, count, {"loss": loss})
 
@@ -43,8 +62,9 @@ class Separate(Method):
         return HeldOut(loss, count, self.truth(batch["image"]))
 
     def truth(self, image: Tensor) -> Tensor:
-        """Give the mean of what the networks predict."""
-        return torch.stack([network(image)[1].softmax(1) for network in self.networks]).mean(0)
+        """Give the mean of what the networks of raters who labelled predict."""
+        used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
+        return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
 
     def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
         """Refuse: there are no matrices."""

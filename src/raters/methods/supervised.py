@@ -14,6 +14,7 @@ from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Tas
 from raters.methods.options import FusedOptions, MethodOptions
 from raters.methods.tally import count_case
 from raters.methods.targets import cross_entropy
+from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.fusion.consensus import Consensus
@@ -114,13 +115,20 @@ class FusedMethod(SupervisedMethod):
         self._fused = {}
         if study.kind == "classification":
             table = self._consensus.table
-            values = table.truth.astype(np.float32) if self.choice.soft else table.labels
+            values = self._chosen(table.truth.T, table.labels)
+            values = values.T if self.choice.soft else values
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def _target(self, study: Study, position: int, case: Case) -> Target:  # noqa: ARG002
         if case.id not in self._fused:
             assert self._consensus is not None  # `prepare` came first
             fusion = self._consensus.fuse_case(case)
-            soft = self.choice.soft
-            self._fused[case.id] = fusion.truth.astype(np.float32) if soft else fusion.labels
+            truth = fusion.truth if self.choice.soft else fusion.labels
+            self._fused[case.id] = self._chosen(truth, fusion.labels)
         return self._fused[case.id]
+
+    def _chosen(self, truth: Target, labels: Target) -> Target:
+        """Give labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
+        if not self.choice.soft:
+            return labels
+        return np.where(labels == MISSING, 0, truth).astype(np.float32)

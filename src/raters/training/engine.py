@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ import lightning
 import torch
 from torch import Tensor
 
+from raters.errors import RatersError
 from raters.methods.base import Batch, Method
 from raters.rows import Row
 from raters.training.dataset import set_epoch
@@ -62,7 +64,7 @@ class Learner(lightning.LightningModule):
 
     def on_train_epoch_start(self) -> None:
         """Tell everybody the epoch; all randomness comes from it and the seed."""
-        torch.manual_seed(self.choice.seed * 1_000_003 + self.current_epoch)
+        torch.manual_seed((self.choice.seed * 1_000_003 + self.current_epoch) % 2**63)
         self.method.start_epoch(self.current_epoch)
         set_epoch(self.trainer.train_dataloader, self.current_epoch)  # type: ignore[arg-type]
         self._terms, self._started = {}, time.perf_counter()
@@ -90,6 +92,7 @@ class Learner(lightning.LightningModule):
         """Write the row of the epoch, and keep the weights if it is the best."""
         row: Row = {"epoch": self.current_epoch + 1}
         row |= {name: float(torch.stack(values).mean()) for name, values in self._terms.items()}
+        self._refuse_not_finite(row)
         found = self._held_out
         if found.count:
             row["held_out"] = found.mean_loss
@@ -97,6 +100,14 @@ class Learner(lightning.LightningModule):
         row["seconds"] = time.perf_counter() - self._started
         self.history.append({name: value for name, value in row.items() if value is not None})
         self._keep_if_best(row)
+
+    def _refuse_not_finite(self, row: Row) -> None:
+        """Stop where weights are lost: no later epoch would bring them back."""
+        if not math.isfinite(row["loss"]):
+            raise RatersError(
+                f"found a loss of {row['loss']} in epoch {row['epoch']}, expected a finite number; "
+                f"try a learning_rate below {self.choice.learning_rate:g}"
+            )
 
     def _keep_if_best(self, row: Row) -> None:
         score = self._score(row)

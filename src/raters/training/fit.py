@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from raters.errors import RatersError
+from raters.methods.base import refuse_unlabelled
+from raters.methods.registry import learning_method
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.config import ModelConfig
 from raters.training.dataset import CaseDataset, loader
 from raters.training.model import Model
 from raters.training.partition import Partition, partition
-from raters.training.plan import plan
+from raters.training.plan import checked_options, plan
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -60,11 +64,15 @@ def fit(
         >>> model.labels(np.array([1.0])).item()
         1
     """
-    parts = partition(study, float(options.get("held_out", 0.15)), int(options.get("seed", 0)))
+    training = checked_options(method, options)[1]
+    parts = partition(study, training.held_out, training.seed)
     used = study.select(cases=list(study.index.ids[np.concatenate(parts)]))
     parts = _within(study, used, parts)
     train = _part(used, parts.train)
     config = plan(used, train, method, options)
+    if learning_method(method).raters:
+        refuse_unlabelled(train)
+    _refuse_choice(_part(used, parts.held_out), training.select)
     torch.manual_seed(config.training.seed)
     learner = config.build()
     learner.prepare(used)
@@ -74,6 +82,17 @@ def fit(
     model = Model(learner.eval(), config, engine.history, engine.best_epoch)
     model.warn_if_not_dominant()
     return model
+
+
+def _refuse_choice(held_out: Study, select: str) -> None:
+    """Refuse to choose the best epoch by what is not there."""
+    if select in ("likelihood", "reference") and not len(held_out):
+        raise RatersError(f"found select={select!r} and no held-out cases, expected select='last'")
+    if select == "reference" and all(case.reference is None for case in held_out.iter_cases()):
+        raise RatersError(
+            "found select='reference' and no reference of a held-out case, "
+            "expected select='likelihood' or 'last'"
+        )
 
 
 def _within(study: Study, used: Study, parts: Partition) -> Partition:
@@ -147,7 +166,8 @@ def _run(
             use_distributed_sampler=False,
             callbacks=_callbacks(progress, epochs, epochs * len(data)),
         )
-        trainer.fit(engine, data, held_out)
+        with _interruptible():
+            trainer.fit(engine, data, held_out)
     return engine
 
 
@@ -158,6 +178,19 @@ def _callbacks(progress: bool | None, epochs: int, steps: int) -> list[Any]:
 
     show = Console(stderr=True).is_terminal if progress is None else progress
     return [TrainingBar(epochs, steps)] if show else []
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        signal.signal(signal.SIGINT, handler or signal.default_int_handler)
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

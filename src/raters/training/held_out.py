@@ -23,6 +23,7 @@ class HeldOutScores:
         confusion: Matrices times pixels, `(raters, L, L)`.
         pixels: Pixels of each class, `(L,)`.
         overlaps: Of each case, and each class: pixels in both, predicted, in the reference.
+        classified: Whether cases have one class each, and no pixels.
     """
 
     loss: float = 0.0
@@ -30,6 +31,7 @@ class HeldOutScores:
     confusion: Tensor | None = None
     pixels: Tensor | None = None
     overlaps: dict[int, Tensor] = field(default_factory=dict)
+    classified: bool = False
 
     def add(self, batch: Batch, found: HeldOut) -> None:
         """Add a batch."""
@@ -44,6 +46,7 @@ class HeldOutScores:
 
     def _compare(self, batch: Batch, truth: Tensor) -> None:
         classes = torch.arange(truth.shape[1], device=truth.device)[:, None]
+        self.classified = batch["reference"].ndim == 1
         for k, case in enumerate(batch["case"].tolist()):
             reference = batch["reference"][k].flatten()
             known = reference != MISSING
@@ -84,8 +87,8 @@ class HeldOutScores:
         if not self.overlaps:
             return None
         counts = torch.stack(list(self.overlaps.values())).double()
-        if int(counts[0, :, 2].sum()) == 1:  # one label a case: classification
+        if self.classified:
             return float(counts[:, :, 0].sum() / len(counts))
         both, sizes = counts[:, 1:, 0], counts[:, 1:, 1:].sum(2)
-        drawn = sizes > 0
-        return float((2 * both[drawn] / sizes[drawn]).mean()) if drawn.any() else None
+        dice = torch.where(sizes > 0, 2 * both / sizes.clamp(min=1), 1.0)  # rightly empty: 1
+        return float(dice.mean())

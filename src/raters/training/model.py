@@ -18,6 +18,7 @@ from raters.errors import RatersError
 from raters.rows import Row
 from raters.study.case import Case
 from raters.training.config import ModelConfig
+from raters.training.normalise import image_of, in_case
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -86,7 +87,8 @@ class Model:
                 return _numpy(self.method.confusion(batch[..., :1] if batch.ndim > 2 else batch)[0])
         flat = self._window(batch, lambda x: self.method.confusion(x).flatten(1, 3))[0]
         classes = len(self.config.classes)
-        return _numpy(flat.view(-1, classes, classes, *batch.shape[2:]))
+        space = batch.shape[2:] if self.config.label_dims else ()  # a class has no pixels
+        return _numpy(flat.view(-1, classes, classes, *space))
 
     def predict(self, study: Study) -> Iterator[tuple[Case, Probabilities]]:
         """Give the truth of all cases of a study, one by one."""
@@ -99,10 +101,18 @@ class Model:
         return _numpy(self._window(self._batch(image), function)[0])
 
     def _batch(self, image: NDArray[Any] | Case) -> Tensor:
-        """Bring an image to what the network takes."""
-        array = image.image if isinstance(image, Case) else np.asarray(image)
-        if array is None:
-            raise RatersError("found a case without image, expected one to predict from")
+        """Bring an image to what the network takes; an error names the case and its file."""
+        if not isinstance(image, Case):
+            return self._batch_of(np.asarray(image))
+        array = image.image  # read once, whatever is asked of the case
+        try:
+            return self._batch_of(image_of(image).array if array is None else array)
+        except RatersError as error:
+            if array is None:
+                raise
+            raise in_case(error, image.id, image_of(image).source) from None
+
+    def _batch_of(self, array: NDArray[Any]) -> Tensor:
         if array.ndim == self.config.dims and self.config.channels == 1 and self.config.dims:
             array = array[np.newaxis]
         expected = self.config.channels

@@ -140,7 +140,7 @@ def fit_normalisation(
 
 
 def image_of(case: Case) -> Image:
-    """Read the image or the features of a case, which training cannot do without.
+    """Read the image or the features of a case, which training and prediction cannot do without.
 
     Raises:
         RatersError: that names the case without one.
@@ -148,7 +148,7 @@ def image_of(case: Case) -> Image:
     image = case.raw_image()
     if image is None:
         raise RatersError(
-            f"found no image of case {case.id!r}, expected one: training needs images or features",
+            f"found no image of case {case.id!r}, expected one: a network needs images or features",
             kind="missing-image",
             case=case.id,
         )

@@ -30,7 +30,7 @@ class TrainingOptions(BaseModel):
     schedule: Literal["cosine", "constant"] = Field(
         "cosine", description="how the learning rate goes: to zero by a cosine, or not"
     )
-    seed: int = Field(0, ge=0, description="all randomness comes from it and the epoch")
+    seed: int = Field(0, ge=0, lt=2**63, description="all randomness comes from it and the epoch")
 
     normalise: Literal["auto", "study", "case", "none"] = Field(
         "auto", description="zero mean and unit variance over the study, each case, or not at all"

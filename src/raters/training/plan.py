@@ -7,11 +7,12 @@ from math import prod
 from typing import Any
 
 from raters.errors import RatersError
+from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method, parse_options
 from raters.study.case import Case
 from raters.study.study import Study
 from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
-from raters.training.normalise import fit_normalisation
+from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
@@ -27,18 +28,9 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
         method: The name of a method.
         given: Options of the method and of training.
     """
-    entry = learning_method(method)
-    of_method = {k: v for k, v in given.items() if k in entry.options.model_fields}
-    of_training = {k: v for k, v in given.items() if k in TrainingOptions.model_fields}
-    for name in given:
-        if name not in of_method and name not in of_training:
-            known = ", ".join([*entry.options.model_fields, *TrainingOptions.model_fields])
-            raise RatersError(f"found the option {name!r}, expected one of: {known}")
-    options = entry.parse(of_method)
-    training = parse_options(TrainingOptions, of_training)
-    _refuse_study(study)
-    first = train[0]
-    channels, space = _image_shape(first)
+    options, training = checked_options(method, given)
+    _refuse_study(study, learning_method(method).raters)
+    channels, space = _image_shape(train[0], study.kind)
     patch = _patch(training, study, space)
     return ModelConfig(
         method=method,
@@ -55,27 +47,54 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
     )
 
 
+def checked_options(method: str, given: Mapping[str, Any]) -> tuple[MethodOptions, TrainingOptions]:
+    """Part the options of a method from those of training, and check both.
+
+    Raises:
+        RatersError: that names the option that nobody knows, or the value that cannot be.
+
+    Example:
+        >>> checked_options("truth", {"epochs": 5})[1].epochs
+        5
+    """
+    entry = learning_method(method)
+    of_method = {k: v for k, v in given.items() if k in entry.options.model_fields}
+    of_training = {k: v for k, v in given.items() if k in TrainingOptions.model_fields}
+    for name in given:
+        if name not in of_method and name not in of_training:
+            known = ", ".join([*entry.options.model_fields, *TrainingOptions.model_fields])
+            raise RatersError(f"found the option {name!r}, expected one of: {known}")
+    return entry.parse(of_method), parse_options(TrainingOptions, of_training)
+
+
 def _in_epochs(options: dict[str, Any], epochs: int) -> dict[str, Any]:
-    """Give a warm-up that is a share of the epochs as their number."""
-    share = options.get("warm_up", 0)
-    return {**options, "warm_up": round(share * epochs)} if 0 < share < 1 else options
+    """Give a warm-up as a number of epochs that leaves at least one to learn matrices in."""
+    if "warm_up" not in options:
+        return options
+    share = options["warm_up"]
+    if share > 1 and share != round(share):
+        raise RatersError(
+            f"found warm_up={share}, expected a whole number of epochs, or a share of them below 1"
+        )
+    wanted = round(share * epochs) if share < 1 else round(share)
+    return {**options, "warm_up": min(wanted, epochs - 1)}
 
 
-def _refuse_study(study: Study) -> None:
-    if not study.raters:
+def _refuse_study(study: Study, needs_raters: bool) -> None:
+    if needs_raters and not study.raters:
         raise RatersError("found no raters, expected labels to learn from")
     if len(study.classes) < 2:
         found = ", ".join(study.classes.names) or "none"
         raise RatersError(f"found the classes: {found}; expected at least two to tell apart")
 
 
-def _image_shape(case: Case) -> tuple[int, tuple[int, ...]]:
-    if case.image is None:
-        raise RatersError(
-            f"found no image of case {case.id!r}, expected images (or features) to learn from",
-            case=case.id,
-        )
-    return case.image.shape[0], tuple(case.image.shape[1:])
+def _image_shape(case: Case, kind: str) -> tuple[int, tuple[int, ...]]:
+    image = image_of(case)
+    channels, *space = image.array.shape
+    if kind == "segmentation" and not space:
+        features = RatersError(f"found {channels} features, expected an image, as there are masks")
+        raise in_case(features, case.id, image.source)
+    return channels, tuple(space)
 
 
 def _patch(
@@ -106,14 +125,17 @@ def _augment(training: TrainingOptions, study: Study) -> str:
 def _network(
     training: TrainingOptions, study: Study, channels: int, space: tuple[int, ...]
 ) -> NetworkEntry:
-    from raters.networks import choose_network
+    from raters.networks import NETWORKS, choose_network
 
     chosen = choose_network(study.kind, channels, space)
-    same = training.network in (None, chosen.name)
-    return NetworkEntry(
-        name=training.network or chosen.name,
-        width=training.width or (chosen.width if same else None),
-        depth=training.depth if training.depth is not None else (chosen.depth if same else None),
-        norm=training.norm,
-        dropout=training.dropout,
-    )
+    name = training.network or chosen.name
+    given: dict[str, Any] = {
+        "width": training.width,
+        "depth": training.depth,
+        "norm": training.norm,
+    }
+    for size in given if name in NETWORKS else ():  # else it is refused when it is built
+        suits = getattr(chosen, size) if name == chosen.name else None
+        own = getattr(NETWORKS[name], size)
+        given[size] = next(s for s in (given[size], suits, own) if s is not None)
+    return NetworkEntry(name=name, dropout=training.dropout, **given)
