@@ -302,9 +302,7 @@ class TestParts:
         truth = torch.tensor([[[[0.9, 0.9, 0.9]]], [[[0.1, 0.9, 0.9]]]])
         batch = {"reference": reference, "case": torch.tensor([0, 1])}
         scores._compare(batch, torch.cat([truth, 1 - truth], 1))
-        assert scores.reference_score == pytest.approx(
-            (1 + 2 / 3) / 2
-        )  # rightly empty; 1 of 1 and 2
+        assert scores.reference_score == pytest.approx((1 + 2 / 3) / 2)  # empty; 1 of 1, 2
 
 
 def task(number: int, classes: int) -> Task:

@@ -53,11 +53,11 @@ class ConfusionMethod(NetworkMethod):
     @property
     def warm_up(self) -> int:
         """How many epochs the matrices are held."""
-        return int(self.choice.warm_up)
+        return int(self.choice.warm_up or 0)
 
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up."""
-        self.raters.held = epoch < self.choice.warm_up
+        self.raters.held = epoch < self.warm_up
 
     def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
         features, logits = self.network(batch["image"])

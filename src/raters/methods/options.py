@@ -31,8 +31,11 @@ class ConfusionOptions(MethodOptions):
     trace_over: Literal["truth", "all"] = Field(
         "truth", description="rows weighted by the predicted truth, or all rows alike (papers)"
     )
-    warm_up: float = Field(
-        2, ge=0, description="epochs (below 1: share of them) in which the matrices are held"
+    warm_up: float | None = Field(
+        None,
+        ge=0,
+        description="epochs (below 1: share of them) in which the matrices are held; "
+        "by default .4 of them for masks, 2 for classes",
     )
     warm_up_on: Literal["vote", "labels"] = Field(
         "vote", description="what the network learns from meanwhile: the vote, or every label"
@@ -40,15 +43,9 @@ class ConfusionOptions(MethodOptions):
     right: float = Field(0.9, gt=0, lt=1, description="the diagonal of the matrices at the start")
 
 
-WARM_UP = Field(
-    0.4, ge=0, description="epochs (below 1: share of them) in which the matrices are held"
-)
-
-
 class PixelOptions(ConfusionOptions):
     """Options of `pixel-cm`."""
 
-    warm_up: float = WARM_UP
     prior: float = Field(
         0.3, ge=0, description="weight of the pull (KL) of all matrices to a common one"
     )
@@ -58,7 +55,6 @@ class PixelOptions(ConfusionOptions):
 class LowRankOptions(ConfusionOptions):
     """Options of `low-rank-cm`."""
 
-    warm_up: float = WARM_UP
     rank: int = Field(1, ge=1, description="kinds of error; the number of classes gives any matrix")
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 

@@ -54,7 +54,7 @@ class Learner(lightning.LightningModule):
             {"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}
         ]
         if matrices:  # decay would draw matrices to chance
-            rate *= self.choice.matrix_rate
+            rate *= self.choice.matrix_rate or 1.0
             groups.append({"params": matrices, "lr": rate, "weight_decay": 0.0})
         optimiser = torch.optim.AdamW(groups)
         if self.choice.schedule == "constant":

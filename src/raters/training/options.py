@@ -23,8 +23,11 @@ class TrainingOptions(BaseModel):
     epochs: int = Field(30, ge=1, description="passes over the training cases")
     batch_size: int = Field(16, ge=1, description="cases (or patches) in one step")
     learning_rate: float = Field(2e-3, gt=0, description="of AdamW, at the start")
-    matrix_rate: float = Field(
-        10.0, gt=0, description="how much faster the raters' shared matrices learn than the network"
+    matrix_rate: float | None = Field(
+        None,
+        gt=0,
+        description="how much faster than the network matrices learn that all images share; "
+        "by default 1 for masks, 10 for classes (one label where masks have thousands)",
     )
     weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
     schedule: Literal["cosine", "constant"] = Field(

@@ -16,6 +16,7 @@ from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
+WARM_UP = {"segmentation": 0.4, "classification": 2}
 PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
 
 
@@ -34,8 +35,8 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
     patch = _patch(training, study, space)
     return ModelConfig(
         method=method,
-        options=_in_epochs(options.model_dump(), training.epochs),
-        training=training.model_copy(update={"augment": _augment(training, study)}),
+        options=_in_epochs(options.model_dump(), training.epochs, study.kind),
+        training=training.model_copy(update=_chosen(training, study.kind)),
         network=_network(training, study, channels, patch or space),
         kind=study.kind,
         raters=study.raters,
@@ -67,11 +68,13 @@ def checked_options(method: str, given: Mapping[str, Any]) -> tuple[MethodOption
     return entry.parse(of_method), parse_options(TrainingOptions, of_training)
 
 
-def _in_epochs(options: dict[str, Any], epochs: int) -> dict[str, Any]:
+def _in_epochs(options: dict[str, Any], epochs: int, kind: str) -> dict[str, Any]:
     """Give a warm-up as a number of epochs that leaves at least one to learn matrices in."""
     if "warm_up" not in options:
         return options
     share = options["warm_up"]
+    if share is None:
+        share = WARM_UP[kind]
     if share > 1 and share != round(share):
         raise RatersError(
             f"found warm_up={share}, expected a whole number of epochs, or a share of them below 1"
@@ -116,10 +119,14 @@ def _patch(
     return tuple(min(side, 8 * ((length + 7) // 8)) for length in space)
 
 
-def _augment(training: TrainingOptions, study: Study) -> str:
-    if training.augment != "auto":
-        return training.augment
-    return "flip" if study.kind == "segmentation" else "none"
+def _chosen(training: TrainingOptions, kind: str) -> dict[str, Any]:
+    """Give the options of training that depend on what is labelled."""
+    masks = kind == "segmentation"
+    augment = "flip" if masks else "none"
+    return {
+        "augment": augment if training.augment == "auto" else training.augment,
+        "matrix_rate": training.matrix_rate or (1.0 if masks else 10.0),
+    }
 
 
 def _network(
