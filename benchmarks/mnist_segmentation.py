@@ -115,7 +115,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     runs = Runs(given.out)
     names = given.only or list(SETTINGS)
-    for seed in reversed(range(given.seeds)):
+    for seed in range(given.seeds):
         truth = digits(given.data, given.images, seed)
         for labels in ("all", "one"):
             drawn = simulate(truth, given.raters, assign=labels, seed=seed)
