@@ -144,7 +144,8 @@ class TestWhatWorks:
 
     def test_single_cm_gives_all_raters_one_matrix(self, tmp_path: Path) -> None:
         study = masks(raters=3)
-        model = fit(study, "single-cm", **TINY, warm_up=0, trace=0.1, trace_over="all")
+        options = {"warm_up": 0, "trace": 0.1, "trace_over": "all", "matrix_rate": 10}
+        model = fit(study, "single-cm", **TINY, **options)
         check(model, study, tmp_path)
         matrix = model.confusion(study[0])
         assert np.array_equal(matrix[0], matrix[2])
