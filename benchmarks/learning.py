@@ -22,6 +22,16 @@ from raters.study.study import Study
 
 Row = dict[str, Any]
 
+PAPER: Row = {
+    "likelihood": "marginal",
+    "trace": 0.01,
+    "trace_over": "all",
+    "prior": 0.0,
+    "warm_up": 2,
+    "warm_up_on": "labels",
+}
+"""The form of pixel-cm in Zhang et al. (2020)."""
+
 
 def arguments(about: str | None, data: str) -> argparse.ArgumentParser:
     """Make the arguments that all scripts have."""

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import raters
-from learning import Row, Runs, arguments, dice_to, mean_and_spread, table, trained
+from learning import PAPER, Row, Runs, arguments, dice_to, mean_and_spread, table, trained
 from raters.confusion import root_mean_square
 from raters.datasets import open_dataset
 from raters.simulate import simulate, true_confusion
@@ -36,14 +36,6 @@ OPTIONS = {
     "width": 8,
     "select": "likelihood",
     "augment": "none",
-}
-PAPER = {
-    "likelihood": "marginal",
-    "trace": 0.01,
-    "trace_over": "all",
-    "prior": 0.0,
-    "warm_up": 2,
-    "warm_up_on": "labels",
 }
 
 SETTINGS: dict[str, tuple[str, Row]] = {

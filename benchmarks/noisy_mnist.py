@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from learning import Row, Runs, arguments, dice_to, mean_and_spread, paired, table, trained
+from learning import PAPER, Row, Runs, arguments, dice_to, mean_and_spread, paired, table, trained
 from raters.datasets import open_dataset
 from raters.study.study import Study
 
@@ -25,14 +25,6 @@ OPTIONS = {
     "width": 8,
     "select": "likelihood",
     "augment": "none",
-}
-PAPER = {
-    "likelihood": "marginal",
-    "trace": 0.01,
-    "trace_over": "all",
-    "prior": 0.0,
-    "warm_up": 2,
-    "warm_up_on": "labels",
 }
 
 SETTINGS: dict[str, tuple[str, Row]] = {

@@ -55,6 +55,12 @@ class Step(NamedTuple):
     terms: dict[str, Tensor]
 
 
+def mean_step(total: Tensor, observed: Tensor) -> Step:
+    """Make the step of a loss that is summed over `observed` labels and has no other parts."""
+    loss = total / observed.clamp(min=1)
+    return Step(loss, observed, {"loss": loss})
+
+
 @dataclass
 class HeldOut:
     """What a held-out batch gives: sums, that are added up before they are divided.

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
 from raters.methods.options import ConfusionOptions
 from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
@@ -90,9 +90,7 @@ class ConfusionMethod(NetworkMethod):
         """Train the truth network alone, on the vote."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
         target = majority(batch["labels"], self.task.classes)
-        total, count = cross_entropy(log_truth, target, self.class_weights)
-        loss = total / count.clamp(min=1)
-        return Step(loss, count, {"loss": loss})
+        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     @property
     def prior(self) -> float:

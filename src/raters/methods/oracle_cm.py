@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters import confusion as matrices
 from raters.errors import RatersError
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import OracleOptions
-from raters.methods.tally import count_case
+from raters.methods.tally import count_case, rows_of
 from raters.rater_models import FixedRaters, RaterModel
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ class OracleCM(ConfusionMethod):
             total += counts
             if by_case:
                 known.append(counts)
-        mean = _normalised(total, 1 / self.task.classes)
-        each = np.stack([_normalised(counts, mean) for counts in known]) if by_case else mean
+        mean = rows_of(total, 1 / self.task.classes)
+        each = np.stack([rows_of(counts, mean) for counts in known]) if by_case else mean
         self.raters = FixedRaters(torch.from_numpy(each))
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.
         self.mean_matrices.copy_(torch.from_numpy(mean))
@@ -62,9 +61,3 @@ class OracleCM(ConfusionMethod):
         space = (1,) * (features.ndim - 2)
         mean = self.mean_matrices
         return mean.view(1, *mean.shape, *space)
-
-
-def _normalised(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
-    """Give matrices with rows that sum to one; rows of classes that never occurred as given."""
-    rows = matrices.normalise(counts)
-    return np.where(np.isnan(rows), unseen, rows)

@@ -61,11 +61,14 @@ def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise RatersError(
-            f"found {name}={first.get('input')!r}, expected: {first['msg'].lower()}"
-        ) from None
+        raise RatersError(worded(error)) from None
+
+
+def worded(error: ValidationError) -> str:
+    """Say in one sentence what was found and what was expected first."""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"])) or "the file"
+    return f"found {name}={first.get('input')!r}, expected: {first['msg'].lower()}"
 
 
 _FUSED = "raters.methods.supervised:FusedMethod"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Method, Step, Task
+from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
@@ -52,8 +52,7 @@ class Separate(Method):
         total, count = self._losses(batch, self.class_weights)
         if not count:  # of no network, yet the loss must have a gradient
             total = 0 * torch.stack([weights.sum() for weights in self.parameters()]).sum()
-        loss = total / count.clamp(min=1)
-        return Step(loss, count, {"loss": loss})
+        return mean_step(total, count)
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Give the cross entropy on held-out cases."""

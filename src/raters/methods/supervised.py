@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from raters import confusion as matrices
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task, mean_step
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.tally import count_case
+from raters.methods.tally import count_case, rows_of
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
@@ -41,10 +40,9 @@ class SupervisedMethod(NetworkMethod):
         """Count the raters' matrices against the targets."""
         self._ready(study)
         counts = np.zeros(self.rater_matrices.shape)
-        for position, case in enumerate(study.iter_cases()):
-            counts += count_case(case, self._target(study, position, case), self.task)
-        rows = matrices.normalise(counts)
-        rows = np.where(np.isnan(rows), 1 / self.task.classes, rows)
+        for case in study.iter_cases():
+            counts += count_case(case, self._target(case), self.task)
+        rows = rows_of(counts, 1 / self.task.classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
     def _ready(self, study: Study) -> None:
@@ -52,17 +50,15 @@ class SupervisedMethod(NetworkMethod):
 
     def target(self, study: Study, position: int) -> Target:
         """Give the target of a case."""
-        return self._target(study, position, study[position])
+        return self._target(study[position])
 
-    def _target(self, study: Study, position: int, case: Case) -> Target:
+    def _target(self, case: Case) -> Target:
         raise NotImplementedError
 
     def step(self, batch: Batch) -> Step:
         """Give the cross entropy with the target."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
-        total, count = cross_entropy(log_truth, batch["target"], self.class_weights)
-        loss = total / count.clamp(min=1)
-        return Step(loss, count, {"loss": loss})
+        return mean_step(*cross_entropy(log_truth, batch["target"], self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Give the cross entropy with the targets of held-out cases."""
@@ -85,7 +81,7 @@ class SupervisedMethod(NetworkMethod):
 class TruthMethod(SupervisedMethod):
     """Trains on the reference: the ceiling of what learning from raters can reach."""
 
-    def _target(self, study: Study, position: int, case: Case) -> Target:  # noqa: ARG002
+    def _target(self, case: Case) -> Target:
         if case.reference is None:
             raise RatersError(
                 f"found no reference of case {case.id!r}, expected one: truth trains on it",
@@ -119,7 +115,7 @@ class FusedMethod(SupervisedMethod):
             values = values.T if self.choice.soft else values
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
-    def _target(self, study: Study, position: int, case: Case) -> Target:  # noqa: ARG002
+    def _target(self, case: Case) -> Target:
         if case.id not in self._fused:
             assert self._consensus is not None  # `prepare` came first
             fusion = self._consensus.fuse_case(case)

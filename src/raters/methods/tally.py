@@ -33,3 +33,9 @@ def count_case(case: Case, target: NDArray[Any], task: Task) -> NDArray[np.float
         for observed in range(task.classes):
             counts[rater, :, observed] += soft[:, flat == observed].sum(axis=1)
     return counts
+
+
+def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
+    """Give matrices with rows that sum to one; rows of classes that never occurred as given."""
+    rows = matrices.normalise(counts)
+    return np.where(np.isnan(rows), unseen, rows)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from raters.errors import RatersError
+from raters.methods.registry import worded
 from raters.rows import Row
 from raters.study.case import Case
 from raters.training.config import ModelConfig
@@ -192,11 +193,7 @@ def _read_config(path: Path) -> ModelConfig:
         why = f"found no plain YAML ({str(error).splitlines()[0]}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the file"
-        raise RatersError(
-            f"found {name}={first.get('input')!r}, expected: {first['msg'].lower()}", file=path
-        ) from None
+        raise RatersError(worded(error), file=path) from None
 
 
 def _load_weights(method: Method, path: Path) -> None:
