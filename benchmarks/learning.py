@@ -32,6 +32,9 @@ PAPER: Row = {
 }
 """The form of pixel-cm in Zhang et al. (2020)."""
 
+IDENTITY: Row = {"prior_to": "identity", "warm_up": 0.4}
+"""pixel-cm with matrices that are drawn to one near the identity, after a long warm-up."""
+
 
 def arguments(about: str | None, data: str) -> argparse.ArgumentParser:
     """Make the arguments that all scripts have."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from raters.errors import RatersError
+from raters.methods.options import ConfusionOptions
 from raters.rater_models import (
     FORMS,
     Confusion,
@@ -34,6 +35,7 @@ from raters.rater_models import blocks as blocks_module
 from raters.rater_models.columns import pixel_columns
 from raters.rater_models.likelihood import Form
 from raters.rater_models.low_rank import start_of_low_rank
+from raters.rater_models.start import RIGHT
 from raters.study.classes import MISSING
 
 gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)
@@ -208,7 +210,7 @@ def test_distance_is_kl_and_its_gradient() -> None:
     truth = torch.rand(2, 3, 4, generator=generator).double().softmax(1)
 
     def prior(z: Tensor) -> tuple[Tensor, ...]:
-        seen = PixelConfusion(z, common).see(labels)
+        seen = PixelConfusion(z, common[None]).see(labels)
         assert seen.distance is not None
         return prior_term(seen.distance, labels, truth), seen.log_column, seen.log_diagonal
 
@@ -223,10 +225,90 @@ def test_distance_is_kl_and_its_gradient() -> None:
     torch.testing.assert_close(prior(logits)[0], total / count)
 
 
+@pytest.mark.parametrize("space", [(), (3, 2)])
+def test_distance_to_own_matrices(space: tuple[int, ...]) -> None:
+    """It is zero where all matrices are the rater's own, and has the gradient of calculus."""
+    generator = torch.Generator().manual_seed(5)
+    own = torch.randn(2, 3, 3, generator=generator).double().log_softmax(2)
+    labels = torch.randint(-1, 3, (2, 2, *space), generator=generator)
+    constant = own.view(1, 2, 3, 3, *(1,) * len(space)).expand(2, 2, 3, 3, *space)
+    found = PixelConfusion(constant + 0.7, own).see(labels).distance
+    assert found is not None
+    assert found.abs().max() < 1e-12
+    swapped = PixelConfusion(constant, own.flip(0)).see(labels).distance
+    assert swapped is not None
+    assert swapped.min() > 1e-3
+    leaf = torch.randn(2, 2, 3, 3, *space, generator=generator).double().requires_grad_()
+    truth = torch.rand(2, 3, *space, generator=generator).double().softmax(1)
+
+    def prior(z: Tensor) -> Tensor:
+        distance = PixelConfusion(z, own).see(labels).distance
+        assert distance is not None
+        return prior_term(distance, labels, truth)
+
+    assert gradcheck(prior, (leaf,))
+    prior(leaf).backward()
+    missing = (labels == MISSING)[:, :, None, None].expand_as(leaf)
+    assert not leaf.grad[missing].any()
+    assert leaf.grad[~missing].any()
+
+
+def test_own_matrices_of_a_blank_rater_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer is compared with the matrix of who gave it, however the work is cut."""
+    logits = normal(3, 4, 2, 2, 5)
+    own = normal(4, 2, 2).log_softmax(2)
+    labels, who = torch.randint(0, 2, (3, 2, 5)), torch.tensor([[3, 0], [1, 1], [2, 3]])
+    at_once = PixelConfusion(logits, own).see(labels, who).distance
+    monkeypatch.setattr(blocks_module, "ELEMENTS", 1)
+    in_blocks = PixelConfusion(logits, own).see(labels, who).distance
+    assert at_once is not None
+    assert in_blocks is not None
+    torch.testing.assert_close(at_once, in_blocks)
+    row = logits[1, 1, 0, :, 4].softmax(0)
+    torch.testing.assert_close(at_once[1, 1, 0, 4], (row * (row.log() - own[1, 0])).sum())
+
+
+def test_own_matrices_are_means_over_disputed_pixels() -> None:
+    """Agreed background, however much of it, does not make a false positive rare."""
+    right, wrong = torch.eye(2), torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    rare = torch.stack([right, wrong])[:, :, :, None]  # the second marks what is background
+    agreed = torch.stack([right, right])[:, :, :, None].expand(2, 2, 2, 99)
+    logits = (torch.cat([rare, agreed], 3) + 1e-6).log()[None]
+    truth = torch.tensor([[1.0], [0.0]]).expand(2, 100)[None]
+    model = PixelRaters(2, 2, 1, 1, compares="own")
+    model.learn(PixelConfusion(logits), truth, torch.zeros(1, 2, 100, dtype=torch.long))
+    assert model.own is not None
+    found = model.own.log_matrix().exp()
+    near = near_identity_logits(2, RIGHT).softmax(1)
+    torch.testing.assert_close(found[0, 0], 0.9 * right[0] + 0.1 * near[0], atol=1e-3, rtol=0)
+    torch.testing.assert_close(found[1, 0], 0.9 * wrong[0] + 0.1 * near[0], atol=1e-3, rtol=0)
+    copy = PixelRaters(2, 2, 1, 1, compares="own")
+    copy.load_state_dict(model.state_dict())
+    assert copy.own is not None
+    assert torch.equal(copy.own.log_matrix(), model.own.log_matrix())
+
+
+def test_own_matrices_do_not_look_where_nobody_labelled() -> None:
+    logits = torch.randn(2, 2, 2, 2, 6, generator=torch.Generator().manual_seed(5))
+    truth = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(6)).softmax(1)
+    labels = torch.zeros(2, 2, 6, dtype=torch.long)
+    labels[:, 0], labels[:, 1, 3:], labels[1, 1] = MISSING, MISSING, MISSING
+    whole, part = (PixelRaters(2, 2, 1, 1, compares="own") for _ in range(2))
+    whole.learn(PixelConfusion(logits), truth, labels)
+    part.learn(PixelConfusion(logits[:1, ..., :3]), truth[:1, :, :3], labels[:1, :, :3])
+    assert whole.own is not None and part.own is not None
+    assert part.own.sums.sum() > 0
+    torch.testing.assert_close(whole.own.sums, part.own.sums)
+
+
+def test_one_share_of_right_labels_at_the_start() -> None:
+    assert ConfusionOptions().right == RIGHT
+
+
 def test_distance_knows_who_answered() -> None:
     """A rater who answers twice counts twice, one who does not answer not at all."""
     logits = torch.randn(1, 3, 2, 2, generator=torch.Generator().manual_seed(4))
-    common, truth = torch.eye(2).log_softmax(1), torch.tensor([[0.3, 0.7]])
+    common, truth = torch.eye(2).log_softmax(1)[None], torch.tensor([[0.3, 0.7]])
     answers, raters = torch.tensor([[0, 1, MISSING]]), torch.tensor([[2, 2, 0]])
     twice = PixelConfusion(logits, common).see(answers, raters).distance
     alone = PixelConfusion(logits[:, 2:], common).see(answers[:, :1]).distance

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, Views, mean_step
 from raters.methods.options import ConfusionOptions
 from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
@@ -84,6 +85,7 @@ class ConfusionMethod(NetworkMethod):
             if seen.distance is not None:
                 terms["prior"] = prior_term(seen.distance, labels, truth)
                 loss = loss + self.prior * terms["prior"]
+            self.raters.learn(confusion, truth, labels)
         return Step(loss, (labels >= 0).sum(), terms)
 
     def _vote_step(self, batch: Batch) -> Step:
@@ -117,14 +119,27 @@ class ConfusionMethod(NetworkMethod):
         features, _ = self.network(image)
         return self._matrices(features)
 
-    def _matrices(self, features: Tensor) -> Tensor:
+    def _confusion(self, features: Tensor) -> Confusion:
+        """Give the matrices of images that are of no case of the study."""
         cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
-        matrix: Tensor = self.raters(features, cases).matrix()
+        found: Confusion = self.raters(features, cases)
+        return found
+
+    def _matrices(self, features: Tensor) -> Tensor:
+        matrix = self._confusion(features).matrix()
         matrix = matrix.expand(-1, len(self.task.raters), *matrix.shape[2:])
         return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Give what a rater would say of the image."""
+        return self.views(image, [rater]).told[0]
+
+    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
+        """Give the truth, what some raters would say, and the matrices, all at once."""
         features, logits = self.network(image)
-        told: Tensor = logits.softmax(1).unsqueeze(2) * self._matrices(features)[:, rater]
-        return told.sum(1)
+        truth = logits.softmax(1)
+        told = []
+        if raters:
+            confusion = self._confusion(features)
+            told = [confusion.told(truth, rater) for rater in raters]
+        return Views(truth, told, self._matrices(features) if matrices else None)

@@ -35,7 +35,7 @@ class ConfusionOptions(MethodOptions):
         None,
         ge=0,
         description="epochs (below 1: share of them) in which the matrices are held; "
-        "by default .4 of them for masks, 2 for classes",
+        "by default .4 of them for masks that raters share, else 2",
     )
     warm_up_on: Literal["vote", "labels"] = Field(
         "vote", description="what the network learns from meanwhile: the vote, or every label"
@@ -47,7 +47,10 @@ class PixelOptions(ConfusionOptions):
     """Options of `pixel-cm`."""
 
     prior: float = Field(
-        0.3, ge=0, description="weight of the pull (KL) of all matrices to a common one"
+        0.3, ge=0, description="weight of the pull (KL) of the matrices at pixels to a common one"
+    )
+    prior_to: Literal["own", "identity"] = Field(
+        "own", description="the common matrix: each rater's own mean, or one near the identity"
     )
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 

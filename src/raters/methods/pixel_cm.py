@@ -7,6 +7,7 @@ from typing import cast
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import LowRankOptions, PixelOptions
 from raters.rater_models import LowRankRaters, PixelRaters, RaterModel
+from raters.rater_models.models import Compares
 
 
 class PixelCM(ConfusionMethod):
@@ -17,8 +18,9 @@ class PixelCM(ConfusionMethod):
     prior=0, warm_up=2, warm_up_on='labels'`.
 
     By default the network first learns from the vote, and then one truth explains all raters
-    (joint) with matrices that are drawn to a common one near the identity: where raters share
-    their mistakes, free matrices would make the mistake the truth.
+    (joint) with matrices that are drawn to each rater's own mean matrix (`OwnMatrices`): where
+    raters share their mistakes, free matrices would make the mistake the truth, and matrices
+    drawn to the identity (`prior_to='identity'`) leave a useless rater with a vote.
     """
 
     @property
@@ -28,19 +30,20 @@ class PixelCM(ConfusionMethod):
 
     @property
     def prior(self) -> float:
-        """The weight of the pull to the common matrix."""
+        """The weight of the pull to each rater's own matrix, or to the identity."""
         return cast(PixelOptions, self.options).prior
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features."""
         options = cast(PixelOptions, self.options)
+        compares: Compares = "own" if options.prior_to == "own" else "start"
         return PixelRaters(
             1 if options.shared else len(self.task.raters),
             self.task.classes,
             self.network.backbone.features,
             self.task.dims,
             options.right,
-            compares=options.prior > 0,
+            compares=compares if options.prior > 0 else None,
         )
 
 

@@ -29,7 +29,8 @@ def pixel_columns(
     Args:
         logits: `(batch, raters, true, observed, *space)`.
         labels: `(batch, raters, *space)`; MISSING gives a column of zeros and no gradient.
-        common: `log P`, `(true, observed)`; it gets no gradient.
+        common: `log P`, `(true, observed)`, or one of each rater or answer before these axes; it
+            gets no gradient.
 
     Returns:
         Two tensors `(batch, raters, true, *space)`, and a third with a common matrix.
@@ -42,7 +43,8 @@ def pixel_columns(
         (tensor([[[0.1000, 0.5000]]]), tensor([[[0.9000, 0.5000]]]), tensor([[[0.3681, 0.0000]]]))
     """
     if common is not None:
-        common = common.detach().view(*common.shape, *(1,) * (logits.ndim - 4))
+        common = common.detach().expand(logits.shape[:4])
+        common = common.view(*common.shape, *(1,) * (logits.ndim - 4))
     found = _PixelColumns.apply(logits, labels, common)  # type: ignore[no-untyped-call]
     return (*found[:2], found[2] if common is not None else None)
 
@@ -78,7 +80,7 @@ class _PixelColumns(torch.autograd.Function):
             column[block] = chosen.masked_fill((seen == MISSING).unsqueeze(2), 0)
             if common is not None:
                 matrix = (z - normaliser[block].unsqueeze(3)).exp_()
-                distance[block] = matrix.mul_(z - common).sum(3) - normaliser[block]
+                distance[block] = matrix.mul_(z - common[block]).sum(3) - normaliser[block]
         ctx.save_for_backward(logits, labels, normaliser, common, distance)
         return column, _diagonal(logits) - normaliser, distance
 
@@ -94,7 +96,7 @@ class _PixelColumns(torch.autograd.Function):
             factor = (of_column + of_diagonal).neg_().unsqueeze(3)
             if common is not None:
                 of_distance = gradients[2][block].unsqueeze(3)
-                away = out - common - distance[block].unsqueeze(3)
+                away = out - common[block] - distance[block].unsqueeze(3)
                 factor = away.mul_(of_distance).add_(factor)
             out.exp_().mul_(factor)
             out.addcmul_(is_label, of_column.unsqueeze(3))

@@ -40,6 +40,9 @@ class Confusion(Protocol):
     def matrix(self) -> Tensor:
         """Write out `C`: `(batch, raters, true, observed, *space)`; length 1 where it is shared."""
 
+    def told(self, truth: Tensor, rater: int) -> Tensor:
+        """Give what a rater would say: `sum_t p(t | x) C_r[t, o]`, `(batch, L, *space)`."""
+
     def mean(self, truth: Tensor) -> Tensor:
         """Average each rater's matrix over the pixels of each true class, `(raters, L, L)`.
 
@@ -80,6 +83,11 @@ class SharedConfusion:
         """Write out `C`."""
         return self.log_matrix.exp()
 
+    def told(self, truth: Tensor, rater: int) -> Tensor:
+        """Give what a rater would say."""
+        own = of_rater(self.log_matrix, rater).exp().expand(len(truth), -1, -1)
+        return torch.einsum("bt...,bto->bo...", truth, own)
+
     def mean(self, truth: Tensor) -> Tensor:
         """Average each rater's matrix over the cases, weighted by the pixels of a true class."""
         weights = row_weights(truth).sum(2)
@@ -93,7 +101,7 @@ class PixelConfusion:
 
     Attributes:
         logits: `(batch, raters or 1, true, observed, *space)`.
-        common: `log P`, `(true, observed)`, of a matrix that they are compared with.
+        common: `log P`, `(raters or 1, true, observed)`: the matrices that they are compared with.
     """
 
     logits: Tensor
@@ -101,18 +109,29 @@ class PixelConfusion:
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
         """Give the columns of the labels, the diagonals, and the distance to the common matrix."""
-        logits = per_answer(self.logits, labels, raters)
-        return Seen(*pixel_columns(logits, labels, self.common))
+        logits, common = per_answer(self.logits, labels, raters), self.common
+        if common is not None:
+            common = per_answer(common[None], labels, raters)
+        return Seen(*pixel_columns(logits, labels, common))
 
     def matrix(self) -> Tensor:
         """Write out `C`."""
         return self.logits.softmax(3)
+
+    def told(self, truth: Tensor, rater: int) -> Tensor:
+        """Give what a rater would say; only this rater's matrices are written out."""
+        return (truth.unsqueeze(2) * of_rater(self.logits, rater).softmax(2)).sum(1)
 
     def mean(self, truth: Tensor) -> Tensor:
         """Average each rater's matrix over the pixels of each true class."""
         matrix = self.matrix().flatten(4) if truth.ndim > 2 else self.matrix()[..., None]
         weights = row_weights(truth)
         return torch.einsum("bts,brtos->rto", weights, matrix) / weights.sum((0, 2))[:, None]
+
+
+def of_rater(values: Tensor, rater: int) -> Tensor:
+    """Take one rater's part of values `(batch, raters or 1, ...)`; 1 is shared by all."""
+    return values[:, 0 if values.shape[1] == 1 else rater]
 
 
 def answers_of(values: Tensor, raters: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.rater_models.blocks import in_blocks
 from raters.rater_models.columns import label_index
-from raters.rater_models.confusion import Seen, per_answer, row_weights
+from raters.rater_models.confusion import Seen, of_rater, per_answer, row_weights
 from raters.study.classes import MISSING
 
 
@@ -50,6 +50,14 @@ class LowRankConfusion:
         )
         eye = torch.eye(a.shape[2], device=a.device, dtype=a.dtype)
         return (1 - a) * eye.view(1, 1, *eye.shape, *(1,) * (a.ndim - 4)) + a * product
+
+    def told(self, truth: Tensor, rater: int) -> Tensor:
+        """Give what a rater would say, `p (1 - a) + ((p a) U) V`; no matrix is written out."""
+        parts = (of_rater(part, rater) for part in (self.share, self.mixture, self.errors))
+        share, mixture, errors = parts
+        confused = truth * share.sigmoid()
+        kinds = (confused.unsqueeze(2) * mixture.softmax(2)).sum(1)
+        return truth - confused + (kinds.unsqueeze(2) * errors.softmax(2)).sum(1)
 
     def mean(self, truth: Tensor) -> Tensor:
         """Average each rater's matrix over the pixels of each true class."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
+from raters.rater_models.own import OwnMatrices
 from raters.rater_models.pointwise import constant_head
-from raters.rater_models.start import near_identity_logits
+from raters.rater_models.start import RIGHT, near_identity_logits
 
-RIGHT = 0.95  # of a rater's labels at the start
+Compares = Literal["start", "own"]
 
 
 class RaterModel(nn.Module):
@@ -33,6 +35,9 @@ class RaterModel(nn.Module):
     def shared_parameters(self) -> list[nn.Parameter]:
         """Give the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
+
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
+        """Be told, after a step, which matrices and which truth a batch gave."""
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:
         """Give the matrices.
@@ -78,7 +83,9 @@ class PixelRaters(RaterModel):
     """Matrices that vary over pixels: a head on the truth network's features.
 
     The logits are the rater's own, the same everywhere, plus a deviation that the features give.
-    It starts at zero, so that matrices start near the identity.
+    It starts at zero, so that matrices start near the identity. Weight
+    decay (of the head as of the network) draws the deviation to zero; of the rater's own logits
+    it would draw to chance, but at the usual 1e-4 that is far weaker than any label.
 
     Args:
         raters: Number of raters; 1 for a head that all share.
@@ -86,7 +93,8 @@ class PixelRaters(RaterModel):
         features: Channels of the truth network's features.
         dims: Spatial axes of the labels.
         right: The diagonal at the start.
-        compares: Also measure how far the matrices are from the start.
+        compares: Also measure how far the matrices are from the 'start', or from each rater's
+            own mean matrix ('own', see `OwnMatrices`); None for nothing.
 
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
     images, NeurIPS 2020.
@@ -106,12 +114,24 @@ class PixelRaters(RaterModel):
         features: int,
         dims: int,
         right: float = RIGHT,
-        compares: bool = False,
+        compares: Compares | None = None,
     ) -> None:
         super().__init__()
         self.raters, self.classes, self.compares = raters, classes, compares
         self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
         self.head = constant_head(features, self.start.repeat(raters, 1, 1), dims)
+        near = self.start.softmax(1).repeat(raters, 1, 1)
+        self.own = OwnMatrices(near) if compares == "own" else None
+
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
+        """Let each rater's own mean matrix follow what a batch gave."""
+        if self.own is not None and isinstance(confusion, PixelConfusion):
+            self.own.follow(confusion.logits, truth, labels)
+
+    def _common(self) -> Tensor | None:
+        if self.own is not None:
+            return self.own.log_matrix()
+        return self.start.log_softmax(1)[None] if self.compares else None
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:  # noqa: ARG002
         """Give the matrices at each pixel."""
@@ -119,8 +139,7 @@ class PixelRaters(RaterModel):
             return SharedConfusion(self.start.log_softmax(1)[None, None])
         logits = self.head(features)
         shape = (self.raters, self.classes, self.classes)
-        common = self.start.log_softmax(1) if self.compares else None
-        return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]), common)
+        return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]), self._common())
 
 
 class LowRankRaters(RaterModel):
@@ -198,7 +217,8 @@ class FixedRaters(RaterModel):
                 f"found known matrices of {found}, "
                 "expected raters x L x L or cases x raters x L x L"
             )
-        if not torch.allclose(matrix.sum(-1), torch.ones(()), atol=1e-3):
+        known = not matrix.is_meta  # where a model is only outlined, there are no numbers
+        if known and not torch.allclose(matrix.sum(-1), torch.ones(()), atol=1e-3):
             worst = matrix.sum(-1).sub(1).abs().max().item()
             raise RatersError(f"found rows off by {worst:.3g}, expected rows C[t, :] that sum to 1")
         matrix = matrix.clamp(min=smallest)

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from raters.errors import RatersError
 
+RIGHT = 0.9
+"""The share of right labels that matrices start with."""
+
 
 def near_identity_logits(classes: int, right: float) -> Tensor:
     r"""Give logits whose softmax over the observed class has `right` on the diagonal.
