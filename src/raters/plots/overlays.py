@@ -1,0 +1,267 @@
+"""What raters drew on an image: outlines in their colours, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch
+from matplotlib.patheffects import Normal, Stroke
+from numpy.typing import ArrayLike, NDArray
+
+from raters.agreement.case import entropy_map
+from raters.errors import RatersError
+from raters.plots.borders import border_lines, border_path
+from raters.plots.heat import colour_bar
+from raters.plots.names import shown
+from raters.plots.pictures import chosen_slice, cut, mask_stack, picture
+from raters.plots.style import (
+    Theme,
+    grid_shape,
+    legend_below,
+    new_figure,
+    no_frame,
+    plain_axes,
+    rater_colours,
+    rater_lines,
+)
+from raters.scores.inputs import label_array
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HATCHES = ("///", "\\\\\\", "|||", "---")
+_MOST_PANELS = 8
+REFERENCE = "reference"
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """All that is drawn, in 2D."""
+
+    image: NDArray[np.float64] | None
+    masks: NDArray[Any]
+    raters: list[str]
+    reference: NDArray[Any] | None
+    classes: list[str]
+    aspect: float
+    title: str
+
+
+def overlay(
+    image: ArrayLike | None,
+    masks: ArrayLike,
+    raters: Sequence[str] | None = None,
+    reference: ArrayLike | None = None,
+    classes: Sequence[str] | None = None,
+    slice: int | None = None,  # noqa: A002
+    axis: int = 2,
+    channel: int | None = None,
+    spacing: Sequence[float] | None = None,
+    entropy: bool = False,
+    zoom: bool = False,
+    theme: Theme = "light",
+) -> Figure:
+    """Draw the outlines of all raters on an image, a panel a foreground class.
+
+    Outlines run along the borders of pixels. Where raters drew the same line, the later ones are
+    thinner, so that all can be seen. Pixels that a rater did not label are hatched in the rater's
+    colour. Of many classes, the 8 that raters differ on most are shown.
+
+    Args:
+        image: `(channels, *space)` or `(*space)`; None for none.
+        masks: Class numbers with MISSING, `(raters, *space)`.
+        raters: Names of the raters; colours go by position.
+        reference: True labels `(*space)`: a white line with a black edge.
+        classes: Names of the classes, with background.
+        slice: The slice of a volume; by default where raters differ most.
+        axis: The axis of space that slices are counted on.
+        channel: The channel to show; by default three channels are colours, else the first.
+        spacing: The size of a voxel by axis.
+        entropy: Add a panel with the disagreement (entropy of the labels in bits).
+        zoom: Show what was drawn, with a margin, instead of the whole image.
+        theme: The page.
+
+    Example:
+        >>> masks = np.zeros((2, 8, 8), int)
+        >>> masks[0, 2:6, 2:6] = masks[1, 3:7, 2:6] = 1
+        >>> figure = overlay(np.ones((1, 8, 8)), masks, ["ann", "bob"], entropy=True)
+        >>> len(figure.axes), [text.get_text() for text in figure.legends[0].get_texts()]
+        (3, ['ann', 'bob'])
+    """
+    scene = _scene(image, masks, raters, reference, classes, slice, axis, channel, spacing)
+    shown_classes = _most_disputed(scene)
+    panels = len(shown_classes) + entropy
+    rows, columns = grid_shape(panels, 4)
+    box = _box(scene, zoom)
+    width, height = _panel_size(box, scene.aspect, columns)
+    figure = new_figure(
+        columns * width + 0.6 * entropy, rows * (height + 0.28) + 0.3, pictures=True
+    )
+    axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
+    for panel in axes:
+        plain_axes(panel, theme)
+        no_frame(panel)
+        panel.set_visible(False)
+    for panel, number in zip(axes, shown_classes, strict=False):
+        _draw_class(panel, scene, number, 72 * width / (box[1] - box[0] + 1))
+        panel.set_title(_title(scene, number))
+    if entropy:
+        _draw_entropy(figure, axes[panels - 1], scene, theme)
+    for panel in axes[:panels]:
+        panel.set_visible(True)
+        panel.set_xlim(box[0] - 0.5, box[1] + 0.5)
+        panel.set_ylim(box[3] + 0.5, box[2] - 0.5)
+    legend_below(figure, *_legend(scene), theme)
+    return figure
+
+
+def _scene(
+    image: ArrayLike | None,
+    masks: ArrayLike,
+    raters: Sequence[str] | None,
+    reference: ArrayLike | None,
+    classes: Sequence[str] | None,
+    number: int | None,
+    axis: int,
+    channel: int | None,
+    spacing: Sequence[float] | None,
+) -> _Scene:
+    stack = mask_stack(masks)
+    space = stack.shape[1:]
+    names = [str(k) for k in range(len(stack))] if raters is None else list(raters)
+    if len(names) != len(stack):
+        raise RatersError(f"found {len(names)} names of raters, expected {len(stack)}")
+    truth = None if reference is None else label_array(reference)
+    if truth is not None and truth.shape != space:
+        raise RatersError(f"found a reference of shape {truth.shape}, expected {space}")
+    highest = max(int(stack.max()), 1, 0 if truth is None else int(truth.max()))
+    labels = list(classes) if classes is not None else [str(k) for k in range(highest + 1)]
+    if highest >= len(labels):
+        raise RatersError(f"found label {highest}, expected a class from 0 to {len(labels) - 1}")
+    flat = None if image is None else picture(image, space, channel)
+    sizes, title = list(spacing or [1.0] * len(space)), ""
+    if len(space) == 3:
+        if axis not in (0, 1, 2):
+            raise RatersError(f"found axis {axis}, expected 0, 1 or 2")
+        at = chosen_slice(stack, axis, number)
+        title = f"slice {at}"
+        flat = None if flat is None else cut(flat, axis, at, 0)
+        stack = cut(stack, axis, at, 1)
+        truth = None if truth is None else cut(truth, axis, at, 0)
+        del sizes[axis]
+        sizes.reverse()
+    return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], title)
+
+
+def _most_disputed(scene: _Scene) -> list[int]:
+    """Give the foreground classes that somebody drew, the most disputed ones if they are many."""
+    drawn = np.unique(scene.masks[scene.masks > 0]).tolist()
+    if scene.reference is not None:
+        drawn = sorted({*drawn, *np.unique(scene.reference[scene.reference > 0]).tolist()})
+    if len(drawn) > _MOST_PANELS:
+
+        def differing(number: int) -> int:
+            own = (scene.masks == number).sum(axis=0)
+            seen = (scene.masks != MISSING).sum(axis=0)
+            return int(((own > 0) & (own < seen)).sum())
+
+        drawn = sorted(sorted(drawn, key=differing)[-_MOST_PANELS:])
+    return [int(number) for number in drawn] or [1]
+
+
+def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
+    """Give the first and last column and row to show."""
+    height, width = scene.masks.shape[1:]
+    drawn: NDArray[np.bool_] = np.asarray((scene.masks > 0).any(axis=0))
+    if scene.reference is not None:
+        drawn = drawn | (scene.reference > 0)
+    if not zoom or not drawn.any():
+        return 0, width - 1, 0, height - 1
+    rows, columns = np.flatnonzero(drawn.any(axis=1)), np.flatnonzero(drawn.any(axis=0))
+    margin = max(2, int(0.15 * max(np.ptp(rows), np.ptp(columns))))
+    left, right = columns[0] - margin, columns[-1] + margin
+    top, bottom = rows[0] - margin, rows[-1] + margin
+    return max(0, left), min(width - 1, right), max(0, top), min(height - 1, bottom)
+
+
+def _panel_size(box: tuple[int, int, int, int], aspect: float, columns: int) -> tuple[float, float]:
+    """Give width and height of a panel in inches, within what a page holds."""
+    ratio = aspect * (box[3] - box[2] + 1) / (box[1] - box[0] + 1)
+    width = min(5.0 if columns == 1 else 4.2, 11.0 / columns)
+    return (width, width * ratio) if ratio <= 1.4 else (width * 1.4 / ratio, width * 1.4)
+
+
+def _title(scene: _Scene, number: int) -> str:
+    parts = [shown(scene.classes[number])] if len(scene.classes) > 2 else []
+    return ", ".join([*parts, scene.title] if scene.title else parts)
+
+
+def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
+    """Draw the outlines of one class; `pixel` is the size of a pixel on the page in points."""
+    if scene.image is not None:
+        panel.imshow(
+            scene.image, cmap="gray", vmin=0, vmax=1, aspect=scene.aspect, interpolation="nearest"
+        )
+    else:
+        panel.set_aspect(scene.aspect)
+    colours, lines = rater_colours(scene.raters), rater_lines(scene.raters)
+    for k, (name, mask) in enumerate(zip(scene.raters, scene.masks, strict=True)):
+        missing = mask == MISSING
+        if missing.any() and not missing.all():
+            hatch = _HATCHES[k % len(_HATCHES)]
+            patch = PathPatch(border_path(missing), hatch=hatch, ec=colours[name], fc="none", lw=0)
+            patch.set_alpha(0.6)
+            panel.add_patch(patch)
+        outline = LineCollection(
+            border_lines(mask == number),
+            colors=colours[name],
+            linestyles=[lines[name]],
+            linewidths=_width(k, len(scene.raters), pixel),
+            capstyle="projecting" if lines[name] == "-" else "butt",
+            label=shown(name),
+        )
+        panel.add_collection(outline, autolim=False)
+    if scene.reference is not None:
+        white = LineCollection(border_lines(scene.reference == number), colors="white", lw=0.9)
+        white.set_path_effects([Stroke(linewidth=2.2, foreground="black"), Normal()])
+        panel.add_collection(white, autolim=False)
+
+
+def _width(position: int, number: int, pixel: float) -> float:
+    """Give wider lines to those who are drawn first, so that lines on top hide none.
+
+    Small pixels take thinner lines: fine vessels would vanish below thick ones.
+    """
+    width = 0.9 + min(0.8, 2.2 / max(number - 1, 1)) * (number - 1 - position)
+    return width * min(1.0, max(0.5, pixel / 1.5))
+
+
+def _draw_entropy(figure: Figure, panel: Axes, scene: _Scene, theme: Theme) -> None:
+    bits = entropy_map(scene.masks, len(scene.classes))
+    highest = np.log2(min(len(scene.classes), len(scene.masks)))
+    top = max(float(highest), 1.0)
+    image = panel.imshow(bits, cmap="magma", vmin=0, vmax=top, aspect=scene.aspect)
+    panel.set_title("disagreement")
+    colour_bar(figure, image, [panel], theme, "entropy (bits)")
+
+
+def _legend(scene: _Scene) -> tuple[list[Any], list[str]]:
+    colours, lines = rater_colours(scene.raters), rater_lines(scene.raters)
+    handles = [Line2D([], [], color=colours[n], linestyle=lines[n], lw=2) for n in scene.raters]
+    empty = (scene.masks == MISSING).all(axis=(1, 2))
+    texts = [
+        shown(n) + (" (not labelled)" if e else "")
+        for n, e in zip(scene.raters, empty, strict=True)
+    ]
+    if scene.reference is not None:
+        line = Line2D([], [], color="white", lw=0.9)
+        line.set_path_effects([Stroke(linewidth=2.2, foreground="black"), Normal()])
+        handles, texts = [*handles, line], [*texts, REFERENCE]
+    return handles, texts

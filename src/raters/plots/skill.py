@@ -1,0 +1,237 @@
+"""How far each rater can be trusted, as dots with error bars; and estimated against true skill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from raters.errors import RatersError
+from raters.plots.names import all_shown, families
+from raters.plots.style import (
+    MEDIUM,
+    SMALL,
+    Theme,
+    legend_below,
+    look,
+    new_figure,
+    plain_axes,
+    rater_colours,
+)
+from raters.rows import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Skill(NamedTuple):
+    """A measure of one rater and its standard error; NaN where it does not exist."""
+
+    value: float
+    error: float
+
+
+def skills(
+    performance: pd.DataFrame | Sequence[Row],
+    measures: Sequence[str] = ("sensitivity", "specificity"),
+    class_name: str | None = None,
+    theme: Theme = "light",
+) -> Figure:
+    """Draw the skill of each rater with its standard error, the best first.
+
+    Raters are sorted by their mean over the measures. A rater without a value leaves a gap.
+
+    Args:
+        performance: `consensus.performance`: rows by rater and class (and case).
+        measures: Columns to draw, a panel each.
+        class_name: The class; by default the second of two, else the mean over classes.
+        theme: The page.
+
+    Example:
+        >>> rows = [{"rater": "ann", "class": "a", "sensitivity": 0.9, "sensitivity_se": 0.05},
+        ...         {"rater": "bob", "class": "a", "sensitivity": 0.95, "sensitivity_se": None}]
+        >>> figure = skills(rows, ["sensitivity"])
+        >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+        ['bob', 'ann']
+    """
+    rows = _rows(performance)
+    found = {m: skill_of_raters(rows, m, class_name) for m in measures}
+    names = list(dict.fromkeys(str(row["rater"]) for row in rows))
+    return _draw(names, found, theme)
+
+
+def matrix_skills(matrices: ArrayLike) -> NDArray[np.float64]:
+    """Give the skill of raters from matrices `(raters, L, L)`: the mean of the diagonal.
+
+    Example:
+        >>> matrix_skills([[[0.9, 0.1], [0.3, 0.7]]])
+        array([0.8])
+    """
+    array = np.asarray(matrices, np.float64)
+    if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
+        raise RatersError(f"found matrices of shape {array.shape}, expected (raters, L, L)")
+    return np.asarray(np.einsum("rll->r", array) / array.shape[1])
+
+
+def skill_scatter(
+    estimated: ArrayLike,
+    true: ArrayLike,
+    raters: Sequence[str] | None = None,
+    theme: Theme = "light",
+) -> Figure:
+    """Draw the estimated against the true skill of raters.
+
+    As Figure 7b of R. Tanno et al., Learning from noisy labels by regularized estimation of
+    annotator confusion, CVPR 2019: points on the diagonal are right.
+
+    Args:
+        estimated: Matrices `(raters, L, L)`, or skills `(raters,)`.
+        true: The same of the true ones.
+        raters: Names; with up to 12 they are in the legend.
+        theme: The page.
+
+    Example:
+        >>> figure = skill_scatter([0.5, 0.9], [0.6, 0.9], ["ann", "bob"])
+        >>> figure.axes[0].collections[0].get_offsets().tolist()
+        [[0.6, 0.5], [0.9, 0.9]]
+    """
+    x, y = _skill_array(true), _skill_array(estimated)
+    if x.shape != y.shape or not x.size:
+        raise RatersError(f"found {y.size} estimated and {x.size} true skills, expected the same")
+    names = list(raters) if raters is not None else [str(k) for k in range(len(x))]
+    if len(names) != len(x):
+        raise RatersError(f"found {len(names)} names of raters, expected {len(x)}")
+    figure = new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
+    error = float(np.nanmean(np.abs(x - y))) if np.isfinite(x - y).any() else math.nan
+    axes = plain_axes(
+        figure.subplots(), theme, f"mean difference {error:.3f}", "true skill", "estimated skill"
+    )
+    colours = list(rater_colours(names).values())
+    low = min(np.nanmin(x, initial=1.0), np.nanmin(y, initial=1.0))
+    ends = (max(0.0, low - 0.05), 1.02)
+    axes.plot(ends, ends, color=look(theme).muted, lw=0.8, zorder=0)
+    axes.scatter(x, y, c=colours, s=34, edgecolors=look(theme).ink, linewidths=0.5)
+    axes.set(xlim=ends, ylim=ends, aspect="equal")
+    if raters is not None and len(names) <= 12:
+        dots = [axes.scatter([], [], color=c, edgecolors=look(theme).ink) for c in colours]
+        legend_below(figure, dots, all_shown(names), theme)
+    return figure
+
+
+def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(given, np.float64)
+    return matrix_skills(array) if array.ndim == 3 else array.ravel()
+
+
+def _rows(performance: pd.DataFrame | Sequence[Row]) -> list[Row]:
+    if isinstance(performance, Sequence):
+        rows = list(performance)
+    else:
+        rows = [{str(k): v for k, v in row.items()} for row in performance.to_dict("records")]
+    if not rows:
+        raise RatersError(
+            "found no performance of raters, expected that of a method with matrices (staple, ...)"
+        )
+    return rows
+
+
+def skill_of_raters(
+    rows: Sequence[Row], measure: str, class_name: str | None = None
+) -> dict[str, Skill]:
+    """Average a measure of each rater over classes and cases.
+
+    The error of a mean over n rows is `sqrt(sum se²) / n` (as if they were independent).
+
+    Example:
+        >>> rows = [{"rater": "ann", "case": "1", "ppv": 0.8, "ppv_se": 0.06},
+        ...         {"rater": "ann", "case": "2", "ppv": 0.6, "ppv_se": 0.08}]
+        >>> skill_of_raters(rows, "ppv")
+        {'ann': Skill(value=0.7, error=0.05)}
+    """
+    if all(measure not in row for row in rows):
+        known = [c for c in rows[0] if f"{c}_se" in rows[0]]
+        raise RatersError(f"found no measure {measure!r}, expected one of: {', '.join(known)}")
+    chosen = _class_rows(rows, class_name)
+    found: dict[str, Skill] = {}
+    for rater in dict.fromkeys(str(row["rater"]) for row in rows):
+        own = [row for row in chosen if str(row["rater"]) == rater and _known(row.get(measure))]
+        if not own:
+            found[rater] = Skill(math.nan, math.nan)
+            continue
+        errors = [row.get(f"{measure}_se") for row in own]
+        spread = math.nan
+        if all(_known(error) for error in errors):
+            spread = math.sqrt(math.fsum(float(e or 0) ** 2 for e in errors)) / len(own)
+        found[rater] = Skill(math.fsum(float(row[measure]) for row in own) / len(own), spread)
+    return found
+
+
+def _class_rows(rows: Sequence[Row], class_name: str | None) -> list[Row]:
+    names = list(dict.fromkeys(row.get("class") for row in rows))
+    if class_name is None and len(names) == 2:
+        class_name = names[1]
+    if class_name is None:
+        return list(rows)
+    if class_name not in names:
+        known = ", ".join(map(str, names))
+        raise RatersError(f"found no class {class_name!r}, expected one of: {known}")
+    return [row for row in rows if row.get("class") == class_name]
+
+
+def _known(value: Any) -> bool:  # noqa: ANN401
+    return value is not None and math.isfinite(value)
+
+
+def _draw(names: list[str], found: dict[str, dict[str, Skill]], theme: Theme) -> Figure:
+    def mean(name: str) -> float:
+        values = [by_rater[name].value for by_rater in found.values()]
+        known = [v for v in values if math.isfinite(v)]
+        return sum(known) / len(known) if known else -math.inf
+
+    ordered = sorted(names, key=mean, reverse=True)
+    many = len(names) > 20
+    height = max(1.4, len(names) * (0.15 if many else 0.26) + 0.7)
+    letters = max(map(len, all_shown(names))) * 0.07
+    figure = new_figure(letters + 2.6 * len(found) + 0.3, height)
+    panels = np.asarray(figure.subplots(1, len(found), sharey=True, squeeze=False))[0]
+    colours = rater_colours(names)
+    for panel, (measure, by_rater) in zip(panels, found.items(), strict=True):
+        plain_axes(panel, theme, x=measure.replace("_", " "))
+        _dots(panel, [by_rater[name] for name in ordered], [colours[n] for n in ordered], theme)
+    size = SMALL if many else MEDIUM
+    words: dict[str, Any] = {"fontsize": size, "family": list(families())}
+    panels[0].set_yticks(range(len(names)), all_shown(ordered), **words)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def _dots(panel: Axes, values: list[Skill], colours: list[str], theme: Theme) -> None:
+    places = np.arange(len(values))
+    x = np.array([skill.value for skill in values])
+    spread = np.nan_to_num([skill.error for skill in values])
+    low, high = np.maximum(x - spread, 0), np.minimum(x + spread, 1)
+    panel.hlines(places, low, high, colors=look(theme).ink, lw=1.0)
+    size = 22 if len(values) > 20 else 40
+    panel.scatter(
+        x,
+        places,
+        c=colours,
+        s=size,
+        edgecolors=look(theme).ink,
+        linewidths=0.5,
+        zorder=3,
+        clip_on=False,
+    )
+    panel.grid(axis="y", color=look(theme).muted, alpha=0.25, lw=0.6)
+    panel.set_axisbelow(True)
+    least, most = np.nanmin(low, initial=1.0), np.nanmax(high, initial=0.0)
+    pad = max(0.08 * (most - least), 0.01)
+    panel.set_xlim(max(0.0, least - pad), min(max(most + pad, 0.5), 1.0))
+    panel.xaxis.set_major_locator(MaxNLocator(4))
+    panel.tick_params(axis="y", length=0)

@@ -1,0 +1,197 @@
+"""The look of all figures: colours of raters, light and dark, sizes, and bare axes.
+
+Figures are made without pyplot, so there is no global state and nothing to close. Their background
+is transparent; `theme` says whether they are put on a light or a dark page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import matplotlib
+from matplotlib.colors import Colormap, to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.typing import LineStyleType
+
+from raters.errors import RatersError
+from raters.plots.names import families
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+Theme = Literal["light", "dark"]
+
+SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.0
+"""Font sizes in points: many labels, labels, titles."""
+
+OKABE_ITO = (
+    "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7", "#F0E442", "#999999",
+)  # fmt: skip
+"""The colours of Okabe and Ito (2008), safe for colour-blind people; grey stands for black, which
+cannot be seen on dark pages."""
+
+LINE_STYLES: tuple[LineStyleType, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+
+TRUE_POSITIVE, FALSE_NEGATIVE = "#FFFFFF", "#00A000"
+FALSE_POSITIVE, TRUE_NEGATIVE = "#E00000", "#000000"
+"""Colours of errors, as in Figures 2 and 5 of L. Zhang et al., Disentangling human error from the
+ground truth in segmentation of medical images, NeurIPS 2020."""
+UNKNOWN = "#808080"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What differs between a light and a dark page.
+
+    Attributes:
+        ink: Text and axes.
+        muted: Second in line: help lines, the consensus.
+        page: The page that is assumed behind the transparent figure.
+        ramp: The colour map of values from low to high.
+        line: The colour of a single curve.
+        gap: Cells without a value.
+    """
+
+    ink: str
+    muted: str
+    page: str
+    ramp: str
+    line: str
+    gap: str
+
+
+LOOKS: dict[str, Look] = {
+    "light": Look("#1A1A1A", "#8A8A8A", "#FFFFFF", "Blues", "#0072B2", "#E2E2E2"),
+    "dark": Look("#ECECEC", "#9A9A9A", "#111111", "cividis", "#56B4E9", "#333333"),
+}
+
+
+def look(theme: Theme) -> Look:
+    """Give the look of a theme.
+
+    Example:
+        >>> look("dark").ink
+        '#ECECEC'
+    """
+    if theme not in LOOKS:
+        raise RatersError(f"found theme {theme!r}, expected {' or '.join(map(repr, LOOKS))}")
+    return LOOKS[theme]
+
+
+def rater_colours(names: Sequence[str]) -> dict[str, str]:
+    """Give each rater a colour, by position in the study, so that it is the same in all figures.
+
+    After the first eight come darker, then lighter ones; `rater_lines` changes with them, so that
+    96 raters have different lines.
+
+    Example:
+        >>> rater_colours(["ann", "bob"])
+        {'ann': '#e69f00', 'bob': '#56b4e9'}
+    """
+    return {name: _colour(k) for k, name in enumerate(names)}
+
+
+def rater_lines(names: Sequence[str]) -> dict[str, LineStyleType]:
+    """Give each rater a line style: the first eight have solid lines."""
+    return {name: LINE_STYLES[k // 8 % len(LINE_STYLES)] for k, name in enumerate(names)}
+
+
+def _colour(position: int) -> str:
+    base, turn = to_rgb(OKABE_ITO[position % 8]), position // 8 % 3
+    if turn == 1:
+        return str(to_hex((0.62 * base[0], 0.62 * base[1], 0.62 * base[2])))
+    share = 0.0 if turn == 0 else 0.5
+    mixed = [(1 - share) * part + share for part in base]
+    return str(to_hex((mixed[0], mixed[1], mixed[2])))
+
+
+def new_figure(width: float, height: float, pictures: bool = False) -> Figure:
+    """Make an empty figure of a size in inches, on a transparent background.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        pictures: Whether it holds panels of a fixed shape, which then stand close together.
+    """
+    layout: Literal["compressed", "constrained"] = "compressed" if pictures else "constrained"
+    return Figure(figsize=(width, height), layout=layout, facecolor="none")
+
+
+def plain_axes(axes: Axes, theme: Theme, title: str = "", x: str = "", y: str = "") -> Axes:
+    """Colour axes for a page, take off the upper and right line, and name them."""
+    ink = look(theme).ink
+    axes.set_facecolor("none")
+    axes.spines[["top", "right"]].set_visible(False)
+    for spine in axes.spines.values():
+        spine.set_color(ink)
+    axes.tick_params(colors=ink, labelcolor=ink, labelsize=MEDIUM, labelfontfamily=list(families()))
+    words: dict[str, Any] = {"color": ink, "family": list(families())}
+    axes.set_title(title, fontsize=LARGE, **words)
+    axes.set_xlabel(x, fontsize=MEDIUM, **words)
+    axes.set_ylabel(y, fontsize=MEDIUM, **words)
+    return axes
+
+
+def no_frame(axes: Axes) -> None:
+    """Take off lines and ticks, for pictures."""
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def legend_below(
+    figure: Figure, handles: Sequence[Any], texts: Sequence[str], theme: Theme
+) -> Legend:
+    """Put a legend below all axes, in as many columns as fit.
+
+    Args:
+        figure: The figure.
+        handles: Lines or patches.
+        texts: What they stand for, as `shown` gives it.
+        theme: The page.
+    """
+    widest = max((len(text) for text in texts), default=1)
+    columns = max(1, min(int(figure.get_figwidth() / (0.5 + 0.068 * widest)), len(texts)))
+    rows = -(-len(texts) // columns)
+    return figure.legend(
+        handles,
+        texts,
+        loc="outside lower center",
+        ncols=-(-len(texts) // rows),
+        frameon=False,
+        labelcolor=look(theme).ink,
+        prop={"family": list(families()), "size": MEDIUM if len(texts) <= 16 else SMALL},
+        handlelength=1.8,
+        columnspacing=1.2,
+    )
+
+
+def ramp(theme: Theme) -> Colormap:
+    """Give the colour map of a theme; values that do not exist are grey."""
+    return matplotlib.colormaps[look(theme).ramp].with_extremes(bad=look(theme).gap)
+
+
+def text_on(colour: Any) -> str:  # noqa: ANN401
+    """Give black or white, whichever reads better on a colour.
+
+    Example:
+        >>> text_on("#ffff80"), text_on("#002060")
+        ('#000000', '#FFFFFF')
+    """
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
+
+
+def grid_shape(panels: int, most_columns: int = 6) -> tuple[int, int]:
+    """Give rows and columns for some panels: few in one row, many in a grid.
+
+    Example:
+        >>> grid_shape(4), grid_shape(8), grid_shape(60, 10)
+        ((1, 4), (2, 4), (6, 10))
+    """
+    rows = -(-panels // most_columns)
+    return rows, -(-panels // rows)
