@@ -1,0 +1,87 @@
+"""`raters report`: one HTML file on a study, a fusion or a run, to send to a colleague."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raters.cli.study_options import OpenStudy, open_study, read_options, takes_study
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+
+@takes_study
+def report(
+    opened: OpenStudy,
+    path: Annotated[
+        str,
+        typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o)."),
+    ],
+    out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "report",
+    study: Annotated[
+        str,
+        typer.Option(
+            "--study",
+            help="The study that a fusion or a run comes from, if it does not know it any more.",
+            metavar="STUDY",
+        ),
+    ] = "",
+    against: Annotated[
+        list[str],
+        typer.Option("--against", help="Compare a run with this one; may come again."),
+    ] = [],  # noqa: B006
+    cases_shown: Annotated[
+        int, typer.Option("--cases-shown", help="How many cases can be looked at.", min=0)
+    ] = 24,
+    open_: Annotated[
+        str, typer.Option("--open", help="Open it in the browser: yes or no.", metavar="yes|no")
+    ] = "no",
+) -> None:
+    """Write a report as one HTML file, with its figures and tables beside it.
+
+    raters report "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz" -o report/
+
+    raters report consensus/
+
+    raters report run/ --against run2/
+    """
+    from raters.errors import RatersError
+
+    if open_ not in ("yes", "no"):
+        raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
+    from raters.report.dispatch import make_report
+    from raters.report.page import write
+    from raters.report.source import kind_of
+
+    kind = kind_of(path)
+    if study and kind == "study":
+        raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
+    found, why_not = _study(opened, path if kind == "study" else study, path)
+    if why_not:
+        typer.echo(f"note: {why_not}", err=True)
+    progress = sys.stderr.isatty()
+    page = write(make_report(path, found, against, cases_shown, progress, why_not), out)
+    typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+    if open_ == "yes":
+        typer.launch(page.resolve().as_uri())
+
+
+def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
+    """Open the study that is named, else the one that the folder remembers."""
+    from raters.report.source import study_of
+
+    if study:
+        return opened(study=study), ""
+    assert isinstance(opened, partial)  # made by `takes_study`
+    return study_of(folder, _changed(opened.keywords))
+
+
+def _changed(given: dict[str, Any]) -> dict[str, Any]:
+    """Give the options of the study that the command line names, and not those left as they are."""
+    usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
+    return read_options({name: value for name, value in given.items() if value != usual[name]})

@@ -1,0 +1,148 @@
+"""A report as plain data: facts, sections, and blocks of figures, tables, cases and texts.
+
+Everything here is plain text: names of raters and cases may hold anything, they are only shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from raters.report.viewer import Layer, MapLayer, ViewerCase
+from raters.rows import Row
+from raters.study.paths import file_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """A figure of `raters.plots`, drawn with `theme="light"`; the page makes it fit dark screens.
+
+    Attributes:
+        name: The name of its files: `figures/NAME.png` and `.svg`.
+        figure: The figure.
+        caption: What it shows and what to do about it, in a sentence or two.
+        dense: Whether to draw its marks as one picture (thousands of points); texts stay text.
+            It is done anyway if the figure would be large.
+    """
+
+    name: str
+    figure: Figure
+    caption: str = ""
+    dense: bool = False
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table: sorted by a click, searched if it is long, 200 rows at a time.
+
+    Attributes:
+        name: The name of its file, `tables/NAME.csv`, which holds all columns and rows.
+        rows: The rows; None and NaN are cells without a value.
+        caption: What it shows and what to do about it, in a sentence or two.
+        columns: The columns that the page shows, in order, or `{column: heading}`; None for all.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    caption: str = ""
+    columns: Sequence[str] | Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ViewerBlock:
+    """Cases to look at: picture, outlines, maps and slices.
+
+    Attributes:
+        name: A name for links to it.
+        cases: The cases in the order of the list, the most telling ones first.
+        caption: What to look for, in a sentence or two.
+        layers: The outlines that can be shown, in order, with their colours (`rater_layers`,
+            `extra_layers`); outlines that no layer names get one at the end.
+        maps: The maps that can be laid over the picture, with their legends; maps of cases that
+            are not named here get a plain one at the end.
+    """
+
+    name: str
+    cases: Sequence[ViewerCase]
+    caption: str = ""
+    layers: Sequence[Layer] = ()
+    maps: Sequence[MapLayer] = ()
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """A paragraph.
+
+    Attributes:
+        text: Plain text; an empty line begins a new paragraph.
+        kind: 'plain'; 'note' for a hint; 'warning' for what is missing or wrong.
+    """
+
+    text: str
+    kind: Literal["plain", "note", "warning"] = "plain"
+
+
+Block = FigureBlock | TableBlock | ViewerBlock | TextBlock
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report with a heading, listed in the navigation.
+
+    Attributes:
+        title: The heading, a few words.
+        about: What the section answers, in a sentence; '' for none.
+        blocks: What it shows.
+    """
+
+    title: str
+    about: str = ""
+    blocks: Sequence[Block] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report.
+
+    Attributes:
+        title: The heading of the page.
+        facts: Cards at the top, `{"cases": 120, "raters": 5}`: few, and short.
+        sections: The sections.
+        about: A sentence or two below the title; '' for none.
+    """
+
+    title: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    sections: Sequence[Section] = ()
+    about: str = ""
+
+
+def all_blocks(report: Report) -> Iterator[Block]:
+    """Give the blocks of all sections."""
+    for section in report.sections:
+        yield from section.blocks
+
+
+def file_names(report: Report) -> dict[int, str]:
+    """Give each block (by its `id()`) the name of its file, different from all others.
+
+    Names that only differ in upper and lower case count as the same: some systems mix them up.
+    """
+    used: set[str] = set()
+    names = {}
+    for block in all_blocks(report):
+        if not isinstance(block, TextBlock):
+            first = name = file_name(block.name)[:_LONGEST_NAME]
+            number = 1
+            while name.casefold() in used:
+                number += 1
+                name = f"{first}-{number}"
+            used.add(name.casefold())
+            names[id(block)] = name
+    return names

@@ -1,0 +1,371 @@
+"""The report of a fusion of masks: raters against the consensus, and who could be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters import plots
+from raters.evaluation.predictions import PredictedMasks
+from raters.report import fusion_words as words
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.cases import SHOWN, cases_block
+from raters.report.compare import Compared, compare, counted_rows, known, summary_rows
+from raters.report.fusion_files import FusionFiles, read_fusion
+from raters.report.leave_out import left_out_rows
+from raters.report.notes import notes_block, short_section
+from raters.rows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from raters.study.study import Study
+
+CONSENSUS = "consensus"
+ALL_FOREGROUND = "all foreground"
+_MOST_CELLS = 300
+_MOST_MATRICES = 16
+_MOST_CLASSES = 4
+
+
+def fusion_report(
+    folder: str | Path,
+    study: Study | None,
+    why_not: str = "",
+    cases_shown: int = SHOWN,
+    progress: bool = False,
+) -> Report:
+    """Make the report of a folder that `raters fuse` wrote.
+
+    Args:
+        folder: The folder.
+        study: The study that was fused; without it only what the folder holds is shown.
+        why_not: Why there is no study.
+        cases_shown: How many cases can be looked at: those raters differ on most.
+        progress: Show progress bars.
+    """
+    files = read_fusion(folder)
+    name = Path(folder).resolve().name
+    title = f"Consensus {name}" if study is None else f"Consensus: {_named(study, name)}"
+    if study is None:
+        return _without_study(files, title, why_not)
+    if study.kind == "classification":
+        from raters.report.fusion_table import table_fusion_report
+
+        return table_fusion_report(files, study, title)
+    masks = PredictedMasks(folder, study)
+    cases = [case for case in study.cases if case in masks]
+    refit, by = files.refit("segmentation")
+    found = compare(study, cases, masks.read, refit, targets_of(study.classes.names), progress)
+    rows = files.rows or counted_rows(found, study.raters, study.classes.names)
+    sections = [
+        _raters(study, found),
+        performance_section(files, rows, study.classes.names, _matrices(files, found), study),
+        _borders(study, found),
+        _left_out(study, found, by),
+        _cases(study, found, masks, cases_shown, progress),
+    ]
+    return Report(
+        title,
+        {
+            "cases": len(cases),
+            "raters": len(study.raters),
+            "method": files.method + (", pooled" if files.pooled else ""),
+            "mean Dice with the consensus": known(np.nanmean(found.dice)) if cases else None,
+        },
+        [short_section(_findings(study, found, by), _notes(study, masks, files)), *sections],
+    )
+
+
+def _named(study: Study, name: str) -> str:
+    return study.about.get("title") or name
+
+
+def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
+    """Give the classes to measure distances for: all foreground, and each of a few.
+
+    Example:
+        >>> targets_of(["background", "lesion"]), targets_of(["background", "a", "b"])
+        ({'lesion': 1}, {'all foreground': None, 'a': 1, 'b': 2})
+    """
+    numbers: dict[str, int | None] = {c: k for k, c in enumerate(classes) if k}
+    if len(numbers) == 1:
+        return numbers
+    few = dict(list(numbers.items())[:_MOST_CLASSES])
+    return {ALL_FOREGROUND: None, **few}
+
+
+def _findings(study: Study, found: Compared, by: str) -> list[str]:
+    texts = [words.closeness_sentence(_mean_dice(study, found)), _border_words(study, found)]
+    return [*texts, _left_words(study, found, by) if len(found.left_dice) else ""]
+
+
+def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
+    from raters.report.study import study_notes
+
+    notes = study_notes(study)
+    if masks.missing:
+        notes.append(f"cases without a consensus mask: {len(masks.missing):,}")
+    stopped = sum(not facts.get("converged", True) for facts in files.cases.values())
+    if stopped:
+        notes.append(f"cases whose fit did not come to rest: {stopped:,}")
+    return notes_block(notes)
+
+
+def _mean_dice(study: Study, found: Compared) -> dict[str, float | None]:
+    dice = found.dice
+    known_ = np.isfinite(dice) & found.labelled
+    total = np.where(known_, dice, 0.0).sum(axis=0) / np.maximum(known_.sum(axis=0), 1)
+    number = known_.sum(axis=0)
+    return {r: float(total[k]) if number[k] else None for k, r in enumerate(study.raters)}
+
+
+def _raters(study: Study, found: Compared) -> Section:
+    shares = words.error_shares(found.counts, study.raters)
+    dice, labelled = _mean_dice(study, found), found.labelled.sum(axis=0)
+    spread = _standard_errors(np.where(found.labelled, found.dice, np.nan))
+    rows: list[Row] = []
+    for k, rater in enumerate(study.raters):
+        beyond, missed = shares.get(rater, (None, None))
+        rows.append(
+            {
+                "rater": rater,
+                "cases": int(labelled[k]),
+                "dice": dice[rater],
+                "dice_se": known(spread[k]),
+                "beyond": beyond,
+                "missed": missed,
+            }
+        )
+    caption = words.closeness_sentence(dice)
+    columns = {
+        "rater": "rater",
+        "cases": "cases",
+        "dice": "mean Dice",
+        **({"dice_se": "standard error"} if len(found.cases) > 1 else {}),
+        "beyond": "drawn beyond",
+        "missed": "missed",
+    }
+    blocks: list[Block] = []
+    if any(row["dice"] is not None for row in rows):
+        figure = scores_figure(rows, "dice", "Dice with the consensus")
+        several = len(found.cases) > 1
+        error = "Bars are standard errors between cases." if several else ""
+        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption} {error}".strip()))
+    about = (
+        "'Drawn beyond' and 'missed' are foreground outside of the consensus and consensus without "
+        "the rater, both as shares of the foreground of the consensus."
+    )
+    blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
+    return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
+
+
+def scores_figure(rows: Sequence[Row], score: str, title: str) -> Figure:
+    """Draw one score of each rater with its error, under a name in words."""
+    shown = [
+        {"rater": r["rater"], "class": "", title: r[score], f"{title}_se": r.get(f"{score}_se")}
+        for r in rows
+    ]
+    return plots.skills(shown, [title])
+
+
+def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the standard error of the mean over rows; NaN with fewer than two values."""
+    exist = np.isfinite(values)
+    number = exist.sum(axis=0)
+    mean = np.where(exist, values, 0.0).sum(axis=0) / np.maximum(number, 1)
+    squares = np.where(exist, (values - mean) ** 2, 0.0).sum(axis=0)
+    return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
+
+
+def _matrices(files: FusionFiles, found: Compared) -> NDArray[np.float64]:
+    """Give the estimated matrices where all cases share them, else those counted."""
+    if files.confusion is not None:
+        return files.confusion
+    total = found.counts.sum(axis=0).astype(np.float64)
+    rows = total.sum(axis=-1, keepdims=True)
+    return np.where(rows > 0, total / np.maximum(rows, 1), np.nan)
+
+
+def most_matrices(classes: int) -> int:
+    """Give how many matrices a figure shows: fewer where they are large.
+
+    Example:
+        >>> most_matrices(2), most_matrices(8), most_matrices(100)
+        (16, 4, 4)
+    """
+    return max(4, min(_MOST_MATRICES, _MOST_CELLS // classes**2))
+
+
+def performance_section(
+    files: FusionFiles,
+    rows: list[Row],
+    classes: Sequence[str],
+    matrices: NDArray[np.float64],
+    study: Study,
+    shown: Sequence[str] | None = None,
+) -> Section:
+    """Show sensitivity and more of each rater with error bars, and confusion matrices."""
+    names = list(study.raters if shown is None else shown)
+    summary = summary_rows(rows)
+    kept = [row for row in summary if row["rater"] in set(names)]
+    blocks: list[Block] = []
+    if kept:
+        figure = plots.skills(kept, ["sensitivity", "ppv", "specificity"])
+        caption = f"{words.skill_sentence(kept, classes)} {_errors_are(files, rows)}"
+        blocks.append(FigureBlock("performance", figure, caption))
+    chosen = names[: most_matrices(len(classes))]
+    picked = matrices[[study.raters.index(name) for name in chosen]]
+    how = "estimated by the method" if files.confusion is not None else "counted over all cases"
+    caption = f"{words.confusion_sentence(picked, chosen, classes)} Matrices are {how}."
+    if len(chosen) < len(study.raters):
+        caption += f" Shown are {len(chosen)} of {len(study.raters):,} raters."
+    blocks.append(FigureBlock("confusion", plots.confusion(picked, classes, chosen), caption))
+    what = "by case, rater and class" if rows and "case" in rows[0] else "by rater and class"
+    blocks.append(
+        TableBlock("performance-of-raters", rows, f"All measures, {what}.", shown_columns(rows))
+    )
+    return Section("Performance", "How far each rater can be trusted.", blocks)
+
+
+def shown_columns(rows: Sequence[Row]) -> list[str]:
+    """Leave out columns without any value, and errors where every case has its row."""
+    names = dict.fromkeys(column for row in rows for column in row)
+    by_case = "case" in names
+    return [
+        c
+        for c in names
+        if not (by_case and c.endswith("_se")) and any(row.get(c) is not None for row in rows)
+    ]
+
+
+def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
+    if not files.rows:
+        return (
+            f"The method {files.method} gives no matrices: this is counted against the consensus, "
+            "with standard errors between cases."
+        )
+    if rows and "case" in rows[0]:
+        if len({row["case"] for row in rows}) == 1:
+            return "Of one case, with the standard errors of its fit."
+        return "Means over cases with their standard errors between cases."
+    return "Bars are standard errors by bootstrap."
+
+
+def _border_words(study: Study, found: Compared) -> str:
+    if not found.borders:
+        return ""
+    shares = words.error_shares(found.counts, study.raters)
+    first = next(iter(found.borders.values()))
+    return words.border_sentence(shares, first, study.raters, found.unit)
+
+
+def _borders(study: Study, found: Compared) -> Section:
+    blocks: list[Block] = []
+    sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
+    for k, (name, counts) in enumerate(found.borders.items()):
+        if counts.seen.any():
+            caption = f"{_subject(name)} by distance to its border{sample}. "
+            caption += _border_words(study, found) if k == 0 else ""
+            figure = plots.bias(counts, study.raters, found.unit)
+            blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
+    if not blocks:
+        blocks = [TextBlock("The consensus has no foreground: there is no border.", "note")]
+    about = (
+        "Where raters draw too much (above the step, to the right) or too little (below the step, "
+        "to the left)."
+    )
+    return Section("Over- and under-drawing", about, blocks)
+
+
+def _subject(name: str) -> str:
+    what = name if name == ALL_FOREGROUND else f"the class {name}"
+    return f"The share that each rater calls {what},"
+
+
+def _left_words(study: Study, found: Compared, by: str) -> str:
+    rows = left_out_rows(study.raters, found.left_dice, found.left_change)
+    return words.left_out_sentence(rows, by, len(found.left_dice), len(found.cases))
+
+
+def _left_out(study: Study, found: Compared, by: str) -> Section:
+    about = "How the consensus changes when one rater is left out."
+    if not len(found.left_dice):
+        text = "With fewer than three raters nobody can be left out: the others would be one."
+        return Section("Without a rater", about, [TextBlock(text, "note")])
+    rows = left_out_rows(study.raters, found.left_dice, found.left_change)
+    caption = _left_words(study, found, by)
+    blocks: list[Block] = []
+    if any(row["dice"] is not None for row in rows):
+        figure = scores_figure(rows, "dice", "Dice with and without")
+        blocks.append(FigureBlock("without-a-rater", figure, caption))
+    columns = {
+        "rater": "left out",
+        "cases": "cases",
+        "dice": "Dice with and without",
+        **({"dice_se": "standard error"} if len(found.left_dice) > 1 else {}),
+        "volume_change": "change of volume",
+    }
+    more = "A consensus that grows without a rater (change above 0) was held back by that rater."
+    blocks.append(TableBlock("without-each-rater", rows, more, columns))
+    return Section("Without a rater", about, blocks)
+
+
+def _cases(
+    study: Study, found: Compared, masks: PredictedMasks, shown: int, progress: bool
+) -> Section:
+    dice = np.where(found.labelled, found.dice, np.nan)
+    rows: list[Row] = []
+    for case, own in zip(found.cases, dice, strict=True):
+        there = own[np.isfinite(own)]
+        row: Row = {"case": case, "dice": float(there.mean()) if there.size else None}
+        row |= {f"dice {r}": known(own[k]) for k, r in enumerate(study.raters)}
+        rows.append(row)
+    rows.sort(key=lambda row: (row["dice"] is None, row["dice"] or 0.0))
+    first = rows[:shown]
+    blocks: list[Block] = []
+    if first:
+        facts = {r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"} for r in first}  # fmt: skip  # noqa: E501
+        blocks.append(
+            cases_block(
+                study,
+                [row["case"] for row in first],
+                facts,
+                "Cases whose raters are farthest from the consensus come first: see whether you "
+                "would follow the consensus (white, dashed) there.",
+                lambda case: {CONSENSUS: masks.read(case)},
+                [CONSENSUS],
+                progress,
+            )
+        )
+    caption = "All cases; the first ones are those to look at."
+    columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
+    blocks.append(TableBlock("cases-by-distance", rows, caption, columns))
+    return Section("Cases", "Where the consensus and the raters differ.", blocks)
+
+
+def _without_study(files: FusionFiles, title: str, why_not: str) -> Report:
+    """Show what the folder holds."""
+    text = why_not or f"found no study of {files.folder}, expected --study STUDY"
+    missing = "Outlines, borders and cases are not shown without it."
+    blocks: list[Block] = [TextBlock(f"{text[:1].upper()}{text[1:]}. {missing}", "warning")]
+    raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
+    classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
+    summary = summary_rows(files.rows)
+    if summary:
+        figure = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
+        caption = f"{words.skill_sentence(summary, classes)} {_errors_are(files, files.rows)}"
+        blocks.append(FigureBlock("performance", figure, caption))
+        if files.confusion is not None and len(files.confusion) == len(raters):
+            some = files.confusion[: most_matrices(len(classes))]
+            caption = words.confusion_sentence(some, raters, classes)
+            drawn = plots.confusion(some, classes, raters[: len(some)])
+            blocks.append(FigureBlock("confusion", drawn, caption))
+        columns = shown_columns(files.rows)
+        blocks.append(TableBlock("performance-of-raters", files.rows, "All measures.", columns))
+    facts = {"method": files.method, "raters": len(raters) or None, "cases": len(files.cases)}
+    return Report(title, facts, [Section("Performance", "", blocks)])

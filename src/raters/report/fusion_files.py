@@ -1,0 +1,118 @@
+"""What a folder of `raters fuse` holds: the method, the raters' measures, the consensus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.fusion.methods import METHODS, method_of
+from raters.fusion.result import Fusion
+from raters.rows import Row
+from raters.study.classes import MISSING
+from raters.study.read_table import labels_of_tasks
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+SUMMARY = "raters.json"
+LABELS = "labels.csv"
+
+Refit = Callable[..., Fusion]
+"""Fuses labels `(raters, *space)` with so many classes, or a table."""
+
+
+@dataclass(frozen=True)
+class FusionFiles:
+    """A fusion as it was written.
+
+    Attributes:
+        folder: The folder.
+        method: The name of the method.
+        pooled: Whether all cases share the raters' matrices.
+        options: The options of the method.
+        rows: How far each rater can be trusted; none for methods without matrices.
+        confusion: The matrices `(raters, L, L)`, where there is one fit for all.
+        cases: What was noted of each case.
+    """
+
+    folder: Path
+    method: str
+    pooled: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    confusion: NDArray[np.float64] | None = None
+    cases: dict[str, Row] = field(default_factory=dict)
+
+    def refit(self, kind: str) -> tuple[Refit, str]:
+        """Give a function that fuses anew, and its name: the method itself, or a vote if slow."""
+        known = self.method in METHODS and not self.pooled
+        name = self.method if known and self.method != "spatial-staple" else "vote"
+        method = method_of(name)
+        options = self.options if name == self.method else {}
+        method.check_options(kind, options)
+        fixed = (method.fixed or {}) if kind == "segmentation" else {}
+        return partial(method.function(kind), **options, **fixed), name
+
+
+def read_fusion(folder: str | Path) -> FusionFiles:
+    """Read what a fusion says of itself.
+
+    Raises:
+        RatersError: The fusion is not finished, or the file is not one of `raters fuse`.
+    """
+    path = Path(folder) / SUMMARY
+    if not path.exists():
+        raise RatersError(
+            f"found no {SUMMARY}, expected a finished fusion: run the same 'raters fuse' again",
+            kind="unfinished",
+            file=folder,
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        about = content["fusion"]
+        matrices = content.get("confusion")
+        return FusionFiles(
+            Path(folder),
+            str(about["method"]),
+            bool(about["pool"]),
+            dict(about["options"]),
+            [dict(row) for row in content["raters"]],
+            None if matrices is None else np.array(matrices, np.float64),
+            {str(case): dict(facts) for case, facts in content.get("cases", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RatersError(
+            f"found something else ({type(error).__name__}: {error}), "
+            "expected the file that 'raters fuse' writes",
+            kind="unreadable",
+            file=path,
+        ) from None
+
+
+def consensus_labels(folder: Path, study: Study) -> NDArray[np.int16]:
+    """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none."""
+    path = folder / LABELS
+    if not path.exists():
+        raise RatersError(f"found no {LABELS}, expected the labels of a fused table", file=folder)
+    found = labels_of_tasks(path, list(study.index.ids), "task", "label")
+    known = {str(c.value): k for k, c in enumerate(study.classes)}
+    labels = np.full(len(study), MISSING, np.int16)
+    for k, task in enumerate(study.index.ids):
+        value = found.get(task, "").strip()
+        if value and value not in known:
+            raise RatersError(
+                f"found the label {value!r} for task {task!r}, expected one of "
+                f"{', '.join(study.classes.names[:20])}",
+                kind="unknown-value",
+                file=path,
+            )
+        labels[k] = known[value] if value else MISSING
+    return labels

@@ -1,0 +1,211 @@
+"""The report of a fused table of class labels: raters against the consensus, disputed tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.agreement.agree import agree
+from raters.report import fusion_words as words
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
+from raters.report.compare import Compared, counted_rows
+from raters.report.fusion_files import FusionFiles, consensus_labels
+from raters.report.notes import notes_block, short_section
+from raters.report.study_table import MOST_SHOWN, left_out, tasks_section
+from raters.report.words import named, percent
+from raters.rows import Row
+from raters.study.classes import MISSING
+from raters.study.triplets import Triplets
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+_MOST_LEFT_OUT = 20
+
+
+def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
+    """Make the report of a fused table; `fusion_report` says what the arguments mean."""
+    from raters.report.fusion import performance_section
+    from raters.report.study import most_labelled, study_notes
+
+    agreement = agree(study) if len(study.raters) > 1 else None
+    consensus = consensus_labels(files.folder, study)
+    counts = consensus_counts(study, consensus)
+    rows = _rater_rows(study, counts)
+    names = most_labelled(rows, study.raters, MOST_SHOWN)
+    matrices = _matrices(files, counts)
+    measured = files.rows or _counted(study, counts)
+    changed, by = left_out_rows(files, study, most_labelled(rows, study.raters, _MOST_LEFT_OUT))
+    undecided = int((consensus == MISSING).sum())
+    findings = [
+        _closest(rows),
+        _left_words(changed, by),
+        words.undecided_sentence(undecided, len(study)),
+    ]
+    performance = performance_section(
+        files, measured, study.classes.names, matrices, study, by_labels(rows, names)
+    )
+    sections = [
+        short_section(findings, notes_block(study_notes(study))),
+        _raters(study, rows, names),
+        performance,
+        _left_section(changed, by),
+    ]
+    if agreement is not None:
+        sections.append(tasks_section(study, agreement, consensus))
+    facts: dict[str, object] = {
+        "tasks": len(study),
+        "raters": len(study.raters),
+        "labels": len(study.triplets.label),
+        "method": files.method,
+        "undecided": undecided,
+    }
+    if study.reference_labels is not None:
+        facts["equal to the reference"] = _accuracy(consensus, study.reference_labels)
+    return Report(title, facts, sections)
+
+
+def by_labels(rows: list[Row], names: list[str]) -> list[str]:
+    """Sort raters by how many labels they gave."""
+    number = {row["rater"]: row["labels"] for row in rows}
+    return sorted(names, key=lambda name: -number[name])
+
+
+def consensus_counts(study: Study, consensus: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Count labels by rater, class of the consensus and class of the rater, `(raters, L, L)`."""
+    triplets, classes = study.triplets, len(study.classes)
+    counts = np.zeros((len(study.raters), classes, classes), np.int64)
+    truth = consensus[triplets.task]
+    there = truth != MISSING
+    np.add.at(counts, (triplets.rater[there], truth[there], triplets.label[there]), 1)
+    return counts
+
+
+def _rater_rows(study: Study, counts: NDArray[np.int64]) -> list[Row]:
+    truth, triplets = study.reference_labels, study.triplets
+    rows = []
+    for k, rater in enumerate(study.raters):
+        total, own = int(counts[k].sum()), triplets.rater == k
+        row: Row = {
+            "rater": rater,
+            "labels": int(own.sum()),
+            "accuracy": float(np.trace(counts[k]) / total) if total else None,
+        }
+        if total:
+            row["accuracy_se"] = float(np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / total))
+        if truth is not None:
+            row["accuracy_reference"] = _accuracy(triplets.label[own], truth[triplets.task[own]])
+        rows.append(row)
+    return rows
+
+
+def _accuracy(labels: NDArray[np.int16], truth: NDArray[np.int16]) -> float | None:
+    there = (truth != MISSING) & (labels != MISSING)
+    return float((labels[there] == truth[there]).mean()) if there.any() else None
+
+
+def _matrices(files: FusionFiles, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    if files.confusion is not None:
+        return files.confusion
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, counts / np.maximum(total, 1), np.nan)
+
+
+def _counted(study: Study, counts: NDArray[np.int64]) -> list[Row]:
+    """Give measures against the consensus, for methods without matrices."""
+    none = np.zeros((0, len(study.raters)))
+    whole = Compared(("",), counts[np.newaxis], {}, "", 0, none, none)
+    rows = counted_rows(whole, study.raters, study.classes.names)
+    return [{k: v for k, v in row.items() if k != "case"} for row in rows]
+
+
+def _closest(rows: list[Row]) -> str:
+    enough = [row for row in rows if row["accuracy"] is not None and row["labels"] >= 10]
+    if len(enough) < 2:
+        return "There are fewer than two raters with ten labels to compare with the consensus."
+    low = min(enough, key=lambda row: float(row["accuracy"]))
+    high = max(enough, key=lambda row: float(row["accuracy"]))
+    return (
+        f"Of raters with ten labels or more, {named(high['rater'])} is closest to the consensus "
+        f"({percent(high['accuracy'])} of {high['labels']:,} labels), {named(low['rater'])} "
+        f"farthest from it ({percent(low['accuracy'])} of {low['labels']:,}): check what "
+        f"{named(low['rater'])} understood."
+    )
+
+
+def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
+    from raters.report.fusion import scores_figure
+
+    shown = [row for row in rows if row["rater"] in set(names)]
+    blocks: list[Block] = []
+    if any(row["accuracy"] is not None for row in shown):
+        figure = scores_figure(shown, "accuracy", "share equal to the consensus")
+        blocks.append(FigureBlock("accuracy", figure, _closest(rows) + left_out(study, names)))
+    columns = {
+        "rater": "rater",
+        "labels": "labels",
+        "accuracy": "equal to the consensus",
+        "accuracy_reference": "equal to the reference",
+    }
+    kept = {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
+    about = "A rater who is right against a wrong consensus looks bad here: see disputed tasks."
+    blocks.append(TableBlock("raters-against-consensus", rows, about, kept))
+    return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
+
+
+def left_out_rows(files: FusionFiles, study: Study, names: list[str]) -> tuple[list[Row], str]:
+    """Fuse again without each of some raters, and count the tasks whose label changes."""
+    refit, by = files.refit("classification")
+    triplets, classes = study.triplets, len(study.classes)
+    whole = refit(triplets, classes).labels
+    rows = []
+    for name in names if len(study.raters) > 2 else []:
+        kept = triplets.rater != study.raters.index(name)
+        part = Triplets(
+            triplets.task[kept],
+            triplets.rater[kept],
+            triplets.label[kept],
+            triplets.tasks,
+            triplets.raters,
+            triplets.values,
+        )
+        without = refit(part, classes).labels
+        own = np.unique(triplets.task[~kept])
+        changed = whole[own] != without[own]
+        rows.append(
+            {
+                "rater": name,
+                "tasks": len(own),
+                "changed": int(changed.sum()),
+                "share": float(changed.mean()) if len(own) else None,
+                "changed_elsewhere": int((whole != without).sum() - changed.sum()),
+            }
+        )
+    return sorted(rows, key=lambda row: -int(row["changed"])), by
+
+
+def _left_words(rows: list[Row], by: str) -> str:
+    if not rows:
+        return "With fewer than three raters nobody can be left out."
+    most, least = rows[0], rows[-1]
+    return (
+        f"Without {named(most['rater'])} the consensus changes on {most['changed']:,} of "
+        f"{most['tasks']:,} tasks: make sure that this rater is right. Without "
+        f"{named(least['rater'])} it changes on {least['changed']:,} of {least['tasks']:,}. "
+        f"Refitted by {by} without each of the {len(rows)} raters with most labels."
+    )
+
+
+def _left_section(rows: list[Row], by: str) -> Section:
+    columns = {
+        "rater": "left out",
+        "tasks": "tasks of this rater",
+        "changed": "changed",
+        "share": "share changed",
+        "changed_elsewhere": "changed elsewhere",
+    }
+    table = TableBlock("without-each-rater", rows, _left_words(rows, by), columns)
+    about = "How the consensus changes when one rater is left out."
+    return Section("Without a rater", about, [table] if rows else [])

@@ -1,0 +1,188 @@
+"""Sentences under the figures of a fusion: who errs how, where, and who could be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.plots.boundary import DistanceCounts
+from raters.report.words import begin, named, percent, together
+from raters.rows import Row
+
+_NOTABLE = 0.05
+_SAME = 0.99
+_EQUAL = 0.02
+
+
+def closeness_sentence(dice: Mapping[str, float | None]) -> str:
+    """Say who is closest to the consensus and who farthest from it."""
+    known = {name: d for name, d in dice.items() if d is not None}
+    if len(known) < 2:
+        return "There are fewer than two raters to compare with the consensus."
+    far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
+    trust = "The consensus is an estimate: check it where it follows the majority."
+    if known[near] - known[far] < _EQUAL:
+        spread = f"{known[far]:.2f} to {known[near]:.2f}"
+        return f"All raters are about equally close to the consensus (Dice {spread}). {trust}"
+    return begin(
+        f"{named(near)} is closest to the consensus (Dice {known[near]:.2f}), {named(far)} "
+        f"farthest from it ({known[far]:.2f}): look at what {named(far)} draws first. {trust}"
+    )
+
+
+def skill_sentence(rows: Sequence[Row], classes: Sequence[str]) -> str:
+    """Say who misses most and who calls too much, of the class that figures show."""
+    shown = [r for r in rows if len(classes) != 2 or r["class"] == classes[1]]
+    by_rater: dict[str, dict[str, list[float]]] = {}
+    for row in shown:
+        for measure in ("sensitivity", "ppv"):
+            if row[measure] is not None:
+                own = by_rater.setdefault(row["rater"], {})
+                own.setdefault(measure, []).append(row[measure])
+    means = {
+        measure: {r: float(np.mean(v[measure])) for r, v in by_rater.items() if measure in v}
+        for measure in ("sensitivity", "ppv")
+    }
+    if not means["sensitivity"] or not means["ppv"]:
+        return "There is no performance to show."
+    miss = min(means["sensitivity"], key=lambda r: means["sensitivity"][r])
+    wrong = min(means["ppv"], key=lambda r: means["ppv"][r])
+    found, right = means["sensitivity"][miss], means["ppv"][wrong]
+    text = begin(
+        f"{named(miss)} finds least of what is there (sensitivity {found:.2f}), and of what "
+        f"{named(wrong)} names, least is there (positive predictive value {right:.2f})."
+    )
+    if miss == wrong:
+        text += f" Give {named(miss)}'s cases to someone else as well."
+    return text
+
+
+def error_shares(
+    counts: NDArray[np.int64], raters: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    """Give by rater how much is drawn beyond the consensus, and how much of it is missed.
+
+    Both as shares of the foreground of the consensus, over all cases.
+
+    Args:
+        counts: `(cases, raters, L, L)`: consensus, then rater.
+        raters: Names.
+
+    Example:
+        >>> error_shares(np.array([[[[5, 2], [1, 3]]]]), ["ann"])
+        {'ann': (0.5, 0.25)}
+    """
+    total = counts.sum(axis=0)
+    found = {}
+    for name, own in zip(raters, total, strict=True):
+        there = own[1:].sum()
+        if there:
+            found[name] = float(own[0, 1:].sum() / there), float(own[1:, 0].sum() / there)
+    return found
+
+
+def border_sentence(
+    shares: Mapping[str, tuple[float, float]],
+    borders: DistanceCounts,
+    raters: Sequence[str],
+    unit: str,
+) -> str:
+    """Say who draws beyond the consensus and who misses parts of it, and how far from its border.
+
+    Args:
+        shares: What `error_shares` gives.
+        borders: Counts by distance to the border.
+        raters: Names.
+        unit: Of the distance.
+    """
+    over = sorted(shares, key=lambda r: -shares[r][0])
+    under = sorted(shares, key=lambda r: -shares[r][1])
+    parts = []
+    if over and shares[over[0]][0] > _NOTABLE:
+        near = _half_within(borders, list(raters).index(over[0]), outside=True)
+        where = f", half of it within {_length(near, unit)} outside the border" if near else ""
+        parts.append(
+            f"{named(over[0])} draws {percent(shares[over[0]][0])} of the consensus' size beyond "
+            f"it{where}"
+        )
+    if under and shares[under[0]][1] > _NOTABLE:
+        near = _half_within(borders, list(raters).index(under[0]), outside=False)
+        whole = "it" if parts else "the consensus"
+        where = f", half of that within {_length(near, unit)} inside the border" if near else ""
+        parts.append(f"{named(under[0])} misses {percent(shares[under[0]][1])} of {whole}{where}")
+    if not parts:
+        return "Nobody draws 5 % beyond the consensus or misses 5 % of it."
+    return begin(
+        f"{'; '.join(parts)}. Errors along the border are a matter of where it is drawn, which a "
+        "guideline settles; errors far from it are objects that were missed or taken for another."
+    )
+
+
+def _length(distance: float, unit: str) -> str:
+    return f"{distance:g} {unit[:-1] if unit == 'pixels' and distance == 1 else unit}"
+
+
+def _half_within(borders: DistanceCounts, rater: int, outside: bool) -> float:
+    """Give the distance within which half of a rater's errors lie, of those near the border."""
+    middle = len(borders.edges) // 2
+    drawn, seen = borders.drawn[rater], borders.seen[rater]
+    errors = drawn[middle:] if outside else (seen - drawn)[:middle][::-1]
+    if not errors.sum():
+        return 0.0
+    reached = np.cumsum(errors) >= errors.sum() / 2
+    return float(borders.edges[middle + 1 + int(np.argmax(reached))])
+
+
+def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: int) -> str:
+    """Say who could be left out without changing the consensus, and who carries it."""
+    known = sorted((r for r in rows if r["dice"] is not None), key=lambda r: -float(r["dice"]))
+    if not known:
+        return "Nothing was drawn: leaving a rater out changes nothing."
+    sample = "" if cases == all_cases else f" Refitted on {cases:,} of {all_cases:,} cases."
+    by = f" The consensus is refitted by {method}.{sample}"
+    least, most = known[0], known[-1]
+    safe = [named(r["rater"]) for r in known if r["dice"] >= _SAME]
+    if len(safe) == len(known):
+        return f"Anyone could be left out: the consensus stays the same (Dice 0.99 or more).{by}"
+    if most["dice"] > least["dice"] - _EQUAL:
+        spread = f"{most['dice']:.2f} to {least['dice']:.2f}"
+        return f"Whoever is left out, the consensus changes about equally (Dice {spread}).{by}"
+    change = (
+        f"Without {named(most['rater'])} it changes most (Dice {most['dice']:.2f}): make sure that "
+        "this rater is right."
+    )
+    if safe:
+        each = "each " if len(safe) > 1 else ""
+        text = f"{begin(together(safe))} could {each}be left out and the consensus stays the same."
+        return f"{text} {change}{by}"
+    return (
+        f"Without {named(least['rater'])} the consensus changes least (Dice {least['dice']:.2f}), "
+        f"but nobody can be left out without a change. {change}{by}"
+    )
+
+
+def confusion_sentence(
+    matrices: NDArray[np.float64], raters: Sequence[str], classes: Sequence[str]
+) -> str:
+    """Say which class is most often taken for which other one, and by whom."""
+    errors = np.array(matrices, np.float64)
+    errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
+    if not np.isfinite(errors).any():
+        return "There are no errors to show."
+    r, t, o = (int(k) for k in np.unravel_index(np.nanargmax(errors), errors.shape))
+    share = float(errors[r, t, o])
+    return (
+        f"Rows are the consensus, columns what a rater says. {begin(named(raters[r]))} takes "
+        f"{percent(share)} of {named(classes[t], 'class')} for {named(classes[o], 'class')}, the "
+        "largest error. "
+        "Bright cells off the diagonal that many raters share point to an unclear guideline."
+    )
+
+
+def undecided_sentence(undecided: int, tasks: int) -> str:
+    """Say how much has no consensus."""
+    if not undecided:
+        return ""
+    return f"{undecided:,} of {tasks:,} have no consensus: ask for further labels on them."

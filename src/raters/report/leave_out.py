@@ -1,0 +1,82 @@
+"""What changes when a rater is left out: the consensus with and without, case by case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.report.fusion_files import Refit
+from raters.rows import Row
+from raters.scores.overlap import dice_from_counts, pair_counts
+from raters.study.classes import MISSING
+
+_LARGE = 4_000_000  # pixels; larger planes are taken on every second, third, ... pixel
+
+
+def left_out_scores(
+    labels: NDArray[Any], classes: int, refit: Refit
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compare the consensus of all raters with that of all but one.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        classes: The number of classes.
+        refit: Fuses labels.
+
+    Returns:
+        The mean Dice over classes, and the relative change of volume, both `(raters,)`; NaN for a
+        rater who labelled nothing, and where nothing was drawn.
+
+    Example:
+        >>> from raters.fusion.vote import vote
+        >>> labels = np.array([[0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]])
+        >>> left_out_scores(labels, 2, vote)[0].tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    thinned = _thin(labels)
+    whole = refit(thinned, classes).labels
+    dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
+    for k in range(len(labels)):
+        if (thinned[k] != MISSING).any():
+            without = refit(np.delete(thinned, k, axis=0), classes).labels
+            dice[k] = _mean_dice(whole, without, classes)
+            drawn = int((whole > 0).sum())
+            change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan
+    return dice, change
+
+
+def _mean_dice(a: NDArray[Any], b: NDArray[Any], classes: int) -> float:
+    counts = pair_counts(a, b, classes)
+    drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
+    return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
+
+
+def _thin(labels: NDArray[Any]) -> NDArray[Any]:
+    size = math.prod(labels.shape[1:])
+    step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
+    return labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
+
+
+def left_out_rows(
+    raters: Sequence[str], dice: NDArray[np.float64], change: NDArray[np.float64]
+) -> list[Row]:
+    """Average over cases: `dice` and `change` are `(cases, raters)`."""
+    rows = []
+    for k, rater in enumerate(raters):
+        known = dice[:, k][np.isfinite(dice[:, k])]
+        sizes = change[:, k][np.isfinite(change[:, k])]
+        several = known.size > 1
+        rows.append(
+            {
+                "rater": rater,
+                "cases": int(known.size),
+                "dice": float(known.mean()) if known.size else None,
+                "dice_se": float(known.std(ddof=1) / math.sqrt(known.size)) if several else None,
+                "volume_change": float(sizes.mean()) if sizes.size else None,
+            }
+        )
+    return rows

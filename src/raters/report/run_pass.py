@@ -1,0 +1,185 @@
+"""One pass over the cases of a run: its scores, and on the way what the report shows of matrices.
+
+The scores are those of `raters.prediction.evaluate_run`; what the model says of each case is looked
+at while it is scored, so that nothing is predicted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.prediction.evaluate_checks import notes_of, shared_raters
+from raters.prediction.evaluate_run import has_matrices, score_cases
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.prediction.batches import Found
+    from raters.prediction.evaluate_result import RunScores
+    from raters.prediction.predict import Predicted
+    from raters.study.case import Case
+    from raters.study.study import Study
+    from raters.training.model import Model
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Watched:
+    """What was seen while the cases were scored.
+
+    Attributes:
+        raters: The raters that run and study share, in the order of the study.
+        columns: Where each of them is among the run's matrices.
+        places: Where each of them is in the study.
+        uncertainty: The mean entropy of the truth by case, in bits a pixel.
+        answers: `p(t | x)` by case, where cases have one class.
+        drawn: Of each rater, the foreground that was drawn and that of the predicted truth where
+            the rater labelled, `(raters, 2)`; None where cases have one class.
+        confusion: Summed matrices `(raters, L, L)`, rows weighted by the predicted truth.
+        pixels: How much of each class the model saw, `(L,)`.
+        true_confusion: The same of the true matrices of simulated raters, weighted by the
+            reference.
+        true_pixels: How much of each class the reference has, `(L,)`.
+    """
+
+    raters: list[str]
+    columns: list[int]
+    places: list[int]
+    uncertainty: dict[str, float] = field(default_factory=dict)
+    answers: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    drawn: Floats | None = None
+    confusion: Floats | None = None
+    pixels: Floats | None = None
+    true_confusion: Floats | None = None
+    true_pixels: Floats | None = None
+
+    def add(self, case: Case, band: Predicted) -> None:
+        """Look at all rows of a case, or at some."""
+        from raters.prediction.predict import entropy_bits
+
+        total = band.rows or (band.truth.shape[1] if band.truth.ndim > 1 else 1)
+        share = 1.0 if band.rows is None else band.truth.shape[1] / total
+        bits = float(entropy_bits(band.truth).mean()) * share
+        self.uncertainty[case.id] = self.uncertainty.get(case.id, 0.0) + bits
+        if band.truth.ndim == 1:
+            self.answers[case.id] = band.truth
+        else:
+            self._add_drawn(case, band)
+        if band.confusion is not None and self.columns:
+            summed, pixels = weighted(band.confusion[self.columns], band.truth)
+            self.confusion = summed if self.confusion is None else self.confusion + summed
+            self.pixels = pixels if self.pixels is None else self.pixels + pixels
+
+    def _add_drawn(self, case: Case, band: Predicted) -> None:
+        rows = slice(band.start, band.start + band.truth.shape[1])
+        predicted = band.truth.argmax(0) > 0
+        sums = np.zeros((len(self.places), 2))
+        for k, place in enumerate(self.places):
+            labels = case.labels[place][rows]
+            sums[k] = (labels > 0).sum(), (predicted & (labels != MISSING)).sum()
+        self.drawn = sums if self.drawn is None else self.drawn + sums
+
+    def add_true(self, case: Case, study: Study) -> None:
+        """Add the true matrices of a case, where raters are simulated."""
+        from raters.simulate.backend import SimulatedMasks, SimulatedTable
+        from raters.simulate.study import true_confusion
+
+        if not isinstance(study.backend, SimulatedMasks | SimulatedTable) or not self.raters:
+            return
+        if case.reference is None:
+            return
+        matrices, size = true_confusion(study, case.id)[self.places], len(study.classes)
+        known = np.asarray(case.reference)[np.asarray(case.reference) >= 0]
+        pixels = np.bincount(known.ravel(), minlength=size).astype(np.float64)
+        summed = matrices * pixels[:, np.newaxis]
+        self.true_confusion = summed + (0 if self.true_confusion is None else self.true_confusion)
+        self.true_pixels = pixels + (0 if self.true_pixels is None else self.true_pixels)
+
+    @property
+    def draws_more(self) -> Floats | None:
+        """How much more foreground than the predicted truth has raters draw, as a share."""
+        if self.drawn is None:
+            return None
+        there = np.where(self.drawn[:, 1] > 0, self.drawn[:, 1], np.nan)
+        return np.asarray(self.drawn[:, 0] / there - 1)
+
+    @property
+    def matrices(self) -> Floats | None:
+        """The raters' mean matrices `(raters, L, L)`; None without any."""
+        return _mean(self.confusion, self.pixels)
+
+    @property
+    def true_matrices(self) -> Floats | None:
+        """The same of the true ones."""
+        return _mean(self.true_confusion, self.true_pixels)
+
+
+def weighted(matrices: NDArray[np.float32], truth: NDArray[np.float32]) -> tuple[Floats, Floats]:
+    """Sum matrices over pixels, each row weighted by how likely its class is there.
+
+    Args:
+        matrices: `(raters, L, L, *space)`; axes of space may have length 1.
+        truth: `p(t | x)`, `(L, *space)`.
+
+    Returns:
+        The sums `(raters, L, L)`, and the summed weights `(L,)`.
+
+    Example:
+        >>> truth = np.array([[1, 0], [0, 1]], np.float32)
+        >>> matrix = np.array([[[[0.9, 0.5], [0.1, 0.5]], [[0.5, 0.2], [0.5, 0.8]]]], np.float32)
+        >>> weighted(matrix, truth)[0].round(2).tolist()  # row 0 of pixel 0, row 1 of pixel 1
+        [[[0.9, 0.1], [0.2, 0.8]]]
+    """
+    weights = truth.reshape(len(truth), -1)
+    flat = matrices.reshape(*matrices.shape[:3], -1)
+    pixels = weights.sum(axis=1, dtype=np.float64)
+    if flat.shape[-1] == weights.shape[1]:
+        summed = np.einsum("tx,rtox->rto", weights, flat, dtype=np.float64)
+    else:
+        summed = flat[..., 0].astype(np.float64) * pixels[:, np.newaxis]
+    return np.asarray(summed), pixels
+
+
+def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[RunScores, Watched]:
+    """Score a model on all cases of a study, and look at what it says on the way."""
+    from raters.prediction.batches import predict_streams
+    from raters.prediction.predict import Asked
+
+    known = shared_raters(model.config.raters, part)
+    columns = [model.config.raters.index(name) for name in known]
+    watched = Watched(list(known), columns, list(known.values()))
+    asked = Asked(tuple(known), bool(known) and has_matrices(model))
+    stream = _watching(predict_streams(model, part.iter_cases(), asked), part, watched)
+    found = score_cases(stream, part, known, columns, progress=progress)
+    found.method = model.config.method
+    found.notes = notes_of(found, model.config, part, known)
+    return found, watched
+
+
+def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterator[Found]:
+    for case, bands in stream:
+        if isinstance(bands, RatersError):
+            yield case, bands
+        else:
+            watched.add_true(case, part)
+            yield case, _bands(case, bands, watched)
+
+
+def _bands(case: Case, bands: Iterator[Predicted], watched: Watched) -> Iterator[Predicted]:
+    for band in bands:
+        watched.add(case, band)
+        yield band
+
+
+def _mean(summed: Floats | None, pixels: Floats | None) -> Floats | None:
+    """Divide; rows of classes that nothing is known of are NaN."""
+    if summed is None or pixels is None:
+        return None
+    there = np.where(pixels > 1e-6, pixels, np.nan)
+    return np.asarray(summed / there[:, np.newaxis])

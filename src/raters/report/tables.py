@@ -1,0 +1,88 @@
+"""Tables of the page: cells as texts to show and values to sort by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+
+import numpy as np
+
+from raters.rows import Row
+
+SHOWN_ROWS = 200
+"""Rows that are shown at a time."""
+MOST_ROWS = 5000
+"""Rows that are searched and sorted in the page; the CSV file has all."""
+
+Cell = str | tuple[str, float] | None
+
+
+def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | None) -> Row:
+    """Give `{column: heading}` of the columns to show.
+
+    Example:
+        >>> headings([{"a": 1}, {"b_c": 2}], None)
+        {'a': 'a', 'b_c': 'b c'}
+    """
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    names = dict.fromkeys(c for row in rows for c in row) if columns is None else columns
+    return {name: str(name).replace("_", " ") for name in names}
+
+
+def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
+    """Give cells by row: a text, a number as (text, value), or None for no value.
+
+    Example:
+        >>> cells([{"rater": "ann", "dice": 0.91234, "n": 1200}, {"rater": "bob"}],
+        ...       ["rater", "dice", "n"])
+        [['ann', ('0.912', 0.91234), ('1,200', 1200.0)], ['bob', None, None]]
+    """
+    return [[cell(row.get(column)) for column in columns] for row in rows]
+
+
+def cell(value: object) -> Cell:
+    """Give one cell."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if isinstance(value, Real) and not isinstance(value, bool):
+        if not np.isfinite(float(value)):
+            return str(value)
+        return _number(value), float(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown_value(part) for part in value)
+    return str(value)
+
+
+def shown_value(value: object) -> str:
+    """Give a value as text.
+
+    Example:
+        >>> shown_value(0.5), shown_value(None), shown_value(1234), shown_value(1e-9)
+        ('0.500', '–', '1,234', '1e-09')
+    """
+    one = cell(value)
+    if one is None:
+        return "–"
+    return one if isinstance(one, str) else one[0]
+
+
+def numeric(table: Sequence[Sequence[Cell]], column: int) -> bool:
+    """Say whether a column holds numbers only, and at least one."""
+    found = [row[column] for row in table if row[column] is not None]
+    return bool(found) and all(isinstance(one, tuple) for one in found)
+
+
+def _number(value: Real) -> str:
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    number = float(value)
+    if number and not 0.01 <= abs(number) < 1e6:
+        return f"{number:.2g}"
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"

@@ -1,0 +1,262 @@
+"""Sentences under the figures of a study: what they show and what to do about it.
+
+All of them are computed from the numbers that the figure shows; names are plain text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.rows import Row
+
+NOTABLE = 0.1
+"""Volumes that differ by less than this from those of the others are not worth a word."""
+_NAMED = 3
+_OWN_WORDS = ("rater ", "class ", "case ", "task ")
+_LONGEST = 40
+_STRONG = 0.3
+_APART = 0.05
+_EQUAL = 0.02
+_RELIABLE, _DOUBTFUL = 0.8, 0.667
+
+
+def percent(share: float) -> str:
+    """Give a share in per cent.
+
+    Example:
+        >>> percent(0.253), percent(0.004), percent(0)
+        ('25 %', '0.4 %', '0 %')
+    """
+    return f"{100 * share:.1f} %" if 0 < abs(share) < 0.01 else f"{100 * share:.0f} %"
+
+
+def named(name: object, what: str = "rater") -> str:
+    """Give a name that fits into a sentence; a number says what it is the name of.
+
+    Example:
+        >>> named("ann"), named("7"), named("3", "class")
+        ('ann', 'rater 7', 'class 3')
+    """
+    text = " ".join(str(name).split()) or "(no name)"
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return f"{what} {text}" if re.fullmatch(r"[\d.,-]+", text) else text
+
+
+def begin(text: str) -> str:
+    """Begin a sentence with a capital, unless it begins with a name.
+
+    Example:
+        >>> begin("rater 7 draws less."), begin("ann draws less.")
+        ('Rater 7 draws less.', 'ann draws less.')
+    """
+    return text[0].upper() + text[1:] if text.startswith(_OWN_WORDS) else text
+
+
+def together(parts: Sequence[str], most: int = _NAMED) -> str:
+    """List parts of a sentence; only the first ones if there are many.
+
+    Example:
+        >>> together(["a"]), together(["a", "b", "c"]), together(["a", "b", "c", "d", "e"])
+        ('a', 'a, b and c', 'a, b, c and 2 more')
+    """
+    if len(parts) > most + 1:
+        parts = [*parts[:most], f"{len(parts) - most} more"]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict[str, float]:
+    """Give by rater the median of `volume / mean volume of the others`, from relative volumes.
+
+    Args:
+        relative: `(v - o) / (v + o)` by case and rater, as `relative_volumes` gives it.
+        raters: Names of the raters.
+
+    Example:
+        >>> typical_ratios(np.array([[1 / 3, -1.0], [1 / 3, 0.0]]), ["ann", "bob"])
+        {'ann': 2.0, 'bob': 0.33}
+    """
+    found = {}
+    for name, column in zip(raters, relative.T, strict=True):
+        known = column[np.isfinite(column)]
+        if known.size:
+            middle = float(np.median(known))
+            found[name] = math.inf if middle >= 1 else round((1 + middle) / (1 - middle), 2)
+    return found
+
+
+def volumes_sentence(ratios: Mapping[str, float]) -> str:
+    """Say who draws more and who less than the others.
+
+    Example:
+        >>> volumes_sentence({"ann": 1.02, "bob": 1.01, "hasty": 0.75})
+        'In the typical case hasty draws 25 % less than the others. Show the guideline with drawn \
+examples to those who differ, and look at their cases before their labels are taken as true.'
+    """
+    more = sorted((r for r in ratios if ratios[r] > 1 + NOTABLE), key=lambda r: -ratios[r])
+    less = sorted((r for r in ratios if ratios[r] < 1 - NOTABLE), key=lambda r: ratios[r])
+    if not more and not less:
+        return (
+            "In the typical case nobody draws 10 % more or less than the others: "
+            "raters mean the same border."
+        )
+    advice = (
+        "Show the guideline with drawn examples to those who differ, and look at their cases "
+        "before their labels are taken as true."
+    )
+    if len(ratios) == 2 and more:
+        other = next(r for r in ratios if r != more[0])
+        much = f"{named(more[0])} draws {_more(ratios[more[0]])} than {named(other)}"
+        return f"In the typical case {much}. {advice}"
+    parts = []
+    if more:
+        parts.append(
+            together([f"{named(r)} draws {_more(ratios[r])}" for r in more]) + " than the others"
+        )
+    if less:
+        words = [f"{named(r)} draws {percent(1 - ratios[r])} less" for r in less]
+        parts.append(together(words) + ("" if more else " than the others"))
+    return f"In the typical case {', and '.join(parts)}. {advice}"
+
+
+def _more(ratio: float) -> str:
+    if math.isinf(ratio):
+        return "where nobody else does, more"
+    return f"{ratio:.1f} times as much, more" if ratio >= 3 else f"{percent(ratio - 1)} more"
+
+
+def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what: str) -> str:
+    """Say which pair agrees least and most, and whether one rater stands apart.
+
+    Args:
+        pairs: Rows of `Agreement.pairs` over all classes.
+        raters: Rows of `Agreement.raters` over all classes.
+        score: The column of `pairs` that is shown.
+        what: Its name in words.
+    """
+    known = sorted((p for p in pairs if p[score] is not None), key=lambda p: float(p[score]))
+    if not known:
+        return "No two raters labelled the same: there is nothing to compare."
+    low, high = known[0], known[-1]
+    if len(known) == 1:
+        over = f"over {low['cases']:,} cases"
+        return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
+    if high[score] - low[score] < _EQUAL:
+        spread = f"{low[score]:.2f} to {high[score]:.2f}"
+        return f"All pairs agree about equally ({what} {spread}): nobody stands apart."
+    text = begin(
+        f"{_couple(low)} agree least ({what} {low[score]:.2f} over {low['cases']:,} cases), "
+        f"{_couple(high)} most ({high[score]:.2f})."
+    )
+    apart = standing_apart(raters)
+    if apart is None:
+        return f"{text} Let the former go through the most disputed cases together."
+    name, own, next_best = apart
+    return (
+        f"{text} {begin(named(name))} stands apart: {own:.2f} against the vote of the others, "
+        f"where everybody else has {next_best:.2f} or more. Look at these cases first."
+    )
+
+
+def _couple(pair: Row) -> str:
+    return f"{named(pair['rater_a'])} and {named(pair['rater_b'])}"
+
+
+def standing_apart(raters: Sequence[Row]) -> tuple[str, float, float] | None:
+    """Give the one rater who agrees clearly less with the rest than all others do, if any.
+
+    Example:
+        >>> rows = [{"rater": n, "dice_rest": d} for n, d in (("a", 0.9), ("b", 0.88), ("c", 0.5))]
+        >>> standing_apart(rows)
+        ('c', 0.5, 0.88)
+    """
+    column = "dice_rest" if any("dice_rest" in row for row in raters) else "agreement_rest"
+    known = sorted((float(r[column]), str(r["rater"])) for r in raters if r[column] is not None)
+    if len(known) < 3 or known[1][0] - known[0][0] < _APART:
+        return None
+    return known[0][1], known[0][0], known[1][0]
+
+
+def cases_sentence(cases: Sequence[Row]) -> str:
+    """Say which cases to look at first, from rows with the most disputed first."""
+    known = [row for row in cases if row["dice"] is not None]
+    if not known:
+        return "No case was drawn on by two raters: no case can be called disputed."
+    first = [f"{named(row['case'], 'case')} (Dice {row['dice']:.2f})" for row in known[:_NAMED]]
+    text = f"Look first at {together(first)}: raters differ most there."
+    low = sum(row["dice"] < 0.5 for row in known)
+    if low and len(known) > _NAMED:
+        text += (
+            f" On {low:,} of {len(known):,} cases ({percent(low / len(known))}) the mean pairwise "
+            "Dice is below 0.5: ask for another opinion on those, or leave them out of a test set."
+        )
+    return text
+
+
+def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
+    """Say whether agreement depends on the size of what is drawn."""
+    from scipy.stats import spearmanr
+
+    both = np.isfinite(sizes) & np.isfinite(dice)
+    if both.sum() < 8 or np.ptp(sizes[both]) == 0 or np.ptp(dice[both]) == 0:
+        return "Each dot is a case; there are too few to say whether size matters."
+    rank = float(spearmanr(sizes[both], dice[both]).statistic)
+    shown = f"(rank correlation {rank:.2f})"
+    if rank > _STRONG:
+        return (
+            f"Raters agree better where more is drawn {shown}: small ones are the hard ones, "
+            "so give these to more raters."
+        )
+    if rank < -_STRONG:
+        return (
+            f"Raters agree less where more is drawn {shown}: look at the large cases, and whether "
+            "the guideline says where such a region ends."
+        )
+    return (
+        f"Agreement hardly depends on size {shown}: what makes a case hard is something else, "
+        "which the most disputed ones below may show."
+    )
+
+
+def coverage_sentence(raters: Sequence[Row], cases: int, alone: int) -> str:
+    """Say who labelled how much.
+
+    Args:
+        raters: Rows with `rater` and `cases`.
+        cases: How many cases there are.
+        alone: How many have fewer than two raters.
+    """
+    few = sorted((int(row["cases"]), str(row["rater"])) for row in raters)
+    if few and few[0][0] == cases:
+        return "Every rater labelled every case."
+    words = [f"{named(rater)} {number:,}" for number, rater in few if number < cases / 2]
+    text = f"Every rater labelled at least half of the {cases:,} cases."
+    if words:
+        text = (
+            f"Some labelled less than half of the {cases:,} cases ({together(words)}): "
+            "what is said of them rests on few."
+        )
+    if alone:
+        text += f" {alone:,} cases have fewer than two raters: ask for a second opinion on them."
+    return text
+
+
+def alpha_sentence(alpha: float | None) -> str:
+    """Say what Krippendorff's alpha means, by his own rule of thumb."""
+    if alpha is None:
+        return "There is no chance-corrected agreement: all labels are the same, or none compare."
+    verdict = (
+        "reliable"
+        if alpha >= _RELIABLE
+        else "good enough for tentative conclusions only"
+        if alpha >= _DOUBTFUL
+        else "not reliable as they are: fuse them, and let experts settle the disputed ones"
+    )
+    return (
+        f"Krippendorff's alpha is {alpha:.2f} (1 is perfect, 0 is chance): by his rule of thumb "
+        f"the labels are {verdict}."
+    )
