@@ -1,45 +1,141 @@
-"""`raters demo`: a small drawn study is written, checked, compared, scored and imported."""
+"""`raters demo`: drawn data, and the whole way from raters' masks to a network and a report."""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.demo.story import Step, Story
+
+_STOPPED = 130
+
 
 def demo(
-    out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "demo",
+    mnist: Annotated[
+        str,
+        typer.Argument(
+            help="With --digits: the folder of MNIST's files; else they are fetched.",
+            metavar="[MNIST_FOLDER]",
+            show_default=False,
+        ),
+    ] = "",
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--out",
+            help=r"The folder to write \[default: demo, or demo-digits].",
+            show_default=False,
+        ),
+    ] = "",
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Only draw a small study, by three raters.")
+    ] = False,
+    digits: Annotated[
+        bool, typer.Option("--digits", help="Handwritten digits instead of lesions.")
+    ] = False,
 ) -> None:
-    """Draw a small study of lesions with three raters who err differently, and look at it.
+    """Draw a study by five raters who err, fuse, train on one label an image, report.
 
-    Every line that it prints after a $ can be run alone.
+    Every line that it prints after a $ can be run alone. Called again, it goes on where it
+    stopped: what is drawn, fused and trained is not done again.
+
+    raters demo
+
+    raters demo --draw -o .
+
+    raters demo --digits mnist/
     """
-    from raters.demo import draw_study
+    if mnist and not digits:
+        raise RatersError(f"found the folder {mnist!r}, expected it after --digits only")
+    if draw and digits:
+        raise RatersError("found --draw together with --digits, expected one of them")
+    if draw:
+        _draw_small(Path(out or "demo"))
+        return
+    from raters.demo.story import DIGITS, LESIONS
 
-    folder = Path(out)
-    typer.echo(f"drawing 24 cases by three raters into {folder}")
+    tell(DIGITS if digits else LESIONS, Path(out or ("demo-digits" if digits else "demo")), mnist)
+
+
+def tell(story: Story, folder: Path, mnist: str = "") -> None:
+    """Draw the data of a story and run its commands in its folder."""
+    from raters.demo.draw import draw_story
+    from raters.demo.story import REPORT, steps
+
+    _refuse_without_training()
+    start = time.monotonic()
+    number = draw_story(story, folder, mnist, sys.stderr.isatty())
+    done = f"{number:,} drawn" if number else "all there already"
+    typer.echo(f"{story.train + story.test:,} images of {story.kind} in {folder}: {done}")
+    typer.echo(f"raters: {story.raters}")
+    typer.echo(f"{story.train:,} have one label each, {story.test} for testing have all five")
+    if folder.resolve() != Path.cwd():
+        typer.secho(f"\n$ cd {shlex.quote(str(folder))}", bold=True)
+    with contextlib.chdir(folder):
+        for step in steps(story):
+            _run(step)
+        _show_results()
+    minutes = (time.monotonic() - start) / 60
+    typer.echo(f"\nlook at {folder / REPORT} ({minutes:.1f} minutes in all)")
+
+
+def _draw_small(folder: Path) -> None:
+    from raters.demo.small import CASES, draw_study
+
     draw_study(folder)
-    masks, images = f"{folder}/masks/{{rater}}/{{case}}.png", f"{folder}/images/{{case}}.png"
-    reference = f"{folder}/truth/{{case}}.png"
-    options = [masks, "--images", images, "--reference", reference]
-    _run(["check", *options])
-    _run(["agree", masks])
-    for method in ("vote", "staple"):
-        _run(["fuse", masks, "-m", method, "-o", f"{folder}/{method}", "--overwrite"])
-        _run(["evaluate", f"{folder}/{method}", masks, "--reference", reference])
-    _run(["import", *options, "-o", f"{folder}/study", "--new-split", "train=.7,test=.3"])
-    _run(["check", f"{folder}/study", "--split", "test"])
+    typer.echo(f"{CASES} cases by three raters: {folder}")
 
 
-def _run(arguments: list[str]) -> None:
-    """Show a command as a user would type it, and run it."""
+def _refuse_without_training() -> None:
+    """Say at once, and not after minutes, that the parts for training are not installed."""
+    from importlib.util import find_spec
+
+    absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]
+    if absent:
+        raise RatersError(
+            f"found no {absent[0]}, expected it for training: pip install 'raters[train]'; "
+            "raters demo --draw needs none"
+        )
+
+
+def _run(step: Step) -> None:
+    """Show a command as a user would type it, and run it; a run that is there goes on."""
     from raters.cli import app
+    from raters.demo.story import line
+    from raters.training.run import holds_run
 
-    typer.secho(f"\n$ raters {' '.join(_quoted(a) for a in arguments)}", bold=True)
-    app(arguments, standalone_mode=False)
+    arguments = list(step.arguments)
+    if step.run and holds_run(Path(step.run)):
+        arguments.append("--resume")
+    if step.why:
+        typer.echo(f"\n{step.why}")
+    typer.secho(f"{'' if step.why else chr(10)}$ {line(tuple(arguments))}", bold=True)
+    before = sys.argv
+    sys.argv = ["raters", *arguments]  # what `raters train` says how to go on with
+    try:
+        code = app(arguments, standalone_mode=False)
+    finally:
+        sys.argv = before
+    if code:
+        if code == _STOPPED:
+            typer.echo("the demo goes on from here when it is called again", err=True)
+        raise typer.Exit(code)
 
 
-def _quoted(argument: str) -> str:
-    return f'"{argument}"' if "{" in argument else shlex.quote(argument)
+def _show_results() -> None:
+    from raters.cli.tables import show_rows
+    from raters.demo.results import results, sentence
+
+    rows = results(Path())
+    show_rows("Dice against the truth, test images", rows)
+    typer.echo(sentence(rows))
