@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo test docs lint format clean
 
 setup: $(STAMP)
 
@@ -19,6 +19,11 @@ demo: setup
 
 test: setup lint
 	$(BIN)/python -m pytest -q -n 2
+
+# The site, in build/site; tables of options are renewed first. `make test` builds it too.
+docs: setup
+	$(BIN)/python docs/make_tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,22 +1,71 @@
-"""The commands and the code in the README and the docs run as they are written."""
+"""What the README and the docs say is true: blocks run, links lead somewhere, tables are fresh."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from raters.cli import main
+from raters.fusion.methods import METHODS as FUSION_METHODS
+from raters.methods.registry import METHODS as LEARNING_METHODS
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DEMO = "raters demo --draw -o ."
+NAMED_TEST = re.compile(r"`tests/(\w+\.py)::(\w+)`")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path) -> list[tuple[str, str, str]]:
+    """Give language, file name (of code that is a file of its own) and text of what runs."""
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [block for block in found if block[0] != "text"]
+
+
+RUNNING = [page for page in PAGES if blocks(page)]
+
+
+@pytest.fixture
+def registries(tmp_path: Path) -> Iterator[None]:
+    """Take out what a page has added to the registries, so that other tests do not find it."""
+    fusion, learning = dict(FUSION_METHODS), dict(LEARNING_METHODS)
+    yield
+    for name in set(FUSION_METHODS) - set(fusion):
+        del FUSION_METHODS[name]
+    for name in set(LEARNING_METHODS) - set(learning):
+        del LEARNING_METHODS[name]
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Draw the demo's study once for all pages: they only need its files."""
+    folder = tmp_path_factory.mktemp("drawn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_command(DEMO, patch)
+    return folder
 
 
 def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = shlex.split(line)
+    words = shlex.split(line, comments=True)
     assert words[0] == "raters", line
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as stopped:
@@ -24,31 +73,130 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.value.code in (0, None), line
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/agreement.md",
-        "docs/fusion.md",
-        "docs/learning.md",
-        "docs/reading.md",
-        "docs/scores.md",
-        "docs/simulation.md",
-    ],
-)
-def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize("page", RUNNING, ids=name_of)
+def test_blocks_run(
+    page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert {language for language, _ in blocks} == {"bash", "python"}
-    for language, text in blocks:
-        if language == "python":
-            exec(compile(text, page, "exec"), {})
+    monkeypatch.syspath_prepend(tmp_path)  # as Python does with the folder of a script
+    names: dict[str, object] = {}  # a page's blocks follow one another
+    for language, file, text in blocks(page):
+        assert language in ("bash", "python"), f"{page.name} has a block of {language!r}"
+        if file:
+            Path(file).write_text(text, encoding="utf-8")
+        elif language == "python":
+            exec(compile(text, name_of(page), "exec"), names)
         else:
             for line in text.strip().splitlines():
-                run_command(line, monkeypatch)
+                if line == DEMO:
+                    shutil.copytree(drawn, tmp_path, dirs_exist_ok=True)
+                else:
+                    run_command(line, monkeypatch)
+
+
+def test_pages_are_found() -> None:
+    """A slip in the expression above would leave nothing to run."""
+    running = {name_of(page) for page in RUNNING}
+    assert {"README.md", "docs/tutorials/crowd.md", "docs/methods/staple.md"} <= running
+    for page in RUNNING:
+        fences = len(re.findall(r"^```", page.read_text(encoding="utf-8"), re.MULTILINE))
+        text_blocks = len(re.findall(r"^```text$", page.read_text(encoding="utf-8"), re.MULTILINE))
+        assert fences == 2 * (len(blocks(page)) + text_blocks), page.name
 
 
 def test_relative_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+
+
+@pytest.fixture(scope="module")
+def make_tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_tables", DOCS / "make_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_those_of_the_code(make_tables: ModuleType) -> None:
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        hint = f"{name_of(page)} is out of date: python docs/make_tables.py"
+        assert make_tables.renewed(text) == text, hint
+
+
+def test_every_method_and_option_has_a_page(make_tables: ModuleType) -> None:
+    pages = [*(DOCS / "methods").glob("*.md"), DOCS / "spatial-staple.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    asked = {match[1] for match in make_tables.TABLE.finditer(text)}
+    expected = {f"learning {name}" for name in LEARNING_METHODS}
+    for name, method in FUSION_METHODS.items():
+        expected |= {f"fusion {name} masks"} if method.masks else set()
+        expected |= {f"fusion {name} tables"} if method.table else set()
+    assert asked == expected
+
+
+def test_every_verb_is_in_the_reference(make_tables: ModuleType) -> None:
+    text = (DOCS / "reference/cli.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## raters (\S+)$", text, re.MULTILINE)
+    assert sections == list(make_tables.commands())
+    for verb, command in make_tables.commands().items():
+        section = text.split(f"## raters {verb}\n")[1].split("\n## ")[0]
+        shared = text.split("## How a study is read\n")[1]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                assert f"`{parameter.opts[0]}`" in section + shared, (verb, parameter.name)
+
+
+def test_options_of_fusion_say_what_they_mean(make_tables: ModuleType) -> None:
+    docstring = "Add.\n\nArgs:\n    a: One\n        more.\n    b: Two.\n\nReturns:\n    c"
+    said = make_tables.arguments(docstring)
+    assert said == {"a": "One more.", "b": "Two."}
+    for match in make_tables.TABLE.finditer((DOCS / "methods/staple.md").read_text()):
+        assert not re.search(r"\| *\|$", match[0], re.MULTILINE), "an option without a meaning"
+
+
+def test_tests_that_are_named_exist() -> None:
+    named = NAMED_TEST.findall((DOCS / "wrong.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, test in named:
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^ *def {test}\(", text, re.MULTILINE), f"{file} has no {test}"
+    sections = re.findall(r"^### .*?(?=^##|\Z)", (DOCS / "wrong.md").read_text(), re.M | re.S)
+    assert all(NAMED_TEST.search(section) for section in sections)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site strictly: broken links and unknown references are errors."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(
+        command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_fetches_nothing(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    fetches = re.compile(
+        r"<(?:script|img|iframe)[^>]+src=\"?(?:https?:)?//|"
+        r"<link(?![^>]*rel=\"?canonical)[^>]+href=\"?(?:https?:)?//"
+    )
+    for page in pages:
+        found = fetches.search(page.read_text(encoding="utf-8"))
+        assert found is None, f"{page.name}: {found and found[0]}"
+
+
+def test_public_names_are_in_the_reference(site: Path) -> None:
+    import raters
+
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (site / "reference").glob("*.html"))
+    for name in set(raters.__all__) - {"__version__"}:
+        assert f'id="raters.{name}"' in text, name
