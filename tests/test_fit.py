@@ -1,5 +1,6 @@
 """`raters.fit` with every method: what it predicts, saves, chooses, and refuses."""
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from raters.training.dataset import CaseDataset, Item
+from raters.training.bar import TrainingBar
+from raters.training.collate import Item
+from raters.training.dataset import CaseDataset
 from raters.training.engine import Learner
 from raters.training.options import TrainingOptions
 from raters.training.partition import Partition, partition
@@ -202,6 +205,28 @@ def test_matrices_are_held_during_the_warm_up(masks: Study) -> None:
     assert model.best_epoch == 3
 
 
+@pytest.mark.parametrize(("assign", "epochs"), [("all", 3), ("one", 2)])
+def test_the_warm_up_is_short_where_there_is_no_vote(assign: str, epochs: int) -> None:
+    study = simulate(phantom_study("lesions", 4, (16, 16)), "good,over", assign=assign, seed=1)
+    model = quiet_fit(study, "pixel-cm", **{**TINY, "epochs": 8, "width": 2})
+    assert model.config.options["warm_up"] == epochs  # .4 of 8, or 2
+
+
+@pytest.mark.parametrize("prior_to", ["own", "identity"])
+def test_what_matrices_are_drawn_to(masks: Study, prior_to: str, tmp_path: Path) -> None:
+    """Drawn hard, they are all alike: the raters' own, or the start."""
+    strong = {"prior": 1e4, "prior_to": prior_to, "warm_up": 0}
+    model = quiet_fit(masks, "pixel-cm", **{**TINY, "epochs": 6}, **strong)
+    matrix = model.confusion(masks[0])
+    assert (matrix.std(axis=(3, 4)) < 0.02).all()
+    own = model.method.raters.own
+    assert (own is None) == (prior_to == "identity")
+    copy = raters.load(model.save(tmp_path / "model")).method.raters.own
+    if own is not None:
+        assert copy is not None
+        assert torch.equal(own.log_matrix(), copy.log_matrix())
+
+
 def test_partition_keeps_test_cases_and_groups_apart() -> None:
     labels = np.zeros((8, 1, 2, 2), int)
     given = Study.from_arrays(
@@ -218,7 +243,7 @@ def test_partition_keeps_test_cases_and_groups_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trase": 0.1}, "found the option 'trase', expected one of"),
+        ({"trase": 0.1}, "found the option 'trase', expected a known one; did you mean 'trace'"),
         ({"trace": -1}, "found trace=-1, expected"),
         ({"epochs": 0}, "found epochs=0, expected"),
         ({"patch": (8, 8, 8)}, "found a patch of 3 sides"),
@@ -301,8 +326,30 @@ class TestModelFolder:
             raters.load(tmp_path)
 
 
-def test_progress_bar_shows_the_terms(masks: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bar_shows_the_terms(
+    masks: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns scores and time are there, and each batch, held out or not, was a step."""
+    monkeypatch.setenv("COLUMNS", "80")
+    finished, named, teardown = [], [], TrainingBar.teardown
+    show_row = TrainingBar.show_row
+
+    def spied_row(self: TrainingBar, learner: Any) -> None:
+        assert self._bar is not None
+        named.append(self._bar.tasks[0].description)
+        show_row(self, learner)
+
+    def spied_end(self: TrainingBar, *given: Any, **named: Any) -> None:
+        assert self._bar is not None
+        task = self._bar.tasks[0]
+        finished.append((task.completed, task.total))
+        teardown(self, *given, **named)
+
+    monkeypatch.setattr(TrainingBar, "show_row", spied_row)
+    monkeypatch.setattr(TrainingBar, "teardown", spied_end)
     quiet_fit(masks, "pixel-cm", **{**TINY, "progress": True})
-    shown = capsys.readouterr().err
-    assert "epoch 3/3" in shown
-    assert "dominance" in shown
+    shown = [line for line in capsys.readouterr().err.splitlines() if "epoch 3/3" in line][-1]
+    assert len(shown.rstrip()) <= 80
+    assert re.search(r"loss -?\.?\d.* held-out .*\d dominance .*\d:\d\d:\d\d", shown), shown
+    assert named[0] == "epoch 1/3 warm-up" and named[2] == "epoch 3/3"
+    assert finished[0][0] == finished[0][1]

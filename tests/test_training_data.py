@@ -24,9 +24,12 @@ from raters.study.study import CaseIndex, Study
 from raters.study.triplets import Triplets
 from raters.training import normalise
 from raters.training.augment import AUGMENTATIONS, augmentation_of, flip, full
-from raters.training.dataset import CaseDataset, EpochSampler, Item, collate, loader, set_epoch
+from raters.training.collate import Item, collate
+from raters.training.dataset import CaseDataset
+from raters.training.loader import loader, set_epoch
 from raters.training.normalise import Normalisation, fit_normalisation
 from raters.training.patches import cut, foreground_positions, random_corner, tile_corners
+from raters.training.sampler import EpochSampler
 
 RAW = Normalisation("none")
 SEEDS = st.integers(0, 10**6)
@@ -374,7 +377,7 @@ def test_tiles_put_every_case_together_again() -> None:
     labels = [np.stack([im[0] % 3, im[0] % 2]).astype(int) for im in images]
     study = Study.from_arrays(images, labels, [None, labels[1][0], None])
     soft = [np.stack([la[0] == c for c in range(3)]).astype(float) for la in labels]
-    data = CaseDataset(study, RAW, patch=(4, 4), mode="tiles", targets=soft.__getitem__)
+    data = CaseDataset(study, RAW, patch=(4, 4), mode="tiles", targets=lambda c: soft[int(c.id)])
     assert len(data) == 4 + 3 + 1
     count = [0.0] * 3
     for k in range(len(data)):
@@ -422,7 +425,7 @@ def test_tiles_read_headers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_hard_targets_are_cut_and_flipped_along() -> None:
     study = mask_study()
     data = CaseDataset(
-        study, RAW, patch=(5, 14), augment="flip", targets=lambda k: study[k].labels[2]
+        study, RAW, patch=(5, 14), augment="flip", targets=lambda case: case.labels[2]
     )
     for k in range(6):
         np.testing.assert_array_equal(data[k]["target"], data[k]["labels"][2])
@@ -430,7 +433,9 @@ def test_hard_targets_are_cut_and_flipped_along() -> None:
 
 @pytest.mark.parametrize("target", [np.zeros((12, 9), int), np.zeros((3, 12, 10))])
 def test_targets_of_another_shape(target: NDArray[Any]) -> None:
-    data = CaseDataset(mask_study(), RAW, patch=None, targets=lambda _: target)
+    good = np.zeros((12, 10), int)
+    targets = lambda case: target if case.id == "2" else good  # noqa: E731
+    data = CaseDataset(mask_study(), RAW, patch=None, targets=targets)
     with pytest.raises(RatersError, match=re.escape(f"{target.shape} for case '2', expected")):
         data[2]
 
@@ -441,11 +446,11 @@ def test_tables_with_features() -> None:
         table_study(features, np.array([1, -1, 0, 2], np.int16)),
         RAW,
         patch=None,
-        targets=lambda k: np.eye(3)[k % 3],
+        mode="tiles",
+        targets=lambda case: np.eye(3)[int(case.id[1:]) % 3],
     )
     assert data[0]["labels"].tolist() == [1, 0, 2]
     assert data[0]["raters"].tolist() == [0, 0, 2]
-    assert data.labelled_cases.tolist() == [0, 1]
     batch = collate([data[k] for k in range(4)])
     assert batch["image"].tolist() == features.tolist()
     assert batch["labels"].tolist() == [[1, 0, 2], [2, -1, -1], [-1] * 3, [-1] * 3]
@@ -464,12 +469,30 @@ def test_tables_with_images_are_augmented() -> None:
     assert {data[k]["image"].shape for k in range(4)} == {(1, 6, 6)}
 
 
-def test_unlabelled_cases_stay_and_are_named() -> None:
+def test_references_are_read_for_scores_only() -> None:
     labels = np.zeros((3, 2, 4, 4), int)
-    labels[1] = -1
-    data = CaseDataset(Study.from_arrays(np.ones((3, 1, 4, 4)), labels), RAW, patch=None)
-    assert len(data) == 3
-    assert data.labelled_cases.tolist() == [0, 2]
+    study = Study.from_arrays(np.ones((3, 1, 4, 4)), labels, reference=labels[:, 0])
+    assert "reference" not in CaseDataset(study, RAW, patch=None)[0]
+    assert "reference" in CaseDataset(study, RAW, patch=None, mode="tiles")[0]
+
+
+@pytest.mark.parametrize("mode", ["none", "study", "case"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+def test_patches_are_cut_from_the_normalised_image(mode: Any, dtype: type) -> None:
+    """Also where it is kept as it was in the file, and normalised a patch at a time."""
+    images: NDArray[Any] = np.random.default_rng(0).integers(0, 200, (2, 2, 9, 7)).astype(dtype)
+    study = Study.from_arrays(images, np.ones((2, 1, 9, 7), int))
+    normalisation = fit_normalisation(study, mode)
+    data = CaseDataset(study, normalisation, patch=(4, 9), mode="tiles")
+    for k in range(len(data)):
+        position, corner = data.place(k)
+        assert corner is not None
+        whole = np.pad(normalisation(images[position]), [(0, 0), (0, 9), (0, 9)])
+        expected = whole[:, corner[0] : corner[0] + 4, :9]
+        assert np.array_equal(data[k]["image"], expected)
+        assert data[k]["image"].dtype == np.float32
+    assert data.cases(0).image.dtype == (dtype if np.dtype(dtype).itemsize < 4 else np.float32)
+    assert images.flags.writeable
 
 
 def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
@@ -481,10 +504,11 @@ def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
     assert data.cases.kept == 2
     with pytest.raises(ValueError, match="read-only"):
         data[0]["image"][:] = 0
-    rest = CaseDataset(study, RAW, patch=None, cache_bytes=4 * one)
-    rest.preload()
-    assert rest.cases.kept == 4
+    assert not data.cases.fits
+    rest = CaseDataset(study, RAW, patch=None, cache_bytes=6 * one)
+    assert rest.cases.fits
     assert all(same(data[k], rest[k]) for k in range(6))
+    assert rest.cases.kept == 6
 
 
 def test_a_selection_counts_its_own_cases() -> None:
@@ -501,16 +525,17 @@ def test_a_selection_counts_its_own_cases() -> None:
 def test_collate_fills_up_to_the_largest() -> None:
     images = [np.ones((1, 2, 5)), np.ones((1, 4, 3))]
     labels = [np.zeros((2, *im.shape[1:]), int) for im in images]
-    study = Study.from_arrays(images, labels, [la[0] for la in labels])
+    study = Study.from_arrays(images, labels, [la[0] for la in labels], classes=["no", "yes"])
     for soft in (True, False):
         data = CaseDataset(
             study,
             RAW,
             patch=None,
-            targets=lambda k, soft=soft: (
-                np.full((2, *images[k].shape[1:]), 0.5)  # type: ignore[misc]
+            mode="tiles",
+            targets=lambda case, soft=soft: (
+                np.full((2, *case.labels.shape[1:]), 0.5)  # type: ignore[misc]
                 if soft
-                else labels[k][1]
+                else case.labels[1]
             ),
         )
         batch = collate([data[0], data[1]])
@@ -529,16 +554,18 @@ def test_collate_fills_up_to_the_largest() -> None:
 
 
 def test_sampler_gives_each_item_once_in_an_order_of_its_own() -> None:
-    sampler = EpochSampler(50, seed=2)
+    sampler = EpochSampler(50, 8, seed=2)
     orders = []
     for epoch in (0, 1, 0):
         sampler.set_epoch(epoch)
-        orders.append(list(sampler))
+        batches = list(sampler)
+        assert [len(batch) for batch in batches] == [8] * 6 + [2]
+        orders.append([k for batch in batches for k in batch if k is not None])
         assert sorted(orders[-1]) == list(range(50))
     assert orders[0] == orders[2] != orders[1]
-    assert orders[0] != list(EpochSampler(50, seed=3))
-    assert list(EpochSampler(4, shuffle=False)) == [0, 1, 2, 3]
-    assert len(sampler) == 50
+    assert list(sampler) != list(EpochSampler(50, 8, seed=3))
+    assert list(EpochSampler(4, 3, shuffle=False)) == [[0, 1, 2], [3]]
+    assert len(sampler) == 7
 
 
 def test_workers_give_the_same_batches_and_leave_torch_its_randomness() -> None:
@@ -584,8 +611,8 @@ def test_cases_without_image() -> None:
     labels = np.zeros((2, 1, 3, 3), int)
     study = Study.from_arrays([np.ones((1, 3, 3)), None], labels, cases=["a", "b"])
     data = CaseDataset(study, RAW, patch=None)
-    for use in (lambda: data[1], data.preload, lambda: fit_normalisation(study, "study")):
-        with pytest.raises(RatersError, match=r"no image of case 'b'.*needs images or features"):
+    for use in (lambda: data[1], lambda: fit_normalisation(study, "study")):
+        with pytest.raises(RatersError, match=r"no image of case 'b'.*needs images .*or features"):
             use()
     with pytest.raises(RatersError, match="no image of case 'b'"):
         CaseDataset(study, RAW, patch=(2, 2), mode="tiles")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from raters.study.geometry import Geometry
     from raters.study.read import read
     from raters.study.study import Study
+    from raters.training.extend import extend
     from raters.training.fit import fit
     from raters.training.model import Model, load
 
@@ -32,6 +33,7 @@ _WHERE = {
     "agree": "raters.agreement.agree",
     "check": "raters.study.check",
     "evaluate": "raters.evaluation.evaluate",
+    "extend": "raters.training.extend",
     "fit": "raters.training.fit",
     "fuse": "raters.fusion.consensus",
     "load": "raters.training.model",
@@ -49,6 +51,7 @@ __all__ = [
     "agree",
     "check",
     "evaluate",
+    "extend",
     "fit",
     "fuse",
     "load",
@@ -59,10 +62,14 @@ __all__ = [
 _ROOMS = (
     "confusion",
     "datasets",
+    "export",
     "fusion",
     "methods",
     "networks",
+    "plots",
+    "prediction",
     "rater_models",
+    "report",
     "scores",
     "simulate",
 )

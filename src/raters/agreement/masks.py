@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-def mask_agreement(study: Study, surfaces: bool = False, progress: bool = False) -> Agreement:
-    """Compare all raters of a study of masks; `raters.agree` says what the tables hold."""
+def mask_agreement(
+    study: Study,
+    surfaces: bool = False,
+    progress: bool = False,
+    seen: Callable[[CaseAgreement], None] | None = None,
+) -> Agreement:
+    """Compare all raters of a study of masks; `raters.agree` says what the tables hold.
+
+    `seen` gets the counts of each case, in order, for those who need more of them.
+    """
     total = _Totals(study, surfaces)
 
     def count(case: Case) -> tuple[CaseAgreement, NDArray[np.float64] | None]:
@@ -39,6 +48,8 @@ def mask_agreement(study: Study, surfaces: bool = False, progress: bool = False)
     counted = ordered_map(count, study.iter_cases())
     for position, (case, distances) in enumerate(track(counted, len(study), "comparing", progress)):
         total.add(position, case, distances)
+        if seen is not None:
+            seen(case)
     return total.result()
 
 

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import io
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from raters.cli.agree import agree
 from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
+from raters.cli.export import export
 from raters.cli.fuse import fuse
 from raters.cli.import_ import import_
+from raters.cli.methods import methods
+from raters.cli.predict import predict
 from raters.cli.prepare import prepare
+from raters.cli.report import report
 from raters.cli.simulate import simulate
+from raters.cli.train import command as train_command
+from raters.cli.train import listed
 from raters.errors import RatersError
 
+
+class Verbs(TyperGroup):
+    """Makes `train`, with its many options, when it is called, and not whenever a verb is."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
+        """Find the verb that the command line names."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, train_command() if name == "train" else found, rest
+
+
 app = typer.Typer(
+    cls=Verbs,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -30,10 +51,17 @@ app.command("prepare")(prepare)
 app.command("simulate")(simulate)
 app.command("agree")(agree)
 app.command("fuse")(fuse)
+app.command("methods")(methods)
+app.command("train")(listed)
+app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("report")(report)
+app.command("export")(export)
 app.command("demo")(demo)
 
 _STOPPED = 130
+# Verbs that skip what is finished when they are called again.
+_GOES_ON = ("import", "prepare", "simulate", "fuse", "predict", "demo")
 
 
 def _version(wanted: bool) -> None:
@@ -61,6 +89,9 @@ def raters(
 
 def main() -> None:
     """Run a verb; what users can act on ends with one clear message and exit code 2."""
+    # Torch and its friends leave half a million objects behind: to go over them before the process
+    # ends takes seconds, and frees what ends with it anyway.
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold what it cannot show
@@ -73,8 +104,17 @@ def main() -> None:
         _fail(f"{where}{error.strerror or error}")
     except SystemExit as end:
         if end.code == _STOPPED:  # Typer makes this of Ctrl-C
-            sys.stderr.write("\nstopped: an import goes on from here when it is called again\n")
+            sys.stderr.write(_when_stopped(sys.argv[1:]))
         raise
+
+
+def _when_stopped(arguments: list[str]) -> str:
+    """Say what happens to the work of a verb that was stopped; some verbs say it themselves."""
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb == "train":
+        return ""
+    goes_on = f": raters {verb} goes on from here when it is called again"
+    return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 
 
 def _fail(message: str) -> None:

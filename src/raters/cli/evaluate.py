@@ -1,12 +1,14 @@
-"""`raters evaluate`: predictions or consensus masks against references and raters."""
+"""`raters evaluate`: predictions, consensus masks or trained runs against references and raters."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import show_notes, show_rows, study_notes
 
@@ -18,40 +20,59 @@ if TYPE_CHECKING:
 def evaluate(
     opened: OpenStudy,
     predictions: Annotated[
-        str, typer.Argument(help="Folder, pattern with {case}, or table of predictions.")
+        str,
+        typer.Argument(
+            help="Folder of a run, or of predictions; pattern with {case}; table of predictions."
+        ),
     ],
     out: Annotated[
         str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
     ] = "",
+    split: Annotated[
+        str,
+        typer.Option(
+            help="Keep the cases of a split. For runs also: train, held-out (those that chose the "
+            "epoch), test (those that the run has not seen)."
+        ),
+    ] = "",
+    against: Annotated[
+        list[str],
+        typer.Option("--against", help="Compare with this run, case by case; may come again."),
+    ] = [],  # noqa: B006
     surfaces: Annotated[bool, typer.Option(help="Measure surface distances.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Score predictions or consensus masks against references and each rater.
+    """Score predictions, consensus masks or trained runs against references and each rater.
 
     raters evaluate consensus/ "masks/{rater}/{case}.nii.gz" --reference "truth/{case}.nii.gz"
+
+    raters evaluate run/ STUDY --split test
+
+    raters evaluate run1/ STUDY --split test --against run2/ --against run3/ -o scores/
     """
     from raters.evaluation.evaluate import evaluate as score
     from raters.rows import to_json
 
-    study = opened()
+    if against or (Path(predictions) / "config.yaml").exists():
+        from raters.cli.evaluate_run import evaluate_runs
+
+        evaluate_runs([predictions, *against], opened, split, surfaces, out, as_json)
+        return
+    study = opened(split=split)
     result = score(predictions, study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)
     if as_json:
         typer.echo(to_json(result.to_dict()))
     else:
-        _show(result.summary, bool(out))
+        show_summary(result.summary, bool(out))
         show_notes([*result.notes, *study_notes(study)])
         if out:
             typer.echo(f"\ntables written: {out}")
-    if result.failures:
-        typer.echo(f"{len(result.failures):,} predictions could not be scored:", err=True)
-        for error in result.failures[:20]:
-            typer.echo(f"  {error}", err=True)
-        raise typer.Exit(2)
+    end_with_failures(result.failures, "could not be scored")
 
 
-def _show(summary: list[Row], written: bool) -> None:
+def show_summary(summary: list[Row], written: bool) -> None:
     """Print the means over classes; a terminal has no room for all."""
     several = len({row.get("class") for row in summary}) > 1
     rows = [_short(row, several) for row in summary if not several or row["class"] == "all"]
@@ -77,5 +98,5 @@ def _short(row: Row, several: bool) -> Row:
             continue
         short[name] = value
         if name == first:
-            short["interval"] = None if low is None else f"{low:.3f}-{high:.3f}"
+            short["interval"] = None if low is None else f"{low:.3f} to {high:.3f}"
     return short

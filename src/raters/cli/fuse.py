@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.failures import end_with_failures
+from raters.cli.study_options import OpenStudy, described, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 from raters.errors import RatersError
 
@@ -48,11 +49,13 @@ def fuse(
     """
     from raters.fusion.consensus import fuse as fuse_study
     from raters.fusion.write import write_consensus
+    from raters.study.remember import remember_study
 
     _refuse_engine(engine, scheduler)
     progress = sys.stderr.isatty()
     consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None)
+    remember_study(out, described(opened))
     if pool or consensus.study.kind == "classification":
         show_rows("raters", [_short(row) for row in consensus.rows][: 2 * MOST_ROWS])
     show_notes(study_notes(consensus.study))
@@ -85,8 +88,4 @@ def _short(row: Row) -> Row:
 def _report(result: ImportResult) -> None:
     there = f", {result.skipped:,} were there already" if result.skipped else ""
     typer.echo(f"{result.written:,} cases fused{there}: {result.folder}")
-    if result.failures:
-        typer.echo(f"{len(result.failures):,} cases could not be fused:", err=True)
-        for error in result.failures[:20]:
-            typer.echo(f"  {error}", err=True)
-        raise typer.Exit(2)
+    end_with_failures(result.failures, "could not be fused")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
 
-_SHOWN = 20
 _ONE = 1.015  # shares are often rounded: .67, .17, .17
 
 
@@ -73,14 +73,6 @@ def report(result: ImportResult) -> None:
 
     there = f", {result.skipped:,} there already" if result.skipped else ""
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
-    if not result.failures:
-        return
-    failed = many(len(result.failures), "case")
-    typer.echo(f"{failed} left out, for what could not be read:", err=True)
-    for error in result.failures[:_SHOWN]:
-        typer.echo(f"  {error}", err=True)
-    if len(result.failures) > _SHOWN:
-        typer.echo(
-            f"  and {len(result.failures) - _SHOWN:,} more (raters check lists all)", err=True
-        )
-    raise typer.Exit(2)
+    end_with_failures(
+        result.failures, "left out, for what could not be read", "raters check lists all"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
@@ -20,6 +20,12 @@ OpenStudy = Callable[..., "Study"]
 _CHOOSE = "Choose a part"
 _MASKS = "Masks"
 _TABLES = "Tables"
+
+_EXPECTED = {
+    "absent": ("missing", "empty"),
+    "overlap": ("error", "priority", "combine"),
+    "resample": ("", "nearest"),
+}
 
 
 def _option(*names: str, text: str, panel: str = _MASKS, metavar: str | None = None) -> Any:  # noqa: ANN401
@@ -97,34 +103,40 @@ def open_study(
     truth: bool = False,
 ) -> Study:
     """Open the study that the options describe."""
+    given = dict(locals())
     from raters.study.read import read
 
-    _refuse_other("--absent", absent, ("missing", "empty"))
-    _refuse_other("--overlap", overlap, ("error", "priority", "combine"))
-    _refuse_other("--resample", resample, ("", "nearest"))
-    return read(
-        study,
-        images=images,
-        reference=reference,
-        values=values or None,
-        ignore=_whole_numbers("--ignore", ignore),
-        absent=absent,  # type: ignore[arg-type]
-        threshold=threshold,
-        overlap=overlap,  # type: ignore[arg-type]
-        resample=resample or None,  # type: ignore[arg-type]
-        raters=_listed(raters),
-        cases=_listed(cases),
-        classes=_listed(classes),
-        split=split or None,
-        task=task,
-        worker=worker,
-        label=label,
-        wide=wide,
-        missing=_listed(missing),
-        header=header,
-        strict=strict,
-        truth=truth,
-    )
+    del given["strict"], given["truth"]
+    return read(**read_options(given), strict=strict, truth=truth)
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn what the command line says of a study into the arguments of `raters.read`.
+
+    Args:
+        given: By the names of `open_study`: all of them, or some.
+
+    Example:
+        >>> read_options({"study": "a.csv", "raters": "ann, bob", "ignore": "255", "split": ""})
+        {'source': 'a.csv', 'raters': ['ann', 'bob'], 'ignore': [255], 'split': None}
+    """
+    for option, expected in _EXPECTED.items():
+        if option in given:
+            _refuse_other(f"--{option}", given[option], expected)
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in ("raters", "cases", "classes", "missing"):
+            value = _listed(value)
+        elif name == "ignore":
+            value = _whole_numbers("--ignore", value)
+        options["source" if name == "study" else name] = None if value == "" else value
+    return options
+
+
+def described(opened: OpenStudy) -> dict[str, Any]:
+    """Give the arguments of `raters.read` with which a verb opens its study."""
+    assert isinstance(opened, partial)  # made by `takes_study`
+    return read_options(opened.keywords)
 
 
 def takes_study(verb: Callable[..., None]) -> Callable[..., None]:

@@ -42,6 +42,7 @@ def evaluate_answers(source: str | Path, study: Study, task: str, label: str) ->
 
 def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.int16], list[str]]:
     """Read predictions as class numbers in the order of the study; MISSING where there is none."""
+    path, task = _table(path, task)
     found = labels_of_tasks(path, list(study.index.ids), task, label)
     known = {str(c.value): k for k, c in enumerate(study.classes)}
     known |= {c.name: k for k, c in enumerate(study.classes) if c.name not in known}
@@ -62,6 +63,19 @@ def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.i
     strange = len(set(found) - set(study.index.ids))
     notes = [f"{missing:,} tasks without a prediction (left out)"] if missing else []
     return predicted, notes + ([f"{strange:,} predictions for unknown tasks"] if strange else [])
+
+
+def _table(path: Path, task: str) -> tuple[Path, str]:
+    """Find the table in a folder that `raters predict` or `raters fuse` wrote, and its column."""
+    for name in ("predictions.csv", "labels.csv") if path.is_dir() else ():
+        if (path / name).exists():
+            path = path / name
+            break
+    if task == "task" and path.name == "predictions.csv" and path.exists():
+        with open(path, encoding="utf-8-sig") as file:
+            names = [cell.strip().strip('"') for cell in file.readline().split(",")]
+        task = "case" if "case" in names and "task" not in names else task
+    return path, task
 
 
 def _summary(

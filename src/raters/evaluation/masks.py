@@ -36,7 +36,7 @@ def evaluate_masks(
 
     def work(case: Case) -> tuple[list[Row], RatersError | None]:
         try:
-            return list(_rows(case, predictions.read(case), study, surfaces)), None
+            return list(case_rows(case, predictions.read(case), study, surfaces)), None
         except RatersError as error:
             return [], error.at(case=case.id)
 
@@ -49,11 +49,12 @@ def evaluate_masks(
         if result.failures:
             raise result.failures[0]
         raise RatersError("found neither raters nor references, expected labels to compare with")
-    result.summary = summarise(result.cases, _score_names(surfaces), (REFERENCE, *study.raters))
+    result.summary = summarise(result.cases, score_names(surfaces), (REFERENCE, *study.raters))
     return result
 
 
-def _score_names(surfaces: bool) -> list[str]:
+def score_names(surfaces: bool) -> list[str]:
+    """Name the scores that `case_rows` gives."""
     distances = ["hd95", "surface_distance"] if surfaces else []
     return ["dice", "dice_drawn", "iou", *distances, "volume_difference", "relative_volume"]
 
@@ -72,7 +73,9 @@ def _notes(predictions: PredictedMasks, study: Study) -> list[str]:
     return notes
 
 
-def _rows(case: Case, predicted: NDArray[np.int16], study: Study, surfaces: bool) -> Iterator[Row]:
+def case_rows(
+    case: Case, predicted: NDArray[np.int16], study: Study, surfaces: bool
+) -> Iterator[Row]:
     """Score a prediction against the reference and all raters who labelled the case."""
     if case.reference is not None:
         yield from _score(case, REFERENCE, case.reference, predicted, study, surfaces)

@@ -14,7 +14,7 @@ from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.canonical import files_below
-from raters.study.paths import case_path
+from raters.study.paths import case_path, file_name
 from raters.study.pattern import Pattern, there
 
 if TYPE_CHECKING:
@@ -22,8 +22,21 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-SOFT_FOLDER = "soft"
-"""Where `raters fuse` writes probabilities."""
+SOFT_FOLDER, ENTROPY_FOLDER, CONFUSION_FOLDER = "soft", "entropy", "confusion"
+"""Where `raters fuse` and `raters predict` write probabilities, uncertainty and matrices."""
+
+PREDICT_JOURNAL = ".predict.jsonl"
+"""The file that says which cases `raters predict` has finished in a folder."""
+
+
+def rater_folder(rater: str) -> str:
+    """Give the folder in which `raters predict` writes what a rater would draw.
+
+    Example:
+        >>> rater_folder("ann"), rater_folder("../x")
+        ('as-ann', 'as-%2E.%2Fx')
+    """
+    return f"as-{file_name(rater)}"
 
 
 class PredictedMasks:
@@ -86,11 +99,15 @@ def _found(source: str) -> dict[str, Path]:
                 kind="missing-folder",
                 file=source,
             )
+        # Soft maps and more lie beside the masks that `raters fuse` and `raters predict` write.
+        beside: tuple[str, ...] = (f"{SOFT_FOLDER}/",)
+        if (Path(source) / PREDICT_JOURNAL).exists():
+            raters = (f"{p.name}/" for p in Path(source).glob("as-*") if p.is_dir())
+            beside = (*beside, f"{ENTROPY_FOLDER}/", f"{CONFUSION_FOLDER}/", *raters)
         return {
             name: path
             for name, path in files_below(Path(source))
-            # Soft maps and tables lie beside the masks that `raters fuse` writes.
-            if formats.is_supported(path) and not name.startswith(f"{SOFT_FOLDER}/")
+            if formats.is_supported(path) and not name.startswith(beside)
         }
     pattern = Pattern(source)
     problems: list[RatersError] = []

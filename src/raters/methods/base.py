@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
+    from raters.study.case import Case
     from raters.study.study import Study
 
 Batch = dict[str, Tensor]
@@ -80,6 +81,20 @@ class HeldOut:
     pixels: Tensor | None = None
 
 
+class Views(NamedTuple):
+    """What a method says of images.
+
+    Attributes:
+        truth: `p(t | x)`, `(batch, L, *space)`.
+        told: What each of the raters asked for would say, `p(o | x, r)`, of the same shape.
+        confusion: `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`, if it was asked for.
+    """
+
+    truth: Tensor
+    told: list[Tensor]
+    confusion: Tensor | None
+
+
 class Method(nn.Module):
     """A way to learn the truth from raters.
 
@@ -103,7 +118,13 @@ class Method(nn.Module):
     def prepare(self, study: Study) -> None:
         """Look at all cases that will be trained on or held out, before the first step."""
 
-    def target(self, study: Study, position: int) -> Target:
+    def finish(self, study: Study) -> None:
+        """Look at all cases again after the last step: what only predictions need is counted here.
+
+        It would keep the first step waiting.
+        """
+
+    def target(self, case: Case) -> Target:
         """Give the label map (or soft map) to train on for one case, if `has_targets`."""
         raise NotImplementedError
 
@@ -148,6 +169,14 @@ class Method(nn.Module):
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Give what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
         raise NotImplementedError
+
+    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
+        """Give the truth, what some raters would say, and the matrices, all at once.
+
+        Methods with one network look at the image once for all of it.
+        """
+        told = [self.as_rater(image, rater) for rater in raters]
+        return Views(self.truth(image), told, self.confusion(image) if matrices else None)
 
 
 class NetworkMethod(Method):

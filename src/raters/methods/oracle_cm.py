@@ -14,6 +14,7 @@ from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import OracleOptions
 from raters.methods.tally import count_case, rows_of
 from raters.rater_models import FixedRaters, RaterModel
+from raters.rater_models.confusion import Confusion, SharedConfusion
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -57,7 +58,6 @@ class OracleCM(ConfusionMethod):
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.
         self.mean_matrices.copy_(torch.from_numpy(mean))
 
-    def _matrices(self, features: Tensor) -> Tensor:
-        space = (1,) * (features.ndim - 2)
-        mean = self.mean_matrices
-        return mean.view(1, *mean.shape, *space)
+    def _confusion(self, features: Tensor) -> Confusion:
+        mean = self.mean_matrices.to(features)
+        return SharedConfusion(mean.clamp(min=torch.finfo(mean.dtype).tiny).log()[None])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 from raters.methods import options as o
+from raters.wording import expected_one_of, worded
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -29,6 +30,8 @@ class MethodEntry:
         options: The class of its options.
         fixed: Options that make the method what it is.
         raters: Whether it learns from raters; else a reference is enough.
+        paper: Where it comes from, to cite.
+        when: When to use it.
     """
 
     about: str
@@ -36,6 +39,13 @@ class MethodEntry:
     options: type[o.MethodOptions] = o.MethodOptions
     fixed: Mapping[str, Any] = field(default_factory=dict)
     raters: bool = True
+    paper: str = ""
+    when: str = ""
+
+    @property
+    def own_options(self) -> dict[str, FieldInfo]:
+        """The options that a user may set, by name."""
+        return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
 
     def load(self) -> type[Method]:
         """Import the class."""
@@ -64,52 +74,99 @@ def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
         raise RatersError(worded(error)) from None
 
 
-def worded(error: ValidationError) -> str:
-    """Say in one sentence what was found and what was expected first."""
-    first = error.errors()[0]
-    name = ".".join(map(str, first["loc"])) or "the file"
-    return f"found {name}={first.get('input')!r}, expected: {first['msg'].lower()}"
-
-
 _FUSED = "raters.methods.supervised:FusedMethod"
 
 METHODS: dict[str, MethodEntry] = {
-    "vote": MethodEntry("train on the majority vote", _FUSED, o.FusedOptions, {"fusion": "vote"}),
-    "mean": MethodEntry(
-        "train on the mean label", _FUSED, o.FusedOptions, {"fusion": "mean", "soft": True}
+    "vote": MethodEntry(
+        "train on the majority vote",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "vote"},
+        when="a first baseline, and hard to beat where most raters are right at most pixels",
     ),
-    "staple": MethodEntry("train on STAPLE", _FUSED, o.FusedOptions, {"fusion": "staple"}),
+    "mean": MethodEntry(
+        "train on the mean label",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "mean", "soft": True},
+        when="if probabilities should show how many raters agree",
+    ),
+    "staple": MethodEntry(
+        "train on STAPLE",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "staple"},
+        paper="Warfield, Zou and Wells, Simultaneous truth and performance level estimation "
+        "(STAPLE), IEEE Transactions on Medical Imaging 23, 2004",
+        when="masks by raters of unlike skill; not where several raters over-draw alike",
+    ),
     "spatial-staple": MethodEntry(
-        "train on Spatial STAPLE", _FUSED, o.FusedOptions, {"fusion": "spatial-staple"}
+        "train on Spatial STAPLE",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "spatial-staple"},
+        paper="Asman and Landman, Formulating spatially varying performance in the statistical "
+        "fusion framework, IEEE Transactions on Medical Imaging 31, 2012",
+        when="masks by raters whose skill differs over the image",
     ),
     "dawid-skene": MethodEntry(
-        "train on Dawid-Skene", _FUSED, o.FusedOptions, {"fusion": "dawid-skene"}
+        "train on Dawid-Skene",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "dawid-skene"},
+        paper="Dawid and Skene, Maximum likelihood estimation of observer error-rates using the "
+        "EM algorithm, Applied Statistics 28, 1979",
+        when="class labels, several for each case",
     ),
     "truth": MethodEntry(
         "train on the reference: the ceiling",
         "raters.methods.supervised:TruthMethod",
         raters=False,
+        when="to know what learning from raters could reach at best; needs references",
     ),
     "separate": MethodEntry(
-        "one network a rater, outputs averaged", "raters.methods.separate:Separate"
+        "one network a rater, outputs averaged",
+        "raters.methods.separate:Separate",
+        when="few raters with many labels each, if each one's own network is wanted",
     ),
     "global-cm": MethodEntry(
-        "one learnt matrix a rater", "raters.methods.global_cm:GlobalCM", o.ConfusionOptions
+        "one learnt matrix a rater",
+        "raters.methods.global_cm:GlobalCM",
+        o.ConfusionOptions,
+        paper="Tanno et al., Learning from noisy labels by regularized estimation of annotator "
+        "confusion, CVPR 2019",
+        when="class labels by named raters, also with one label for each case",
     ),
     "single-cm": MethodEntry(
-        "one learnt matrix for all raters", "raters.methods.global_cm:SingleCM", o.ConfusionOptions
+        "one learnt matrix for all raters",
+        "raters.methods.global_cm:SingleCM",
+        o.ConfusionOptions,
+        paper="Sukhbaatar et al., Training convolutional networks with noisy labels, ICLR "
+        "workshop 2015",
+        when="class labels by anonymous raters, or by many with few labels each",
     ),
     "pixel-cm": MethodEntry(
-        "matrices at each pixel", "raters.methods.pixel_cm:PixelCM", o.PixelOptions
+        "matrices at each pixel",
+        "raters.methods.pixel_cm:PixelCM",
+        o.PixelOptions,
+        paper="Zhang et al., Disentangling human error from the ground truth in segmentation of "
+        "medical images, NeurIPS 2020",
+        when="masks by named raters (--shared: anonymous ones), also with one mask for each case",
     ),
     "low-rank-cm": MethodEntry(
-        "low-rank matrices at each pixel", "raters.methods.pixel_cm:LowRankCM", o.LowRankOptions
+        "low-rank matrices at each pixel",
+        "raters.methods.pixel_cm:LowRankCM",
+        o.LowRankOptions,
+        paper="after Zhang et al., Disentangling human error from the ground truth in "
+        "segmentation of medical images, NeurIPS 2020, appendix A.4",
+        when="masks of many classes, where full matrices at each pixel take too much memory",
     ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
         "raters.methods.oracle_cm:OracleCM",
         o.OracleOptions,
         {"trace": 0.0, "trace_over": "truth", "warm_up": 0, "warm_up_on": "labels", "right": 0.9},
+        when="to know what knowing the matrices would bring; needs references",
     ),
 }
 
@@ -125,7 +182,5 @@ def learning_method(name: str) -> MethodEntry:
         'matrices at each pixel'
     """
     if name not in METHODS:
-        close = get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise RatersError(f"found the method {name!r}, expected one of {', '.join(METHODS)}{hint}")
+        raise RatersError(f"found the method {name!r}, {expected_one_of(METHODS, name)}")
     return METHODS[name]

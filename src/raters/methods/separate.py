@@ -34,6 +34,8 @@ class Separate(Method):
         for case in study.iter_cases():
             seen = (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
             labelled[case.raters[seen]] = True
+            if labelled.all():
+                break
         self.labelled.copy_(torch.from_numpy(labelled))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,8 +52,8 @@ class Separate(Method):
     def step(self, batch: Batch) -> Step:
         """Give the cross entropy of each network with its rater's labels."""
         total, count = self._losses(batch, self.class_weights)
-        if not count:  # of no network, yet the loss must have a gradient
-            total = 0 * torch.stack([weights.sum() for weights in self.parameters()]).sum()
+        if not count:  # no network learns, yet the loss must have a gradient: that of no labels
+            total = 0 * next(self.parameters()).sum()
         return mean_step(total, count)
 
     def held_out(self, batch: Batch) -> HeldOut:

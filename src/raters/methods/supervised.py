@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task, mean_step
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task, Views, mean_step
 from raters.methods.options import FusedOptions, MethodOptions
 from raters.methods.tally import count_case, rows_of
 from raters.methods.targets import cross_entropy
@@ -36,24 +37,13 @@ class SupervisedMethod(NetworkMethod):
         """These methods train on targets."""
         return True
 
-    def prepare(self, study: Study) -> None:
-        """Count the raters' matrices against the targets."""
-        self._ready(study)
+    def finish(self, study: Study) -> None:
+        """Count the raters' matrices against the targets, one case at a time."""
         counts = np.zeros(self.rater_matrices.shape)
         for case in study.iter_cases():
-            counts += count_case(case, self._target(case), self.task)
+            counts += count_case(case, self.target(case), self.task)
         rows = rows_of(counts, 1 / self.task.classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
-
-    def _ready(self, study: Study) -> None:
-        """Fit what all cases share."""
-
-    def target(self, study: Study, position: int) -> Target:
-        """Give the target of a case."""
-        return self._target(study[position])
-
-    def _target(self, case: Case) -> Target:
-        raise NotImplementedError
 
     def step(self, batch: Batch) -> Step:
         """Give the cross entropy with the target."""
@@ -75,13 +65,20 @@ class SupervisedMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Give the truth through the rater's matrix."""
-        return torch.einsum("bt...,to->bo...", self.truth(image), self.rater_matrices[rater])
+        return self.views(image, [rater]).told[0]
+
+    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
+        """Give the truth, what some raters would say, and the matrices, all at once."""
+        truth = self.truth(image)
+        told = [torch.einsum("bt...,to->bo...", truth, self.rater_matrices[r]) for r in raters]
+        return Views(truth, told, self.confusion(image) if matrices else None)
 
 
 class TruthMethod(SupervisedMethod):
     """Trains on the reference: the ceiling of what learning from raters can reach."""
 
-    def _target(self, case: Case) -> Target:
+    def target(self, case: Case) -> Target:
+        """Give the reference of a case."""
         if case.reference is None:
             raise RatersError(
                 f"found no reference of case {case.id!r}, expected one: truth trains on it",
@@ -103,11 +100,13 @@ class FusedMethod(SupervisedMethod):
         """The options."""
         return cast(FusedOptions, self.options)
 
-    def _ready(self, study: Study) -> None:
+    def prepare(self, study: Study) -> None:
+        """Fit what all cases share: pooled matrices, or the whole of a table."""
         from raters.fusion.consensus import fuse
 
         pool = self.choice.pool
         self._consensus = fuse(study, self.choice.fusion, pool=pool)
+        self._consensus.prepare()
         self._fused = {}
         if study.kind == "classification":
             table = self._consensus.table
@@ -115,13 +114,14 @@ class FusedMethod(SupervisedMethod):
             values = values.T if self.choice.soft else values
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
-    def _target(self, case: Case) -> Target:
-        if case.id not in self._fused:
-            assert self._consensus is not None  # `prepare` came first
-            fusion = self._consensus.fuse_case(case)
-            truth = fusion.truth if self.choice.soft else fusion.labels
-            self._fused[case.id] = self._chosen(truth, fusion.labels)
-        return self._fused[case.id]
+    def target(self, case: Case) -> Target:
+        """Fuse the labels of a case; masks anew each time, as memory must not hold all of them."""
+        if case.id in self._fused:
+            return self._fused[case.id]
+        assert self._consensus is not None  # `prepare` came first
+        fusion = self._consensus.fuse_case(case)
+        truth = fusion.truth if self.choice.soft else fusion.labels
+        return self._chosen(truth, fusion.labels)
 
     def _chosen(self, truth: Target, labels: Target) -> Target:
         """Give labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""

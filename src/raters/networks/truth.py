@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -20,6 +21,10 @@ class TruthNetwork(nn.Module):
         backbone: The network that gives features.
         classes: Number of classes.
         dims: Spatial axes of the output: those of the image, or 0 for one class an image.
+
+    Attributes:
+        half_type: A type of 16 bits that the backbone computes in; None for 32 bits. Features and
+            logits have 32 all the same: a likelihood of 16 bits is not worth much.
 
     Raises:
         RatersError: The backbone gives features of pixels where one class an image is wanted, or
@@ -44,6 +49,7 @@ class TruthNetwork(nn.Module):
                 f"expected one for {wanted}",
                 kind="network",
             )
+        self.half_type: torch.dtype | None = None
         self.backbone = backbone
         self.head = pointwise(backbone.features, classes, dims)
 
@@ -53,11 +59,19 @@ class TruthNetwork(nn.Module):
         For classification both have no `space`.
         """
         before, after = _margins(tuple(image.shape[2:]), self.backbone)
-        features: Tensor = self.backbone(_repeat_edges(image, before, after))
+        features = self._features(_repeat_edges(image, before, after))
         if self.backbone.dense:
             for axis, margin in enumerate(before, start=2):
                 features = features.narrow(axis, margin, image.shape[axis])
         return features, self.head(features)
+
+    def _features(self, image: Tensor) -> Tensor:
+        if self.half_type is None:
+            found: Tensor = self.backbone(image)
+            return found
+        with torch.autocast(image.device.type, self.half_type):
+            found = self.backbone(image)
+        return found.float()
 
 
 def _margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:

@@ -14,12 +14,15 @@ Example:
 """
 
 from raters.scores.bootstrap import Interval, difference_interval, interval
+from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
 from raters.scores.calibration import (
     ReliabilityCurve,
     brier,
     calibration_error,
+    calibration_error_from_sums,
     negative_log_likelihood,
     reliability_curve,
+    reliability_sums,
 )
 from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
@@ -49,6 +52,7 @@ from raters.scores.surface import (
 
 __all__ = [
     "DefinedMean",
+    "GroupBootstrap",
     "Interval",
     "ReliabilityCurve",
     "SurfaceDistances",
@@ -61,6 +65,7 @@ __all__ = [
     "best_mean",
     "brier",
     "calibration_error",
+    "calibration_error_from_sums",
     "defined_mean",
     "diagonal",
     "dice",
@@ -77,10 +82,13 @@ __all__ = [
     "matched_mean",
     "mean_dice",
     "mean_iou",
+    "mean_sums",
     "negative_log_likelihood",
     "overlap_matrix",
     "pair_counts",
+    "ratio",
     "reliability_curve",
+    "reliability_sums",
     "soft_dice",
     "soft_dice_by_class",
     "surface_distances",

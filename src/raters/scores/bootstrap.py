@@ -139,14 +139,14 @@ def _interval(
         raise RatersError(f"found {repeats} repeats, expected at least 1")
     kept = ~np.isnan(values).any(axis=1)
     skipped = int((~kept).sum())
-    values, names = values[kept], _group_names(groups, len(values))[kept]
+    values, names = values[kept], group_names(groups, len(values))[kept]
     if not len(values):
         return Interval(UNDEFINED, UNDEFINED, UNDEFINED, 0, skipped)
     estimate = float(values.mean() if statistic is None else statistic(values))
     found, numbers = np.unique(names, return_inverse=True)
     if len(found) < 2:
         return Interval(estimate, UNDEFINED, UNDEFINED, 1, skipped)
-    draws = _draws(len(found), repeats, np.random.default_rng(seed))
+    draws = drawn_groups(len(found), repeats, np.random.default_rng(seed))
     if statistic is None:
         drawn = _drawn_means(values[:, 0], numbers, draws)
     else:
@@ -155,7 +155,8 @@ def _interval(
     return Interval(estimate, float(low), float(high), len(found), skipped)
 
 
-def _group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
+def group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
+    """Give the group of each case; without groups each stands alone."""
     if groups is None:
         return np.arange(cases)
     names = np.asarray(groups)
@@ -164,7 +165,9 @@ def _group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
     return names
 
 
-def _draws(groups: int, repeats: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def drawn_groups(
+    groups: int, repeats: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.int64]]:
     """Draw groups with replacement, `(repeats, groups)`, in blocks of bounded size."""
     block = max(1, _CELLS // groups)
     for start in range(0, repeats, block):

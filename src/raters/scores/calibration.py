@@ -40,23 +40,50 @@ def reliability_curve(
         ReliabilityCurve(confidence=array([nan, 0.8]), accuracy=array([ nan, 0.75]),
                          counts=array([0, 4]))
     """
+    top, right, counts = reliability_sums(labels, probabilities, bins)
+    confidence, accuracy = (
+        np.divide(total, counts, out=np.full(bins, UNDEFINED), where=counts > 0)
+        for total in (top, right)
+    )
+    return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
+
+
+def reliability_sums(
+    labels: ArrayLike, probabilities: ArrayLike, bins: int = 15
+) -> NDArray[np.float64]:
+    """Give what `reliability_curve` divides, `(3, bins)`: summed confidence, right, how many.
+
+    Sums of cases can be added, so that no more than one case has to be in memory.
+
+    Example:
+        >>> reliability_sums([0, 1, 1, 0], [[0.9, 0.9, 0.2, 0.6], [0.1, 0.1, 0.8, 0.4]], bins=2)
+        array([[0. , 3.2],
+               [0. , 3. ],
+               [0. , 4. ]])
+    """
     if bins < 1:
         raise RatersError(f"found {bins} bins, expected at least 1")
     truth, given = _observed(labels, probabilities)
     top = given.max(axis=0, initial=0.0)
-    right = given.argmax(axis=0) == truth
+    right = (given.argmax(axis=0) == truth).astype(np.float64)
     place = np.clip(np.ceil(top * bins).astype(np.intp) - 1, 0, bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    confidence, accuracy = (
-        np.divide(
-            np.bincount(place, weights, minlength=bins),
-            counts,
-            out=np.full(bins, UNDEFINED),
-            where=counts > 0,
-        )
-        for weights in (top, right)
-    )
-    return ReliabilityCurve(confidence, accuracy, counts)
+    parts = (top, right, np.ones(len(top)))
+    return np.stack([np.bincount(place, part, minlength=bins) for part in parts])
+
+
+def calibration_error_from_sums(sums: ArrayLike) -> NDArray[np.float64]:
+    """Give `calibration_error` from sums `(..., 3, bins)`; NaN where there is no label.
+
+    Example:
+        >>> sums = reliability_sums([0, 1], [[0.8, 0.8], [0.2, 0.2]])
+        >>> float(calibration_error_from_sums(sums).round(3))
+        0.3
+    """
+    table = np.asarray(sums, np.float64)
+    gap = np.abs(table[..., 1, :] - table[..., 0, :]).sum(axis=-1)
+    number = table[..., 2, :].sum(axis=-1)
+    error = np.divide(gap, number, out=np.full(number.shape, UNDEFINED), where=number > 0)
+    return np.asarray(error)
 
 
 def calibration_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> float:
@@ -72,11 +99,7 @@ def calibration_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 1
         >>> round(calibration_error([0, 1], [[0.8, 0.8], [0.2, 0.2]]), 3)  # half right, not 80 %
         0.3
     """
-    curve = reliability_curve(labels, probabilities, bins)
-    if not curve.counts.any():
-        return UNDEFINED
-    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
-    return float(gap @ curve.counts / curve.counts.sum())
+    return float(calibration_error_from_sums(reliability_sums(labels, probabilities, bins)))
 
 
 def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.backend import Image, RawMask
+from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 
 
@@ -57,6 +58,17 @@ class ArraysBackend:
         values = np.asarray(array)
         who = "the reference" if rater is None else f"rater {rater!r}"
         return RawMask(values, self._grid(case, values.shape), f"{who} of case {case}", coded=True)
+
+    def labelled(self, case: int, rater: str | None) -> bool:
+        """Say whether a rater (None: the reference) labelled anything; often one look tells."""
+        store = self._reference if rater is None else self._labels
+        if store is None:
+            return False
+        array = getattr(store, "look", store.__getitem__)(case)
+        if array is None:
+            return False
+        mask = array if rater is None else array[self._column[rater]]
+        return bool(mask.size) and bool(mask.flat[0] != MISSING or (mask != MISSING).any())
 
     def image(self, case: int, ndim: int | None) -> Image | None:  # noqa: ARG002
         """Give the image of a case."""

@@ -76,6 +76,11 @@ class FilesBackend:
             "reference": any(case.reference for case in self.cases),
         }
 
+    def labelled(self, case: int, rater: str | None) -> bool:
+        """Say whether there is a mask of a rater (None: a reference), without reading it."""
+        found = self.cases[case]
+        return bool(found.reference if rater is None else found.masks.get(rater))
+
     def mask(self, case: int, rater: str | None) -> RawMask | None:
         """Read one rater's mask, or the reference."""
         found = self.cases[case]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -169,8 +170,7 @@ class Classes:
     def free_value(self) -> int:
         """Give a value that no class uses, to stand for MISSING in files: 255 where it is free."""
         used = {v for c in self.items for v in (c.value, *c.also)}
-        free = set(range(1, 1 << 16)) - used
-        return 255 if 255 in free else max((v for v in free if v < 255), default=max(free))
+        return next(v for v in chain(range(255, 0, -1), range(65535, 255, -1)) if v not in used)
 
     def choose(
         self, names: Iterable[str], keep_background: bool

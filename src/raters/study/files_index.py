@@ -72,6 +72,22 @@ def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
     return table.index()
 
 
+def index_images(images: Pattern) -> FilesIndex:
+    """Find images where there are neither raters nor references."""
+    for name in ("rater", "class"):
+        if name in images.fields:
+            raise RatersError(
+                f"found {{{name}}} in the pattern {images.text!r}, expected one of images, as in "
+                "'images/{case}.nii.gz'",
+                kind="pattern",
+            )
+    _refuse_bad_fields(images, None, None, needed=("case",))
+    problems: list[RatersError] = []
+    table = _Table(tuple(n for n in images.fields if n not in NOT_IDENTITY), problems)
+    table.add_beside(_found(images, problems), images, "image")
+    return table.index()
+
+
 def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     before = len(problems)
     matches = list(pattern.walk(problems))

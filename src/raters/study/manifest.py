@@ -85,7 +85,8 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
                 kind="columns",
                 file=path,
             )
-    for needed in ("case", "rater"):
+    only_images = "image" in columns and "mask" not in columns
+    for needed in ("case",) if only_images else ("case", "rater"):
         if needed not in columns:
             raise RatersError(
                 f"found columns {', '.join(columns)}, expected a column {needed!r} "

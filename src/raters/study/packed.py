@@ -224,6 +224,11 @@ class Rows:
         values = read_row(self._array, row)
         return values if self._known(row, values) else None
 
+    def look(self, row: int) -> NDArray[Any]:
+        """Give a view of a row: of a file, only what is looked at is read."""
+        found: NDArray[Any] = self._array[row]
+        return found
+
 
 def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
     """Read one row; pages of a mapped file would stay with the process and look like its memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import lightning
@@ -11,41 +12,95 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from raters.training.engine import Learner
+
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
+FIRST_TO_GO = ("trace", "dominance", "loss")
+"""What is left out where a terminal has no room, in this order."""
+
+_BAR, _TIME, _GAPS = 10, 7, 4
+
+
+def shown_terms(row: Mapping[str, Any], room: int) -> str:
+    """Show what an epoch gave, in so many characters.
+
+    Example:
+        >>> row = {"loss": 0.4718, "trace": 1.25, "held_out": 0.481, "dominance": 0.8}
+        >>> shown_terms(row, 80)
+        'loss .472 trace 1.250 held-out .481 dominance .80'
+        >>> shown_terms(row, 40)
+        'loss .472 held-out .481 dominance .80'
+    """
+    names = [name for name in SHOWN if name in row]
+    for gone in (None, *FIRST_TO_GO):
+        names = [name for name in names if name != gone]
+        said = " ".join(f"{SHOWN[name]} {_short(name, row[name])}" for name in names)
+        if len(said) <= room:
+            return said
+    return ""
+
+
+def _short(name: str, value: float) -> str:
+    text = f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 class TrainingBar(lightning.Callback):
-    """Shows one bar over all epochs."""
+    """Shows one bar over all epochs.
 
-    def __init__(self, epochs: int, steps: int) -> None:
-        self.epochs, self.total = epochs, steps
+    Args:
+        epochs: How many there are.
+        steps: Batches of one epoch, to train on and held out.
+        console: Where it is shown.
+    """
+
+    def __init__(self, epochs: int, steps: int, console: Console | None = None) -> None:
+        self.epochs, self.total = epochs, epochs * steps
+        self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar."""
+        """Show the bar; a run that goes on starts where it was."""
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=_BAR),
             TextColumn("{task.fields[terms]}"),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
-        self._bar = Progress(*columns, console=Console(stderr=True))
+        # The steps of an epoch are unlike those that score it: look back over many of both.
+        self._bar = Progress(*columns, console=self._console, speed_estimate_period=300)
         self._bar.start()
-        self._task = self._bar.add_task(f"epoch 1/{self.epochs}", total=self.total, terms="")
+        done = len(pl_module.history)
+        self._task = self._bar.add_task(
+            self._epoch(pl_module, done),
+            total=self.total,
+            completed=self.total * done // self.epochs,
+            terms="",
+        )
 
-    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:  # noqa: ANN401
+    def _epoch(self, learner: Learner, epoch: int) -> str:
+        warm_up = " warm-up" if epoch < learner.method.warm_up else ""
+        return f"epoch {epoch + 1}/{self.epochs}{warm_up}"
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
         """Go one step on."""
         if self._bar is not None and self._task is not None:
-            epoch = f"epoch {trainer.current_epoch + 1}/{self.epochs}"
+            epoch = self._epoch(pl_module, trainer.current_epoch)
             self._bar.update(self._task, advance=1, description=epoch)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
+    def on_validation_batch_end(self, *_: Any) -> None:  # noqa: ANN401
+        """Go one step on: held-out batches take their time too."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, advance=1)
+
+    def show_row(self, learner: Learner) -> None:
         """Show what the epoch gave."""
-        if self._bar is not None and self._task is not None and pl_module.history:
-            row = pl_module.history[-1]
-            terms = [f"{name} {row[key]:.3f}" for key, name in SHOWN.items() if key in row]
-            self._bar.update(self._task, terms="  ".join(terms))
+        if self._bar is not None and self._task is not None:
+            row = learner.history[-1]
+            words = len(self._epoch(learner, row["epoch"] - 1))
+            room = self._console.width - words - _BAR - _TIME - _GAPS
+            self._bar.update(self._task, terms=shown_terms(row, room))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ANN401, ARG002
         """Leave the bar as it is, also after an error or Ctrl-C."""

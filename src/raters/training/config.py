@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from raters.errors import RatersError
 from raters.methods.base import Task
 from raters.methods.registry import learning_method
 from raters.study.classes import Classes, LabelClass
+from raters.study.paths import written_whole
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
+from raters.training.run import CONFIG
+from raters.wording import worded
 
 
 class ClassEntry(BaseModel):
@@ -102,3 +108,25 @@ class ModelConfig(BaseModel):
     def normaliser(self) -> Normalisation:
         """Give the normalisation."""
         return Normalisation.from_dict(self.normalisation)
+
+
+def write_config(folder: Path, config: ModelConfig) -> None:
+    """Write `config.yaml`, whole or not at all."""
+    with written_whole(folder / CONFIG) as file:
+        yaml.safe_dump(config.model_dump(mode="json"), file, sort_keys=False)
+
+
+def read_config(path: Path) -> ModelConfig:
+    """Read a `config.yaml`; reading it runs no code."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"cannot be read ({error}), expected a model's {CONFIG}"
+        raise RatersError(why, file=path) from None
+    try:
+        return ModelConfig.model_validate(yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError) as error:
+        why = f"found no plain YAML ({str(error).splitlines()[0]}), expected a model's {CONFIG}"
+        raise RatersError(why, file=path) from None
+    except ValidationError as error:
+        raise RatersError(worded(error), file=path) from None

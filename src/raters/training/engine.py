@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import lightning
@@ -13,10 +14,15 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Batch, Method
 from raters.rows import Row
-from raters.training.dataset import set_epoch
+from raters.training.best import Best, Score
+from raters.training.dataset import NO_CASE
 from raters.training.held_out import HeldOutScores
+from raters.training.loader import set_epoch
 from raters.training.options import TrainingOptions
 from raters.training.partition import Partition
+from raters.training.terms import StepTerms, mean_terms
+from raters.training.together import gathered
+from raters.training.waiting import Waiting
 
 
 class Learner(lightning.LightningModule):
@@ -25,7 +31,9 @@ class Learner(lightning.LightningModule):
     Attributes:
         method: The method.
         history: One row an epoch.
-        best: The weights of the best epoch so far.
+        best: The best epoch so far.
+        stopped: Whether it stopped early: no epoch was better for `patience` epochs.
+        after_epoch: Whom to call when an epoch is complete.
     """
 
     def __init__(
@@ -37,10 +45,10 @@ class Learner(lightning.LightningModule):
         self._kept = torch.from_numpy(parts.held_out)
         self.method, self.choice, self.steps = method, options, steps
         self.history: list[Row] = []
-        self.best: dict[str, Tensor] = {}
-        self.best_epoch = -1
-        self._best_score: tuple[bool, bool, float] | None = None
-        self._terms: dict[str, list[Tensor]] = {}
+        self.best = Best()
+        self.stopped = False
+        self.after_epoch: list[Callable[[Learner], None]] = []
+        self._terms, self._waiting = StepTerms(), Waiting()
         self._held_out = HeldOutScores()
         self._started = time.perf_counter()
 
@@ -63,17 +71,28 @@ class Learner(lightning.LightningModule):
         return [optimiser], [{"scheduler": schedule, "interval": "step"}]
 
     def on_train_epoch_start(self) -> None:
-        """Tell everybody the epoch; all randomness comes from it and the seed."""
-        torch.manual_seed((self.choice.seed * 1_000_003 + self.current_epoch) % 2**63)
+        """Tell everybody the epoch; all randomness comes from it, the seed and the process."""
+        drawn = self.choice.seed * 1_000_003 + self.current_epoch + self.global_rank * 7_368_787
+        torch.manual_seed(drawn % 2**63)
         self.method.start_epoch(self.current_epoch)
         set_epoch(self.trainer.train_dataloader, self.current_epoch)  # type: ignore[arg-type]
-        self._terms, self._started = {}, time.perf_counter()
+        self._terms, self._started = StepTerms(), time.perf_counter()
+        self._waiting.start()
+
+    def on_train_batch_start(self, *_: Any) -> None:  # noqa: ANN401
+        """Note that a batch is there."""
+        self._waiting.batch_begins()
+
+    def on_train_batch_end(self, *_: Any) -> None:  # noqa: ANN401
+        """Note that the work on a batch is done."""
+        self._waiting.batch_ends()
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Take a step; labels are counted over all processes before the loss is divided."""
-        step = self.method.step({**batch, "case": self._train[batch["case"].cpu()]})
-        for name, value in step.terms.items():
-            self._terms.setdefault(name, []).append(value.detach())
+        with torch.autocast(self.device.type, enabled=False):  # the network alone has 16 bits
+            cases = self._train[batch["case"].cpu().clamp(min=0)]  # of `NO_CASE` no label is seen
+            step = self.method.step({**batch, "case": cases})
+        self._terms.add(step)
         if self.trainer.world_size == 1:
             return step.loss
         total: Tensor = self.all_gather(step.observed).sum()  # type: ignore[union-attr]
@@ -85,21 +104,64 @@ class Learner(lightning.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Score a held-out batch."""
+        if bool((batch["case"] == NO_CASE).any()):  # it comes alone
+            return
         batch = {**batch, "case": self._kept[batch["case"].cpu()]}
-        self._held_out.add(batch, self.method.held_out(batch))
+        with torch.autocast(self.device.type, enabled=False):
+            self._held_out.add(batch, self.method.held_out(batch))
 
     def on_train_epoch_end(self) -> None:
         """Write the row of the epoch, and keep the weights if it is the best."""
-        row: Row = {"epoch": self.current_epoch + 1}
-        row |= {name: float(torch.stack(values).mean()) for name, values in self._terms.items()}
+        warm = self.current_epoch >= self.method.warm_up
+        row: Row = {"epoch": self.current_epoch + 1, "phase": "main" if warm else "warm-up"}
+        seconds = time.perf_counter() - self._started
+        every = gathered((self._terms.sums(), self._held_out, seconds, self._waiting.share))
+        terms, scores, seconds_of, shares = zip(*every, strict=True)
+        row |= mean_terms(terms)
         self._refuse_not_finite(row)
-        found = self._held_out
+        found = HeldOutScores.merged(scores)
         if found.count:
             row["held_out"] = found.mean_loss
         row |= {"dominance": found.dominance, "reference": found.reference_score}
-        row["seconds"] = time.perf_counter() - self._started
+        row |= {"seconds": max(seconds_of), "waiting": max(shares)}
         self.history.append({name: value for name, value in row.items() if value is not None})
-        self._keep_if_best(row)
+        self.best.offer(self._score(row), self.current_epoch + 1, self.method)
+        self._stop_if_in_vain()
+        for tell in self.after_epoch:
+            tell(self)
+
+    def _stop_if_in_vain(self) -> None:
+        """Stop after `patience` epochs that were no better; all processes together."""
+        if self.choice.patience is None:
+            return
+        since = max(self.best.improved, self.method.warm_up)
+        in_vain = self.current_epoch + 1 - since >= self.choice.patience
+        self.stopped = self.trainer.strategy.reduce_boolean_decision(in_vain, all=False)
+        self.trainer.should_stop = self.stopped
+
+    @property
+    def done(self) -> bool:
+        """Whether no epoch is left."""
+        return self.stopped or len(self.history) >= self.choice.epochs
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add what Lightning does not know of."""
+        state = {"history": self.history, "best": self.best.state(), "stopped": self.stopped}
+        checkpoint["raters"] = state
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        try:
+            state = checkpoint["raters"]
+            self.history, self.stopped = list(state["history"]), bool(state["stopped"])
+            self.best = Best.of(state["best"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RatersError(
+                f"found a checkpoint of another version of raters (without {error}), expected one "
+                "of this version: go on with the version that log.txt names, or train again in "
+                "another folder",
+                kind="unreadable",
+            ) from None
 
     def _refuse_not_finite(self, row: Row) -> None:
         """Stop where weights are lost: no later epoch would bring them back."""
@@ -109,13 +171,7 @@ class Learner(lightning.LightningModule):
                 f"try a learning_rate below {self.choice.learning_rate:g}"
             )
 
-    def _keep_if_best(self, row: Row) -> None:
-        score = self._score(row)
-        if self._best_score is None or score >= self._best_score:
-            self._best_score, self.best_epoch = score, self.current_epoch + 1
-            self.best = {k: v.detach().clone() for k, v in self.method.state_dict().items()}
-
-    def _score(self, row: Row) -> tuple[bool, bool, float]:
+    def _score(self, row: Row) -> Score:
         """Rank an epoch: after the warm-up, dominant, then by what was chosen."""
         warm = self.current_epoch >= self.method.warm_up
         if row.get("reference") is not None and self.choice.select in ("auto", "reference"):

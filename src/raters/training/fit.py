@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from raters.errors import RatersError
-from raters.methods.base import refuse_unlabelled
-from raters.methods.registry import learning_method
-from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.config import ModelConfig
-from raters.training.dataset import CaseDataset, loader
+from raters.training.checkpoint import read_checkpoint
+from raters.training.checks import refuse_foreign
+from raters.training.engine import Learner
+from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
-from raters.training.partition import Partition, partition
-from raters.training.plan import checked_options, plan
+from raters.training.options import DEFAULT_METHOD
+from raters.training.precision import set_precision
+from raters.training.prepare import Planned, make_loader, make_method, plan_training
+from raters.training.record import Record, noted_warnings, told_by
+from raters.training.resume import earlier_run, plan_again
+from raters.training.run import finished, first_process
+from raters.training.store import cache_folder
+from raters.training.trainer import (
+    Progress,
+    interruptible,
+    make_bar,
+    make_trainer,
+    own_randomness,
+    quiet,
+)
 
 if TYPE_CHECKING:
-    from torch.utils.data import DataLoader
-
     from raters.methods.base import Method
-    from raters.training.engine import Learner
-
-MOST_COUNTED = 500  # cases whose labels decide the weights of classes
 
 
 def fit(
     study: Study,
-    method: str = "pixel-cm",
-    progress: bool | None = None,
+    method: str | None = None,
+    progress: Progress = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Model:
     """Train a model on a study.
@@ -46,14 +47,20 @@ def fit(
 
     Args:
         study: A study with images or features.
-        method: A name of `raters.methods.METHODS`.
-        progress: Show a progress bar; by default on a terminal.
+        method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
+        progress: Show a progress bar; by default on a terminal. Or a function that is told a line
+            an epoch.
+        folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
+            and the weights; a new folder, unless `resume`.
+        resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
+            weights as if nothing had happened. Options that are not given are those of the run.
         options: Those of the method and of `raters.training.options.TrainingOptions`.
 
     Returns:
         A `Model`: `model.truth(image)`, `model.confusion(image)`, `model.as_rater(image, name)`.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.integers(0, 2, 60)
         >>> labels = np.where(rng.random((60, 3)) < 0.8, truth[:, None], 1 - truth[:, None])
@@ -64,146 +71,80 @@ def fit(
         >>> model.labels(np.array([1.0])).item()
         1
     """
-    training = checked_options(method, options)[1]
-    parts = partition(study, training.held_out, training.seed)
-    used = study.select(cases=list(study.index.ids[np.concatenate(parts)]))
-    parts = _within(study, used, parts)
-    train = _part(used, parts.train)
-    config = plan(used, train, method, options)
-    if learning_method(method).raters:
-        refuse_unlabelled(train)
-    _refuse_choice(_part(used, parts.held_out), training.select)
-    torch.manual_seed(config.training.seed)
-    learner = config.build()
-    learner.prepare(used)
-    _weigh_classes(learner, train, config)
-    engine = _run(learner, used, parts, config, progress)
-    learner.load_state_dict(engine.best)
-    model = Model(learner.eval(), config, engine.history, engine.best_epoch)
-    model.warn_if_not_dominant()
+    path = None if folder is None else Path(folder)
+    with noted_warnings() as notes, own_randomness():
+        planned = _planned(study, method, options, path, resume)
+        record = None if path is None else Record(path, planned, notes)
+        if record and resume and finished(record.folder):
+            record.log("asked to go on: the run is finished")
+            return Model.load(record.folder)
+        return _trained(planned, record, progress)
+
+
+def _planned(
+    study: Study, method: str | None, options: dict[str, Any], folder: Path | None, resume: bool
+) -> Planned:
+    if folder and first_process():
+        refuse_foreign(folder)
+    # Of several processes only the first looks: when the others come it has written already.
+    earlier = earlier_run(folder, resume or not first_process()) if folder else None
+    if earlier is None or folder is None:
+        planned = plan_training(study, method or DEFAULT_METHOD, options)
+    else:
+        planned = plan_again(study, method, options, earlier, folder)
+    refuse_loggers(planned.config.training.loggers, folder)
+    return planned
+
+
+def _trained(planned: Planned, record: Record | None, progress: Progress) -> Model:
+    with record.told() if record else nullcontext():
+        method = make_method(planned)
+        with cache_folder(record.folder if record else None) as cache:
+            learner = run_epochs(method, planned, record, progress, cache)
+        method.load_state_dict(learner.best.weights)
+        method.finish(planned.study)
+        model = Model(method.eval(), planned.config, learner.history, learner.best.epoch)
+        model.warn_if_not_dominant()
+        if record:
+            record.finish(model, learner)
     return model
 
 
-def _refuse_choice(held_out: Study, select: str) -> None:
-    """Refuse to choose the best epoch by what is not there."""
-    if select in ("likelihood", "reference") and not len(held_out):
-        raise RatersError(f"found select={select!r} and no held-out cases, expected select='last'")
-    if select == "reference" and all(case.reference is None for case in held_out.iter_cases()):
-        raise RatersError(
-            "found select='reference' and no reference of a held-out case, "
-            "expected select='likelihood' or 'last'"
-        )
-
-
-def _within(study: Study, used: Study, parts: Partition) -> Partition:
-    """Give positions in the part of the study that is used."""
-    position = {name: k for k, name in enumerate(used.index.ids)}
-    return Partition(
-        *(np.array([position[n] for n in study.index.ids[rows]], np.intp) for rows in parts)
-    )
-
-
-def _part(study: Study, positions: np.ndarray[Any, np.dtype[np.intp]]) -> Study:
-    return study.select(cases=list(study.index.ids[positions]))
-
-
-def _weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
-    """Weigh classes by how rare they are among the raters' labels."""
-    if config.training.class_weights == "none":
-        return
-    counts = np.zeros(len(train.classes))
-    for k in np.linspace(0, len(train) - 1, min(len(train), MOST_COUNTED)).astype(int):
-        labels = train[int(k)].labels
-        counts += np.bincount(labels[labels != MISSING].ravel(), minlength=len(counts))
-    weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
-    method.class_weights.copy_(torch.from_numpy(np.where(counts > 0, weights, 1.0)))
-
-
-def _loader(
+def run_epochs(
     method: Method,
-    study: Study,
-    config: ModelConfig,
-    mode: Any,  # noqa: ANN401
-) -> DataLoader[Any]:
-    training, train = config.training, mode == "train"
-    dataset = CaseDataset(
-        study,
-        config.normaliser(),
-        patch=config.patch,
-        augment=training.augment if train else "none",
-        mode=mode,
-        seed=training.seed,
-        patches_per_case=training.patches_per_case if config.patch else 1,
-        foreground_share=training.foreground,
-        targets=partial(method.target, study) if method.has_targets else None,
-    )
-    return loader(dataset, training.batch_size, train, training.seed, training.workers)
-
-
-def _run(
-    method: Method, study: Study, parts: Partition, config: ModelConfig, progress: bool | None
+    planned: Planned,
+    record: Record | None = None,
+    progress: Progress = None,
+    cache: Path | None = None,
 ) -> Learner:
-    import lightning
-
-    from raters.training.engine import Learner
-
-    with _quiet():
-        data = _loader(method, _part(study, parts.train), config, "train")
-        held_out = None
-        if len(parts.held_out):
-            held_out = _loader(method, _part(study, parts.held_out), config, "tiles")
-        epochs = config.training.epochs
-        engine = Learner(method, config.training, epochs * len(data), parts)
-        trainer = lightning.Trainer(
-            accelerator="auto",
-            devices=1,
-            max_epochs=epochs,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-            callbacks=_callbacks(progress, epochs, epochs * len(data)),
-        )
-        with _interruptible():
-            trainer.fit(engine, data, held_out)
-    return engine
-
-
-def _callbacks(progress: bool | None, epochs: int, steps: int) -> list[Any]:
-    from rich.console import Console
-
-    from raters.training.bar import TrainingBar
-
-    show = Console(stderr=True).is_terminal if progress is None else progress
-    return [TrainingBar(epochs, steps)] if show else []
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as error:
-        if not isinstance(error.__context__, KeyboardInterrupt):
-            raise
-        signal.signal(signal.SIGINT, handler or signal.default_int_handler)
-        raise KeyboardInterrupt from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Lightning from talking about devices and workers: the user did not ask."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
+    """Train a method that is ready, from the start or from the checkpoint of its record."""
+    config, folder = planned.config, record.folder if record else None
+    training = config.training
+    with quiet():
+        data = make_loader(planned, method, "train", cache)
+        kept = len(planned.parts.held_out)
+        held_out = make_loader(planned, method, "tiles", cache) if kept else None
+        steps = training.epochs * len(data)
+        learner = Learner(method, training, steps, planned.parts)
+        checkpoint = record.checkpoint if record and record.checkpoint.exists() else None
+        if checkpoint:
+            learner.on_load_checkpoint(read_checkpoint(checkpoint))
+        loggers = [] if learner.done else make_loggers(training.loggers, folder, config)
+        if record:
+            record.start(learner)
+            learner.after_epoch.append(record.epoch)
+        if learner.done:
+            return learner
+        each = len(data) + (len(held_out) if held_out else 0)
+        bar = make_bar(progress, training.epochs, each)
+        if callable(progress):
+            learner.after_epoch.append(told_by(progress, training.epochs))
+        trainer = make_trainer(training, bar, loggers)
+        learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
+        set_precision(method, training.precision)
         try:
-            yield
+            with interruptible():
+                trainer.fit(learner, data, held_out, ckpt_path=checkpoint)
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+            set_precision(method, "32")  # a model predicts as one that was loaded does
+    return learner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,10 +38,7 @@ class HeldOutScores:
         """Add a batch."""
         self.loss += float(found.loss)
         self.count += int(found.count)
-        if found.confusion is not None and found.pixels is not None:
-            before = self.confusion if self.confusion is not None else 0
-            self.confusion = before + found.confusion.cpu()
-            self.pixels = (self.pixels if self.pixels is not None else 0) + found.pixels.cpu()
+        self._add_matrices(found.confusion, found.pixels)
         if "reference" in batch:
             self._compare(batch, found.truth)
 
@@ -56,6 +54,31 @@ class HeldOutScores:
             true = reference[known] == classes
             counts = torch.stack([(predicted & true).sum(1), predicted.sum(1), true.sum(1)], 1)
             self.overlaps[case] = self.overlaps.get(case, 0) + counts.cpu()
+
+    @classmethod
+    def merged(cls, parts: Sequence[HeldOutScores]) -> HeldOutScores:
+        """Add up what several processes found; tiles of one case may be spread over them.
+
+        Example:
+            >>> parts = HeldOutScores(loss=1.0, count=2), HeldOutScores(loss=3.0, count=6)
+            >>> HeldOutScores.merged(parts).mean_loss
+            0.5
+        """
+        whole = cls(classified=any(part.classified for part in parts))
+        for part in parts:
+            whole.loss, whole.count = whole.loss + part.loss, whole.count + part.count
+            whole._add_matrices(part.confusion, part.pixels)
+            for case, counts in part.overlaps.items():
+                whole.overlaps[case] = whole.overlaps.get(case, 0) + counts
+        # The order of cases decides how a mean is rounded: it must not depend on who had them.
+        whole.overlaps = dict(sorted(whole.overlaps.items()))
+        return whole
+
+    def _add_matrices(self, confusion: Tensor | None, pixels: Tensor | None) -> None:
+        if confusion is not None and pixels is not None:
+            before = self.confusion if self.confusion is not None else 0
+            self.confusion = before + confusion.cpu()
+            self.pixels = (self.pixels if self.pixels is not None else 0) + pixels.cpu()
 
     @property
     def mean_loss(self) -> float:

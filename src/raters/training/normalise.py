@@ -30,6 +30,9 @@ _CONSTANT = 1e-12
 Statistics = tuple[int, NDArray[np.float64], NDArray[np.float64]]
 """How many values there are, their mean, and their summed squared distance from it, a channel."""
 
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Mean and standard deviation of each channel; a deviation of 0 stands for a constant one."""
+
 
 @dataclass(frozen=True)
 class Normalisation:
@@ -59,19 +62,25 @@ class Normalisation:
         Raises:
             RatersError: for values that are not finite, and another number of channels.
         """
-        refuse_not_finite(image)
-        if self.mode == "study":
-            self._refuse_other_channels(image)
-            mean, std = np.array(self.mean), np.array(self.std)
-        elif self.mode == "case":
-            number, mean, squares = statistics(image)
-            std = _std(number, mean, squares)
-        else:
-            mean, std = np.zeros(len(image)), np.ones(len(image))
-        result = _scaled(image, mean, std)
+        result = scaled(image, *self.moments(image))
         if image.dtype.kind == "f" and image.dtype.itemsize > 4:
             refuse_not_finite(result)  # what a float32 cannot hold
         return result
+
+    def moments(self, image: NDArray[Any]) -> Moments:
+        """Give what `scaled` needs to normalise the image, or any part of it.
+
+        Raises:
+            RatersError: for values that are not finite, and another number of channels.
+        """
+        refuse_not_finite(image)
+        if self.mode == "study":
+            self._refuse_other_channels(image)
+            return np.array(self.mean), np.array(self.std)
+        if self.mode == "case":
+            number, mean, squares = statistics(image)
+            return mean, _std(number, mean, squares)
+        return np.zeros(len(image)), np.ones(len(image))
 
     def _refuse_other_channels(self, image: NDArray[Any]) -> None:
         if len(image) != len(self.mean):
@@ -99,12 +108,17 @@ class Normalisation:
             Normalisation(mode='case', mean=(), std=())
         """
         mode, mean, std = (values.get(key, ()) for key in ("mode", "mean", "std"))
+        try:
+            mean, std = tuple(map(float, mean)), tuple(map(float, std))
+        except (TypeError, ValueError) as error:
+            why = f"found a normalisation without means ({error}), expected a number a channel"
+            raise RatersError(why) from None
         if mode not in MODES[1:] or len(mean) != len(std):
             raise RatersError(
                 f"found the normalisation {mode!r} with {len(mean)} means and {len(std)} standard "
                 f"deviations, expected one of {', '.join(MODES[1:])} and as many of both"
             )
-        return cls(mode, tuple(map(float, mean)), tuple(map(float, std)))
+        return cls(mode, mean, std)
 
 
 def fit_normalisation(
@@ -148,7 +162,8 @@ def image_of(case: Case) -> Image:
     image = case.raw_image()
     if image is None:
         raise RatersError(
-            f"found no image of case {case.id!r}, expected one: a network needs images or features",
+            f"found no image of case {case.id!r}, expected one: a network needs images "
+            '(--images "images/{case}.png") or features',
             kind="missing-image",
             case=case.id,
         )
@@ -241,10 +256,17 @@ def _std(
     return np.where(std <= _CONSTANT * np.abs(mean), 0.0, std)
 
 
-def _scaled(
+def scaled(
     image: NDArray[Any], mean: NDArray[np.float64], std: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Compute in float64; numpy goes piecewise, so that no volume of float64 is ever held."""
+    """Give `(image - mean) / std` of each channel; a channel without contrast becomes 0.
+
+    It is computed in float64; numpy goes piecewise, so that no volume of float64 is ever held.
+
+    Example:
+        >>> scaled(np.array([[1, 3]], np.uint8), np.array([2.0]), np.array([0.5])).tolist()
+        [[-2.0, 2.0]]
+    """
     shape = (-1,) + (1,) * (image.ndim - 1)
     scale = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
     result = np.empty(image.shape, np.float32)

@@ -6,13 +6,20 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+DEFAULT_METHOD = "pixel-cm"
+"""What is trained where nobody names a method."""
+
 
 class TrainingOptions(BaseModel):
     """How a model is trained; None lets the data decide."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    network: str | None = Field(None, description="truth network, see `raters.networks.NETWORKS`")
+    network: str | None = Field(
+        None,
+        description="truth network: unet, segresnet or patch-cnn for masks, cnn, resnet or "
+        "resnet-large for images, mlp for features",
+    )
     width: int | None = Field(None, ge=1, description="channels of the network's first level")
     depth: int | None = Field(None, ge=0, description="levels of the network")
     norm: Literal["instance", "group", "none"] | None = Field(
@@ -60,4 +67,28 @@ class TrainingOptions(BaseModel):
         description="the best epoch by the held-out likelihood (guarded by dominance), by the "
         "reference, or the last; auto: by the reference if there is one",
     )
-    workers: int = Field(0, ge=0, description="processes that read data")
+    patience: int | None = Field(
+        None, ge=1, description="epochs without a better one before it stops; None: it never does"
+    )
+
+    workers: int | None = Field(
+        None,
+        ge=0,
+        description="processes that read data; by default none if all cases fit into `cache`, "
+        "else one or two",
+    )
+    cache: float = Field(
+        2.0,
+        ge=0,
+        description="GB of memory for decoded cases; the rest waits on disk while it trains",
+    )
+    precision: Literal["auto", "32", "bf16", "16"] = Field(
+        "auto",
+        description="bits of the network's numbers; auto: bf16 on GPUs that know it, else 32 "
+        "(the likelihood always has 32)",
+    )
+    devices: int = Field(1, ge=1, description="GPUs (without any: processes) of one machine")
+    nodes: int = Field(1, ge=1, description="machines")
+    loggers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
+        (), description="who else is told the scores of each epoch"
+    )

@@ -99,13 +99,19 @@ def cut(
         >>> cut(np.array([[1, 2, 3]]), (1,), (4,), fill=-1)
         array([[ 2,  3, -1, -1]])
     """
-    sides = array.shape[array.ndim - len(patch) :]
+    return pad_to(inside(array, corner, patch), patch, fill)
+
+
+def inside(array: NDArray[Value], corner: Sequence[int], patch: Sequence[int]) -> NDArray[Value]:
+    """Cut the part of a patch that lies in the image: a view.
+
+    Example:
+        >>> inside(np.array([[1, 2, 3]]), (1,), (4,))
+        array([[2, 3]])
+    """
     ends = [start + size for start, size in zip(corner, patch, strict=True)]
-    inside = [slice(s, min(e, side)) for s, e, side in zip(corner, ends, sides, strict=True)]
-    part: NDArray[Value] = array[_last(inside)]
-    if all(end <= side for end, side in zip(ends, sides, strict=True)):
-        return part
-    return pad_to(part, patch, fill)
+    part: NDArray[Value] = array[_last([slice(s, e) for s, e in zip(corner, ends, strict=True)])]
+    return part
 
 
 def pad_to(array: NDArray[Value], shape: Sequence[int], fill: float) -> NDArray[Value]:

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.methods.registry import learning_method, parse_options
+from raters.methods.registry import learning_method
 from raters.study.case import Case
 from raters.study.study import Study
+from raters.training.checks import check_classes
 from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
 from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
+from raters.training.overlap import labels_overlap
+from raters.training.precision import precision_of
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
 WARM_UP = {"segmentation": 0.4, "classification": 2}
+WARM_UP_ALONE = 2  # where a pixel has one label there is no vote, only a rater's errors
 PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
 
 
-def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> ModelConfig:
+def plan(
+    study: Study,
+    train: Study,
+    method: str,
+    options: MethodOptions,
+    training: TrainingOptions,
+    normalisation: dict[str, Any] | None = None,
+) -> ModelConfig:
     """Choose what the user left open.
 
     Args:
         study: All cases.
         train: The cases that are trained on: only they decide.
         method: The name of a method.
-        given: Options of the method and of training.
+        options: Options of the method.
+        training: Options of training.
+        normalisation: What images go through, if that is known already.
     """
-    options, training = checked_options(method, given)
     _refuse_study(study, learning_method(method).raters)
-    channels, space = _image_shape(train[0], study.kind)
+    channels, space = image_shape(train[0], study.kind)
     patch = _patch(training, study, space)
-    return ModelConfig(
+    config = ModelConfig(
         method=method,
-        options=_in_epochs(options.model_dump(), training.epochs, study.kind),
+        options=_in_epochs(options.model_dump(), training.epochs, train),
         training=training.model_copy(update=_chosen(training, study.kind)),
         network=_network(training, study, channels, patch or space),
         kind=study.kind,
@@ -44,41 +55,19 @@ def plan(study: Study, train: Study, method: str, given: Mapping[str, Any]) -> M
         channels=channels,
         dims=len(space),
         patch=patch,
-        normalisation=fit_normalisation(train, training.normalise).to_dict(),
+        normalisation=normalisation or fit_normalisation(train, training.normalise).to_dict(),
     )
+    check_classes(train, method)
+    return config
 
 
-def checked_options(method: str, given: Mapping[str, Any]) -> tuple[MethodOptions, TrainingOptions]:
-    """Part the options of a method from those of training, and check both.
-
-    Raises:
-        RatersError: that names the option that nobody knows, or the value that cannot be.
-
-    Example:
-        >>> checked_options("truth", {"epochs": 5})[1].epochs
-        5
-    """
-    entry = learning_method(method)
-    of_method = {k: v for k, v in given.items() if k in entry.options.model_fields}
-    of_training = {k: v for k, v in given.items() if k in TrainingOptions.model_fields}
-    for name in given:
-        if name not in of_method and name not in of_training:
-            known = ", ".join([*entry.options.model_fields, *TrainingOptions.model_fields])
-            raise RatersError(f"found the option {name!r}, expected one of: {known}")
-    return entry.parse(of_method), parse_options(TrainingOptions, of_training)
-
-
-def _in_epochs(options: dict[str, Any], epochs: int, kind: str) -> dict[str, Any]:
+def _in_epochs(options: dict[str, Any], epochs: int, train: Study) -> dict[str, Any]:
     """Give a warm-up as a number of epochs that leaves at least one to learn matrices in."""
     if "warm_up" not in options:
         return options
     share = options["warm_up"]
     if share is None:
-        share = WARM_UP[kind]
-    if share > 1 and share != round(share):
-        raise RatersError(
-            f"found warm_up={share}, expected a whole number of epochs, or a share of them below 1"
-        )
+        share = WARM_UP[train.kind] if labels_overlap(train) else WARM_UP_ALONE
     wanted = round(share * epochs) if share < 1 else round(share)
     return {**options, "warm_up": min(wanted, epochs - 1)}
 
@@ -91,7 +80,8 @@ def _refuse_study(study: Study, needs_raters: bool) -> None:
         raise RatersError(f"found the classes: {found}; expected at least two to tell apart")
 
 
-def _image_shape(case: Case, kind: str) -> tuple[int, tuple[int, ...]]:
+def image_shape(case: Case, kind: str) -> tuple[int, tuple[int, ...]]:
+    """Give the channels and the spatial shape of an image; masks need one that has a shape."""
     image = image_of(case)
     channels, *space = image.array.shape
     if kind == "segmentation" and not space:
@@ -126,6 +116,7 @@ def _chosen(training: TrainingOptions, kind: str) -> dict[str, Any]:
     return {
         "augment": augment if training.augment == "auto" else training.augment,
         "matrix_rate": training.matrix_rate or (1.0 if masks else 10.0),
+        "precision": precision_of(training.precision),
     }
 
 

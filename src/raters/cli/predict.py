@@ -1,0 +1,132 @@
+"""`raters predict`: what a trained model says of images, as files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raters.cli.failures import end_with_failures
+from raters.cli.saying import say
+from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    from raters.prediction.predict_study import PredictResult
+    from raters.training.model import Model
+
+
+def predict(
+    run: Annotated[str, typer.Argument(help="Folder of a trained model.", metavar="RUN")],
+    images: Annotated[
+        str,
+        typer.Argument(
+            help="Image, folder, pattern with {case}, study, manifest (CSV: case, image); for "
+            "features an array (.npy) or a table (.csv).",
+            metavar="IMAGES",
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
+    ],
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also the probability of each class.")
+    ] = False,
+    entropy: Annotated[
+        bool, typer.Option("--entropy", help="Also a map of the uncertainty, in bits.")
+    ] = False,
+    as_rater: Annotated[
+        list[str] | None,
+        typer.Option("--as-rater", help="Also what this rater would draw; may come again."),
+    ] = None,
+    confusion: Annotated[
+        bool, typer.Option("--confusion", help="Also the matrices of all raters.")
+    ] = False,
+    overlap: Annotated[
+        float, typer.Option(help="Share of a window that the next one covers again.")
+    ] = 0.25,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    overwrite: Annotated[bool, typer.Option(help="Predict everything anew.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Predict the truth of images; called again, finished cases are skipped.
+
+    raters predict run/ "images/{case}.nii.gz" -o predictions/ --entropy
+    """
+    from raters.training.run import refuse_no_model
+
+    began = time.perf_counter()
+    _refuse_place(out, images, run)
+    refuse_no_model(run)
+    say("loading the model")
+    import raters
+    from raters.prediction.images import open_images
+    from raters.prediction.predict_study import predict_study
+    from raters.prediction.writing import Outputs
+
+    model = raters.load(run)
+    outputs = Outputs(probabilities, entropy, _once(as_rater or []), confusion, overlap)
+    study = open_images(images, model.config)
+    _move(model, device)
+    result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
+    _report(result, as_json, time.perf_counter() - began)
+
+
+def _once(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _refuse_place(out: str, images: str, run: str) -> None:
+    """Refuse to write among what is read: predictions have the names of the images."""
+    from raters.study.pattern import Pattern
+
+    target = Path(out).resolve()
+    source = (Pattern(images).root if "{" in images else Path(images)).resolve()
+    taken = [Path(run).resolve(), source.parent if source.is_file() else source]
+    # All that is below a plain folder is read: predictions in it would be read the next time.
+    inside = source.is_dir() and "{" not in images and source in target.parents
+    if inside or target in taken:
+        raise RatersError(
+            f"found a folder to write to that is read from ({source}), expected another one",
+            kind="folder-taken",
+            file=out,
+        )
+
+
+def _move(model: Model, device: str) -> None:
+    """Put a model where it is to run."""
+    import torch
+
+    wanted = device
+    if device == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        model.method.to(torch.device(wanted))
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).splitlines()[0]
+        raise RatersError(
+            f"--device: found {device!r}, which cannot be used here ({why}); expected 'cpu' or "
+            "'auto'"
+        ) from None
+
+
+def _report(result: PredictResult, as_json: bool, whole: float) -> None:
+    """Say what was done, and how fast: without what it took to load the model."""
+    from raters.rows import to_json
+    from raters.study.study import many
+
+    if as_json:
+        typer.echo(to_json({**result.to_dict(), "whole_seconds": whole}))
+    else:
+        there = f", {result.skipped:,} there already" if result.skipped else ""
+        typer.echo(f"{many(result.written, 'case')} predicted{there}: {result.folder}")
+        facts = result.to_dict()
+        if result.written:
+            pixels = facts["megapixels_per_second"]
+            speed = f"{facts['cases_per_second']:.3g} cases/s"
+            speed += f", {pixels:.3g} megapixels/s" if result.pixels > result.written else ""
+            cases = many(result.written, "case")
+            typer.echo(f"{cases} in {result.seconds:.1f} s ({speed}); {whole:.1f} s in all")
+    end_with_failures(result.failures, "could not be predicted", "--json lists all")

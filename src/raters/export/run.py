@@ -1,0 +1,97 @@
+"""`export`: writes a model in a format that is used without raters."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raters.errors import RatersError
+from raters.export.formats import Format, format_named
+from raters.study.paths import temporary_beside
+
+if TYPE_CHECKING:
+    from raters.export.normalise import Place
+    from raters.training.model import Model
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: The file or folder.
+        format: The name of the format.
+        files: The bytes of each file, by its name (in a bundle: within the folder).
+        difference: The largest difference of a probability from what the model itself says, over
+            two sizes of random images; None if it could not be measured.
+        metadata: What users of the network must know, as it stands in the file too.
+    """
+
+    path: Path
+    format: str
+    files: dict[str, int]
+    difference: float | None
+    metadata: dict[str, Any]
+
+
+def export(
+    model: Model | str | Path, to: str, path: str | Path, normalise: Place = "auto"
+) -> Exported:
+    """Write the truth network of a model: images in, class probabilities `p(t | x)` out.
+
+    It takes any number of images of any size. What was written is run and compared with the model;
+    if they differ by more than rounding, or anything else fails, nothing is left behind.
+
+    Args:
+        model: A model, or the folder of one.
+        to: 'onnx', 'torch' (a program of torch.export) or 'monai-bundle'.
+        path: The file (.onnx, .pt2) or the folder (a bundle) to write. It must not be there yet.
+        normalise: Whether the normalisation of images is part of the network. 'auto': wherever that
+            is right. Otherwise the input is called 'normalised_image', and the metadata says how.
+            A bundle has it in its transforms.
+
+    Raises:
+        RatersError: for an unknown format, a path that is there, a folder that is no model, and a
+            network that cannot be exported.
+
+    Example:
+        raters.export.export("run/", "onnx", "model.onnx")
+    """
+    entry, target = format_named(to), Path(path)
+    _refuse_path(target, entry)
+    entry.refuse_missing_packages()
+    from raters.export.truth import truth_of
+    from raters.training.model import Model, load
+
+    model = model if isinstance(model, Model) else load(model)
+    truth = truth_of(model, normalise, entry.inside)
+    temporary = temporary_beside(target)
+    temporary.mkdir()
+    try:
+        difference = entry.write(truth, temporary / target.name)  # files may hold their own name
+        (temporary / target.name).rename(target)
+    finally:
+        shutil.rmtree(temporary)
+    return Exported(target, to, _sizes(target), difference, truth.metadata)
+
+
+def _refuse_path(path: Path, entry: Format) -> None:
+    if path.exists() or path.is_symlink():
+        raise RatersError(
+            "found something there already, expected a new path: delete it or choose another",
+            kind="exists",
+            file=path,
+        )
+    if entry.suffix and path.suffix != entry.suffix:
+        raise RatersError(
+            f"found the name {path.name!r}, expected one that ends in {entry.suffix}", file=path
+        )
+
+
+def _sizes(path: Path) -> dict[str, int]:
+    if path.is_file():
+        return {path.name: path.stat().st_size}
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return {file.relative_to(path).as_posix(): file.stat().st_size for file in files}

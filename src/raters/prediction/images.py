@@ -1,0 +1,196 @@
+"""Opens what is to be predicted: a file, a folder, a pattern, a study, a manifest or an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study import formats
+from raters.study.backend import Image, LabelRules
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.canonical import files_below
+from raters.study.files_index import FilesIndex, index_images
+from raters.study.geometry import Geometry
+from raters.study.manifest import index_manifest, read_cells
+from raters.study.names import natural_key
+from raters.study.packed import open_array
+from raters.study.pattern import Pattern, there
+from raters.study.study import CaseIndex, Study
+from raters.study.study_file import STUDY_FILE
+from raters.training.same_study import refuse_other_study
+
+if TYPE_CHECKING:
+    from raters.training.config import ModelConfig
+
+
+class ImageFiles(FilesBackend):
+    """Image files without masks; the model says how many axes an image has."""
+
+    def __init__(self, cases: Sequence[CaseFiles], modalities: Sequence[str], axes: int) -> None:
+        super().__init__(cases, LabelRules(), modalities=modalities)
+        self._axes = axes
+
+    def image(self, case: int, ndim: int | None) -> Image | None:
+        """Read the image."""
+        return super().image(case, ndim or self._axes)
+
+    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+        """Give the grid of the image from its header."""
+        return super().image_grid(case, ndim or self._axes)
+
+
+def open_images(source: str, config: ModelConfig) -> Study:
+    """Open images as a study without raters.
+
+    Args:
+        source: An image file, a folder of images, a pattern (`'images/{case}.nii.gz'`), a folder
+            written by raters, a manifest (CSV: case, image), or, where the model takes features or
+            classifies images, an array (.npy, a row a case) or a table of features (.csv).
+        config: What the model takes.
+
+    Raises:
+        RatersError: There are no images, or they are of another kind than the model.
+    """
+    path = Path(source)
+    if "{" in source:
+        return _of_index(index_images(Pattern(source)), config)
+    if not path.exists():
+        raise RatersError(
+            "no such file or folder; expected an image, a folder of images, or a pattern such as "
+            "'images/{case}.nii.gz'",
+            kind="missing-file",
+            file=path,
+        )
+    if (path / STUDY_FILE).exists():
+        return _of_study(path, config)
+    if path.suffix.lower() == ".csv":
+        return _features(path, config) if config.dims == 0 else _manifest(path, config)
+    if path.suffix.lower() == ".npy" and (found := _rows(path, config)) is not None:
+        return _of_arrays(found, [str(k) for k in range(len(found))], config)
+    return _of_files(path, config)
+
+
+def _of_study(path: Path, config: ModelConfig) -> Study:
+    from raters.study.read import open_folder
+
+    study = open_folder(path)
+    refuse_other_study(config, study)
+    if not study.backend.holds()["images"]:
+        raise RatersError("found no images in the study, expected some", kind="empty", file=path)
+    return study.select(raters=[])  # no mask has to be read
+
+
+def _of_files(path: Path, config: ModelConfig) -> Study:
+    """Take a file, a DICOM series, or all images below a folder, named by their paths."""
+    if path.is_file() or formats.is_supported(path):
+        formats.format_of(path)  # refuses what is no image
+        name = path.name[: len(path.name) - len(formats.suffix_of(path))]
+        files = {name: path}
+    else:
+        files = _below(path)
+    if not files:
+        raise RatersError(
+            f"found no images in it, expected some ({', '.join(formats.BY_SUFFIX)}); {there(path)}",
+            kind="empty",
+            file=path,
+        )
+    names = sorted(files, key=natural_key)
+    cases = [CaseFiles(images={"": files[name]}) for name in names]
+    return _of_index(FilesIndex(names, None, None, cases, []), config)
+
+
+def _below(folder: Path) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    series = [p for p in sorted(folder.iterdir()) if p.is_dir() and formats.is_supported(p)]
+    found = [(p.name, p) for p in series]
+    found += [
+        (name, path)
+        for name, path in files_below(folder)
+        if formats.is_supported(path) and not any(p in path.parents for p in series)
+    ]
+    for name, path in found:
+        if name in files:
+            raise RatersError(
+                f"found a second image of the name {name!r} beside {files[name]}, expected one; "
+                "a pattern such as 'images/{case}.png' chooses",
+                kind="duplicate",
+                file=path,
+            )
+        files[name] = path
+    return files
+
+
+def _manifest(path: Path, config: ModelConfig) -> Study:
+    columns, _ = read_cells(path)
+    if "case" not in columns or "image" not in columns:
+        raise RatersError(
+            f"found the columns {', '.join(columns[:20])}, expected 'case' and 'image': a manifest "
+            "of images",
+            kind="columns",
+            file=path,
+        )
+    found = index_manifest(path)
+    found.files = [CaseFiles(images=case.images) for case in found.files]
+    found.raters, found.class_names = [], []
+    return _of_index(found, config)
+
+
+def _of_index(found: FilesIndex, config: ModelConfig) -> Study:
+    if found.problems:
+        raise found.problems[0]
+    backend = ImageFiles(found.files, found.modalities, config.dims)
+    index = CaseIndex.of(found.ids, found.groups, found.splits)
+    return Study(
+        backend, index, (), channels=tuple(found.modalities), _classes=config.classes_of_study()
+    )
+
+
+def _rows(path: Path, config: ModelConfig) -> NDArray[Any] | None:
+    """Open an array with a row a case; None if it is a single image."""
+    array = open_array(path, 0)
+    assert array is not None  # it exists
+    axes, channels = array.ndim, config.channels
+    if axes == config.dims + 2:
+        return array
+    if config.kind == "classification" and axes == config.dims + 1 and channels == 1:
+        return array[:, np.newaxis]
+    if config.dims == 0:
+        found = "x".join(map(str, array.shape))
+        raise RatersError(
+            f"found an array of {found}, expected cases x {channels} features",
+            kind="channels",
+            file=path,
+        )
+    return None
+
+
+def _features(path: Path, config: ModelConfig) -> Study:
+    """Read a table of numbers; a column 'case' or 'task' names the rows."""
+    columns, cells = read_cells(path)
+    named = next((k for k, name in enumerate(columns) if name in ("case", "task")), None)
+    names = [str(k) if named is None else row[named].strip() for k, row in enumerate(cells)]
+    numbers = [[cell for k, cell in enumerate(row) if k != named] for row in cells]
+    if not cells or len(numbers[0]) != config.channels:
+        found = len(columns) - (named is not None) if cells else "no rows and 0"
+        raise RatersError(
+            f"found {found} columns of features, expected {config.channels} (and 'case')",
+            kind="columns",
+            file=path,
+        )
+    try:
+        return _of_arrays(np.array(numbers, np.float64), names, config)
+    except ValueError as error:
+        raise RatersError(f"{error}, expected numbers", kind="value", file=path) from None
+
+
+def _of_arrays(arrays: NDArray[Any], names: list[str], config: ModelConfig) -> Study:
+    if not len(arrays):
+        raise RatersError("found no rows, expected a row a case", kind="empty")
+    study = Study.from_arrays(images=arrays, cases=names)
+    return replace(study, _classes=config.classes_of_study())

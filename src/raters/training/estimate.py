@@ -1,0 +1,265 @@
+"""What a training would be: cases, network, time and memory, from a few real steps in memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from raters.study.study import Study, many
+from raters.training.checks import left_out_note
+from raters.training.engine import Learner
+from raters.training.loader import set_epoch
+from raters.training.partition import left_out
+from raters.training.prepare import Planned, make_loader, make_method, plan_training
+from raters.training.trainer import own_randomness
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from raters.methods.base import Batch, Method
+
+STEPS = 3
+"""Steps that are measured, in the warm-up and after it."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What would be trained, and what it would take.
+
+    Attributes:
+        planned: The model and the cases.
+        parameters: Numbers that are learnt.
+        left_out: Cases that can teach the method nothing.
+        steps: Steps of an epoch.
+        start_seconds: What comes before the first step, and reading all cases once.
+        warm_epochs: Epochs of the warm-up.
+        warm_seconds: What one of them takes.
+        epoch_seconds: What an epoch takes after the warm-up.
+        memory: Bytes of memory at the peak, about.
+        device: Where it was measured.
+        notes: What else to say.
+    """
+
+    planned: Planned
+    parameters: int
+    left_out: int
+    steps: int
+    start_seconds: float
+    warm_epochs: int
+    warm_seconds: float
+    epoch_seconds: float
+    memory: int | None
+    device: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """What the whole training takes, about."""
+        main = self.planned.config.training.epochs - self.warm_epochs
+        warm = self.warm_epochs * self.warm_seconds
+        return self.start_seconds + warm + main * self.epoch_seconds
+
+    def _parts(self) -> str:
+        """Say what the time is made of."""
+        epochs = self.planned.config.training.epochs - self.warm_epochs
+        said = [f"{_duration(self.start_seconds)} to start"]
+        if self.warm_epochs:
+            warm = many(self.warm_epochs, "epoch")
+            said.append(f"{warm} of warm-up of {_duration(self.warm_seconds)}")
+        return ", ".join([*said, f"{many(epochs, 'epoch')} of {_duration(self.epoch_seconds)}"])
+
+    def described(self) -> dict[str, str]:
+        """Give it in words, by what it is about."""
+        config, parts = self.planned.config, self.planned.parts
+        training, network = config.training, config.network
+        patch = "whole images" if config.patch is None else " x ".join(map(str, config.patch))
+        sizes = (("width", network.width), ("depth", network.depth), ("norm", network.norm))
+        built = ", ".join(f"{name} {value}" for name, value in sizes if value is not None)
+        return {
+            "method": config.method,
+            "cases": f"{len(parts.train):,} trained on, {len(parts.held_out):,} held out, "
+            f"{self.left_out:,} left out",
+            "raters": _listed(config.raters),
+            "classes": _listed(tuple(c.name for c in config.classes)),
+            "network": f"{network.name} ({built}), {self.parameters:,} parameters",
+            "patch": patch,
+            "batch": f"{training.batch_size}, {many(self.steps, 'step')} an epoch",
+            "epochs": f"{training.epochs}",
+            "time": f"about {_duration(self.seconds)} on {self.device}: {self._parts()}",
+            "memory": "unknown" if self.memory is None else f"about {self.memory / 1e9:.1f} GB",
+        }
+
+
+def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate:  # noqa: ANN401
+    """Build everything, take a few steps on the real data, and say what training would take.
+
+    Nothing is written, and the study is read no further than preparing and the steps need.
+
+    Args:
+        study: As for `raters.fit`.
+        method: As for `raters.fit`.
+        options: As for `raters.fit`.
+    """
+    started = time.perf_counter()
+    planned = _alone(plan_training(study, method, options))
+    with own_randomness():
+        learner = make_method(planned)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        learner.to(device)
+        train = make_loader(planned, learner, "train")
+        held_out = None
+        if len(planned.parts.held_out):
+            held_out = make_loader(planned, learner, "tiles")
+        prepared = time.perf_counter() - started
+        cost = _measured(learner, planned, train, held_out, device)
+    used = planned.study.index.ids
+    unused = left_out(study, used)
+    return Estimate(
+        planned,
+        sum(weights.numel() for weights in learner.parameters()),
+        unused,
+        len(train),
+        prepared + cost.first,
+        min(learner.warm_up, planned.config.training.epochs),
+        cost.warm,
+        cost.main,
+        _memory(train, held_out),
+        device.type,
+        tuple(left_out_note(unused, method)),
+    )
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Seconds of reading all once, of an epoch of the warm-up, and of one after it."""
+
+    first: float
+    warm: float
+    main: float
+
+
+def _alone(planned: Planned) -> Planned:
+    """Read data in this process: what others would read cannot be measured here."""
+    training = planned.config.training.model_copy(update={"workers": 0, "devices": 1, "nodes": 1})
+    return replace(planned, config=planned.config.model_copy(update={"training": training}))
+
+
+def _measured(
+    method: Method,
+    planned: Planned,
+    train: DataLoader[Any],
+    held_out: DataLoader[Any] | None,
+    device: torch.device,
+) -> _Cost:
+    reading, batches = _fetched(train, STEPS)
+    again, _ = _fetched(train, STEPS)  # from memory now, where there is room
+    fits = train.dataset.cases.fits  # type: ignore[attr-defined]
+    fetch = again if fits else reading
+    engine = Learner(method, planned.config.training, 1, planned.parts)
+    optimiser = engine.configure_optimizers()
+    optimiser = optimiser[0][0] if isinstance(optimiser, tuple) else optimiser
+    known = [_on_device(batch, planned.parts.train, device) for batch in batches]
+    seconds = {}
+    for epoch in sorted({0, method.warm_up}):
+        method.start_epoch(epoch)
+        seconds[epoch] = _step_seconds(method, known, optimiser)
+    scoring = _scoring(method, planned, held_out, device)
+    first = len(train) * max(reading - fetch, 0.0)
+    warm, main = (len(train) * (seconds[epoch] + fetch) + scoring for epoch in (0, method.warm_up))
+    return _Cost(first, warm, main)
+
+
+def _scoring(
+    method: Method, planned: Planned, held_out: DataLoader[Any] | None, device: torch.device
+) -> float:
+    """Give what it takes to score all held-out cases."""
+    if held_out is None:
+        return 0.0
+    method.eval()
+    reading, batches = _fetched(held_out, 1)
+    known = _on_device(batches[0], planned.parts.held_out, device)
+    with torch.inference_mode():
+        took = _timed(lambda: method.held_out(known), device)
+    method.train()
+    return len(held_out) * (took + reading)
+
+
+def _fetched(batches: DataLoader[Any], number: int) -> tuple[float, list[Batch]]:
+    """Give some batches, and the seconds that one takes to come."""
+    set_epoch(batches, 0)
+    source: Iterator[Any] = iter(batches)
+    started = time.perf_counter()
+    found = [batch for _, batch in zip(range(min(number, len(batches))), source, strict=False)]
+    return (time.perf_counter() - started) / len(found), found
+
+
+def _on_device(batch: Batch, positions: Any, device: torch.device) -> Batch:  # noqa: ANN401
+    """Bring a batch to the device; methods know the positions in the whole study."""
+    moved = {name: value.to(device) for name, value in batch.items()}
+    return {**moved, "case": torch.from_numpy(positions)[batch["case"]]}
+
+
+def _step_seconds(method: Method, batches: list[Batch], optimiser: torch.optim.Optimizer) -> float:
+    """Give the seconds of a step; the first one, that also sets up memory, counts if alone."""
+
+    def step(batch: Batch) -> None:
+        optimiser.zero_grad()
+        method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    device = batches[0]["image"].device
+    took = [_timed(partial(step, batch), device) for batch in batches]
+    counted = took[1:] or took
+    return sum(counted) / len(counted)
+
+
+def _timed(work: Any, device: torch.device) -> float:  # noqa: ANN401
+    started = time.perf_counter()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def _memory(train: DataLoader[Any], held_out: DataLoader[Any] | None) -> int | None:
+    """Give the peak so far, and the room that cases which were not read yet will take."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    return int(peak) + sum(_still_to_come(b) for b in (train, held_out) if b is not None)
+
+
+def _still_to_come(batches: DataLoader[Any]) -> int:
+    cases = batches.dataset.cases  # type: ignore[attr-defined]
+    left = (len(cases.study) - cases.kept) * cases.first.nbytes
+    return int(max(min(left, cases.cache_bytes - cases.kept * cases.first.nbytes), 0))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return f"{len(names):,} ({', '.join(names[:10])}{more})"
+
+
+def _duration(seconds: float) -> str:
+    """Show a time in words.
+
+    Example:
+        >>> _duration(0.5), _duration(75), _duration(5400)
+        ('0.5 s', '75 s', '1 h 30 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    hours = f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes < 60 else hours

@@ -1,0 +1,78 @@
+"""Whether a run can go on with what was given: looked at before anything is read; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raters.errors import RatersError
+from raters.training.run import CONFIG, holds_run
+
+FREE = ("workers", "cache", "devices", "nodes", "loggers")
+"""Options that may change when a run goes on: they do not change what is learnt.
+
+`devices` and `nodes` change one thing: each process draws its own dropout.
+"""
+
+COMPLETE = ("network", "width", "depth", "norm", "dropout", "patch")
+"""Options that are complete elsewhere: what the user left open may be given later."""
+
+_CHOSEN = ("warm_up", "select", "normalise")  # planning may write them in other words
+
+
+def refuse_run(folder: Path) -> None:
+    """Refuse a folder that holds a run, where nobody asked to go on with it."""
+    if holds_run(folder):
+        raise RatersError(
+            "found a run, expected a new folder; go on with the run by --resume (resume=True)",
+            kind="exists",
+            file=folder,
+        )
+
+
+def refuse_other_options(folder: Path, method: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse, of what was given, what is plainly not as in the run; the rest is compared later."""
+    config = _plain(folder / CONFIG)
+    if method is not None and isinstance(config.get("method"), str):
+        refuse_unlike("method", method, config["method"], folder)
+    before = {**_part(config, "training"), **_part(config, "options")}
+    for name, found in given.items():
+        settled = name in before and name not in (*FREE, *COMPLETE, *_CHOSEN)
+        if settled and found != "auto" and isinstance(found, int | float | str):
+            refuse_unlike(name, found, before[name], folder)
+
+
+def refuse_unlike(name: str, found: object, expected: object, folder: Path) -> None:
+    """Refuse an option that is not as in the run."""
+    if found == expected:
+        return
+    message = f"found {name}={_shown(found)}, expected {_shown(expected)} as in {folder / CONFIG}"
+    if name == "epochs":
+        message += (
+            ": the length of a run is fixed by the schedule of its learning rate; start a new one "
+            f"(--config {folder / CONFIG} --epochs {found} -o NEW)"
+        )
+    raise RatersError(message)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(getattr(item, "name", item)) for item in value)
+    return str(value)
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """Read a file as far as it can be read: what is wrong with it is said when it is needed."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _part(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,192 @@
+"""The folder of a run: what was asked for, how it went, how far it is; no torch is needed."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from raters.errors import RatersError
+from raters.rows import Row, write_csv, write_json
+from raters.study.paths import written_whole
+from raters.study.pattern import there
+
+CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
+HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
+CHECKPOINT = "checkpoints/last.ckpt"
+FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
+
+Split = tuple[str, str, str]
+"""A case, its part ('train', 'held-out' or 'left-out'), and its group."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
+
+
+def first_process() -> bool:
+    """Say whether this process is the one that writes; the others only train.
+
+    Those who start several processes (Lightning, torchrun, SLURM) number them by variables.
+    """
+    return all(os.environ.get(name, "0") == "0" for name in _RANKS)
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Say what a full disk means to a run."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise RatersError(
+            f"found no room for it ({error.strerror}), expected some: the run is whole up to the "
+            "epoch before; make room and go on with --resume",
+            kind="full",
+            file=path,
+        ) from None
+
+
+def holds_run(folder: Path) -> bool:
+    """Say whether a folder holds a run, finished or not."""
+    return any((folder / name).exists() for name in FILES)
+
+
+def read_history(folder: str | Path) -> tuple[list[Row], int]:
+    """Read the rows of the epochs, and the best epoch; nothing and 0 where there are none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_csv(folder / "history.csv", [{"epoch": 1, "phase": "main", "loss": 0.25}])
+        >>> read_history(folder)
+        ([{'epoch': 1, 'phase': 'main', 'loss': 0.25}], 0)
+    """
+    path = Path(folder) / HISTORY
+    if not path.exists():
+        return [], 0
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            found = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+    except (csv.Error, UnicodeDecodeError, TypeError) as error:
+        why = f"cannot be read ({error}), expected a row an epoch"
+        raise RatersError(why, file=path) from None
+    best = read_scores(folder).get("best_epoch", 0)
+    if not isinstance(best, int):
+        raise RatersError(
+            f"found the best epoch {best!r}, expected a number", file=Path(folder) / SCORES
+        )
+    return found, best
+
+
+def read_scores(folder: str | Path) -> dict[str, Any]:
+    """Read `scores.json`; nothing if it is not there."""
+    path = Path(folder) / SCORES
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise RatersError(f"found no JSON ({error}), expected scores", file=path) from None
+    if not isinstance(found, dict):
+        raise RatersError(f"found {type(found).__name__}, expected scores by name", file=path)
+    return found
+
+
+def refuse_no_model(folder: str | Path) -> None:
+    """Refuse what is no model folder, and say what is there instead; also an unfinished run."""
+    path = Path(folder)
+    if (path / CONFIG).exists():
+        refuse_unfinished(path)
+        return
+    if not path.exists():
+        found = "no such folder"
+    elif not path.is_dir():
+        found = "found a file"
+    else:
+        found = "found a study" if (path / "study.yaml").exists() else there(path)
+    raise RatersError(
+        f"{found}, expected a model folder: {CONFIG} and {WEIGHTS}", kind="not-a-model", file=path
+    )
+
+
+def refuse_unfinished(folder: str | Path) -> None:
+    """Refuse a run that did not come to its end: its weights are not there yet."""
+    path = Path(folder)
+    if (path / WEIGHTS).exists() or not any((path / name).exists() for name in (SPLITS, SCORES)):
+        return
+    scores = read_scores(path)
+    at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
+    raise RatersError(
+        f"found an unfinished run (epoch {at} of {of}), expected a finished one: go on with "
+        f"raters train STUDY -o {path} --resume",
+        kind="unfinished",
+        file=path,
+    )
+
+
+def finished(folder: Path) -> bool:
+    """Say whether a run came to its end."""
+    return bool(read_scores(folder).get("finished")) and (folder / WEIGHTS).exists()
+
+
+def write_splits(folder: Path, splits: Sequence[Split]) -> None:
+    """Write which case was used for what."""
+    with room_for(folder / SPLITS), written_whole(folder / SPLITS) as file:
+        # The writer does not see that a carriage return needs quotes.
+        odd = any("\r" in cell for row in splits for cell in row)
+        plain = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL) if odd else plain
+        writer.writerows([("case", "part", "group"), *splits])
+
+
+def read_splits(folder: Path) -> list[Split]:
+    """Read what `write_splits` wrote."""
+    with open(folder / SPLITS, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [(case, part, group) for case, part, group in rows]
+
+
+def write_progress(
+    folder: Path, history: Sequence[Row], best_epoch: int, epochs: int, **state: bool
+) -> None:
+    """Write `history.csv` and `scores.json`, each whole; `finished` and `stopped_early` if so."""
+    seconds = sum(row["seconds"] for row in history)
+    waited = sum(row["seconds"] * row.get("waiting", 0.0) for row in history)
+    scores = {
+        "best_epoch": best_epoch,
+        "epochs": len(history),
+        "expected_epochs": epochs,
+        "finished": state.get("finished", False),
+        "stopped_early": state.get("stopped_early", False),
+        "seconds": round(seconds, 3),
+        "waiting": round(waited / seconds, 4) if seconds else 0.0,
+        "best": next((row for row in history if row["epoch"] == best_epoch), {}),
+    }
+    with room_for(folder / HISTORY):
+        write_csv(folder / HISTORY, history)
+    with room_for(folder / SCORES):
+        write_json(folder / SCORES, scores)
+
+
+def log(folder: Path, text: str) -> None:
+    """Add a line to `log.txt`, with the time."""
+    time = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+    line = " ".join(text.split())  # one event, one line
+    with room_for(folder / LOG), open(folder / LOG, "a", encoding="utf-8") as file:
+        file.write(f"{time}  {line}\n")
+
+
+def _number(cell: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell

@@ -1,0 +1,112 @@
+"""Says what is wrong with options and files in our own words: 'found X, expected Y'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+MOST_LISTED = 12
+"""Words that are listed one by one; of more, only the nearest is named."""
+
+_LIMITS = {
+    "greater_than_equal": ("ge", "{} or more"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "{} or less"),
+    "less_than": ("lt", "less than {}"),
+}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite_number": "a finite number",
+    "bool": "yes or no",
+    "string": "text",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "keys and values",
+    "model": "keys and values",
+    "none": "nothing",
+}
+
+
+def worded(error: ValidationError) -> str:
+    """Say in one sentence what was found first and what was expected.
+
+    Example:
+        >>> from pydantic import BaseModel, Field
+        >>> class Options(BaseModel):
+        ...     epochs: int = Field(3, ge=1)
+        >>> try:
+        ...     Options(epochs=0)
+        ... except ValueError as error:
+        ...     worded(error)
+        'found epochs=0, expected 1 or more'
+    """
+    found = error.errors(include_url=False)
+    first = found[0]
+    name = _name(first["loc"])
+    if first["type"] == "missing":
+        return f"found no {name}, expected it"
+    if first["type"] == "extra_forbidden":
+        return f"found the unknown key {name!r}, expected none of this name"
+    # What may be one thing or another is refused once for each.
+    same = [_expected(one) for one in found if _name(one["loc"]) == name]
+    shown = _shown(first["input"])
+    what = f"{name}={shown}" if name else shown
+    return f"found {what}, expected {' or '.join(dict.fromkeys(same))}"
+
+
+def _expected(error: Mapping[str, Any]) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _LIMITS:
+        limit, words = _LIMITS[kind]
+        return words.format(f"{context[limit]:g}")
+    if kind == "literal_error":
+        words = str(context["expected"])
+        several = " or " in words  # quotes are of no use in a list of words
+        return re.sub(r"'([^']*)'", r"\1", words) if several else words
+    if kind == "int_from_float":
+        return "a whole number"
+    start = re.sub(r"_(type|parsing|parsing_size|attributes_type)$", "", kind)
+    plain = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    return _KINDS.get(start, plain[:1].lower() + plain[1:])
+
+
+def _name(place: tuple[int | str, ...]) -> str:
+    """Give the name of a field, without the alternatives that were tried for it."""
+    parts = [str(part) for part in place if "[" not in str(part)]
+    while len(parts) > 1 and parts[-1] in ("int", "str", "float", "bool"):
+        parts.pop()
+    while len(parts) > 1 and parts[-1].isdigit():
+        parts.pop()
+    return ".".join(parts)
+
+
+def _shown(value: object) -> str:
+    plain = isinstance(value, str) and re.fullmatch(r"[^\s,=]{1,60}", value)
+    text = value if plain and isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def expected_one_of(known: Iterable[str], found: str) -> str:
+    """List the words that are known, or, of many, the one that is nearest to what was found.
+
+    Example:
+        >>> expected_one_of(["epochs", "seed"], "epoch")
+        "expected one of epochs, seed; did you mean 'epochs'?"
+        >>> expected_one_of([*map(str, range(90)), "epochs"], "epoch")
+        "expected a known one; did you mean 'epochs'?"
+    """
+    listed = list(known)
+    few = len(listed) <= MOST_LISTED
+    close = get_close_matches(found, listed, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    if few:
+        return f"expected one of {', '.join(listed)}{hint}"
+    if close:
+        return f"expected a known one{hint}"
+    return f"expected one of {', '.join(listed[:MOST_LISTED])} and {len(listed) - MOST_LISTED} more"

@@ -1,0 +1,80 @@
+"""Trains a few tiny models and writes their histories and weights; run by test_distributed.py.
+
+Arguments: the folder to write to, the number of processes, and names of RUNS. Each process
+writes what it found.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import raters
+from raters.study.classes import MISSING
+from raters.study.study import Study
+from raters.training.run import first_process
+
+CASES = 11
+
+
+def masks() -> Study:
+    """Make noisy masks; raters leave out cases and corners, so that processes differ in labels."""
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(CASES, 1, 8, 6)).astype(np.float32)
+    truth = (images[:, 0] > 0).astype(int)
+    noisy = rng.random((CASES, 3, 8, 6)) < 0.15
+    labels = np.where(noisy, 1 - truth[:, None], truth[:, None])
+    labels[:4, 1] = labels[::3, 2] = labels[5, :, :3] = MISSING
+    splits = ["train"] * 8 + ["val"] * 3
+    return Study.from_arrays(images, labels, reference=truth, splits=splits)
+
+
+def table() -> Study:
+    """Make answers of raters who skip many tasks."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 3, 41)
+    features = np.eye(3)[truth] + rng.normal(0, 0.3, (41, 3))
+    answers = np.where(rng.random((41, 4)) < 0.3, rng.integers(0, 3, (41, 4)), truth[:, None])
+    answers[rng.random((41, 4)) < 0.5] = MISSING
+    answers[0] = truth[0]
+    splits = ["train"] * 32 + ["val"] * 9
+    return Study.from_arrays(features, answers, reference=truth, splits=splits)
+
+
+SMALL: dict[str, Any] = {"epochs": 3, "progress": False, "augment": "none"}
+# It does not import MONAI. A bias before a norm would have no gradient but rounding, which AdamW
+# makes as large as any other.
+PLAIN = {"network": "patch-cnn", "width": 2, "depth": 1, "norm": "none"}
+# 32 tasks by 7 leave 4, by 9 leave 5; 8 cases by 5 leave 3, by 7 leave 1: then one process has
+# nothing to do.
+RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "table": (table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
+    "separate": (table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
+    "masks": (masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    "patches": (
+        masks,
+        "pixel-cm",
+        {**PLAIN, "batch_size": 7, "patch": (4, 4), "patches_per_case": 1}
+        | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
+    ),
+}
+
+
+def train(folder: Path, devices: int, names: Iterable[str]) -> None:
+    """Train some models by name."""
+    for name in names:
+        make, method, options = RUNS[name]
+        more: dict[str, Any] = {"folder": folder / f"run-{name}"} if name == "masks" else {}
+        model = raters.fit(make(), method, devices=devices, **SMALL, **options, **more)
+        rank = 0 if first_process() else 1
+        found = {"history": model.history, "best": model.best_epoch}
+        torch.save({**found, "weights": model.method.state_dict()}, folder / f"{name}-{rank}.pt")
+
+
+if __name__ == "__main__":
+    train(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,55 @@
+"""Models with random weights, which predict something without any training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from raters.methods.registry import learning_method
+from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
+from raters.training.model import Model
+from raters.training.options import TrainingOptions
+
+RATERS = ("ann", "../x", "bob")
+
+
+def make_model(
+    method: str = "pixel-cm",
+    *,
+    dims: int = 2,
+    channels: int = 1,
+    values: tuple[int | str, ...] = (0, 4),
+    patch: tuple[int, ...] | None = None,
+    raters: tuple[str, ...] = RATERS,
+    kind: Any = "segmentation",
+    normalisation: dict[str, Any] | None = None,
+    norm: Any = "instance",
+) -> Model:
+    """Make a small model whose weights are random, those of the matrices too."""
+    network = NetworkEntry(name="unet", width=2, depth=2, norm=norm)
+    if kind == "classification":
+        network = NetworkEntry(name="cnn" if dims else "mlp", width=4)
+    options = learning_method(method).parse({}).model_dump()
+    config = ModelConfig(
+        method=method,
+        options=options,
+        training=TrainingOptions(epochs=2),
+        network=network,
+        kind=kind,
+        raters=raters,
+        classes=tuple(ClassEntry(name=f"class {v}", value=v) for v in values),
+        channels=channels,
+        dims=dims,
+        patch=patch,
+        normalisation=normalisation or {"mode": "case", "mean": [], "std": []},
+    )
+    torch.manual_seed(0)
+    built = config.build()
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+        for name, buffer in built.named_buffers():
+            if name == "rater_matrices":
+                buffer.copy_(torch.rand_like(buffer).softmax(-1))
+    return Model(built.eval(), config)

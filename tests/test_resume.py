@@ -1,0 +1,380 @@
+"""Runs that are killed, interrupted, or find no room: going on gives the very same weights."""
+
+import errno
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import raters
+from raters.errors import RatersError
+from raters.methods.base import Batch
+from raters.rows import Row
+from raters.simulate import phantom_study, simulate
+from raters.study.study import Study
+from raters.training.checkpoint import read_checkpoint, write_checkpoint
+from raters.training.engine import Learner
+from raters.training.record import Record
+from raters.training.run import read_history, read_scores
+
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["raters.training.fit", __name__])
+
+EPOCHS = 8
+FLAT: dict[str, Any] = {"epochs": EPOCHS, "dropout": 0.3, "batch_size": 7, "progress": False}
+CHECKPOINT = "checkpoints/last.ckpt"
+
+
+def answers(cases: int = 120, features: int = 3) -> Study:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, cases)
+    images = np.eye(3)[truth] @ rng.normal(size=(3, features)) + rng.normal(
+        0, 0.3, (cases, features)
+    )
+    labels = np.where(rng.random((cases, 3)) < 0.7, truth[:, None], rng.integers(0, 3, (cases, 3)))
+    return Study.from_arrays(images, labels)
+
+
+@pytest.fixture(scope="module")
+def masks() -> Study:
+    drawn = simulate(phantom_study("lesions", 10, (16, 16)), "good,over,under", seed=1)
+    return Study.from_arrays(
+        images=np.stack([np.asarray(case.image) for case in drawn.iter_cases()]),
+        labels=np.stack([case.labels for case in drawn.iter_cases()]),
+        raters=list(drawn.raters),
+    )
+
+
+def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the raters' mean matrix")
+        return raters.fit(study, method, **options)
+
+
+def train(folder: Path, **options: Any) -> None:
+    """Train in a process of its own; it goes on if there is something to go on with."""
+    torch.set_num_threads(1)
+    fit(answers(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
+
+
+def started(target: Callable[..., None], *args: Any, **options: Any) -> Any:
+    process = processes.Process(target=target, args=args, kwargs=options)
+    process.start()
+    return process
+
+
+def ended(process: Any) -> None:
+    process.join(60)
+    assert process.exitcode == 0
+
+
+def wait_until(happened: Callable[[], bool], process: Any) -> bool:
+    """Wait as closely as possible; False if the process ended without it."""
+    while process.is_alive():
+        if happened():
+            return True
+    return False
+
+
+def timeless(history: list[Row]) -> list[Row]:
+    return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in history]
+
+
+def assert_same_run(found: Path, expected: Path) -> None:
+    """Weights to the bit, and all numbers of all epochs."""
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (found, expected)]
+    assert weights[0] == weights[1]
+    rows, best = read_history(found)
+    assert timeless(rows) == timeless(read_history(expected)[0])
+    assert best == read_history(expected)[1]
+    assert read_scores(found)["finished"] is True
+    assert (found / "splits.csv").read_text() == (expected / "splits.csv").read_text()
+
+
+def interrupted(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], epoch: int, step: int = 1
+) -> None:
+    """Let an error come in the middle of an epoch."""
+    original = Learner.training_step
+
+    def stumble(self: Learner, batch: Batch, k: int) -> torch.Tensor:
+        if (self.current_epoch, k) == (epoch, step):
+            raise error("stumbled")
+        return original(self, batch, k)
+
+    monkeypatch.setattr(Learner, "training_step", stumble)
+
+
+class TestKilled:
+    """A process that gets SIGKILL: it can do nothing about it."""
+
+    def test_five_kills_change_nothing(self, tmp_path: Path) -> None:
+        """At random points over the whole run; each time another process goes on."""
+        ended(started(train, tmp_path / "whole"))
+        folder, rng = tmp_path / "killed", random.Random(0)
+        epoch = read_scores(tmp_path / "whole")["seconds"] / EPOCHS
+        for k in range(5):
+            reached = (k + rng.random()) / 5 * (EPOCHS - 1)
+            process = started(train, folder)
+
+            def far(target: float = reached) -> bool:
+                return bool(read_scores(folder).get("epochs", 0) >= int(target))
+
+            assert wait_until(far, process)
+            time.sleep(reached % 1 * epoch)
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            assert process.exitcode == -signal.SIGKILL
+            with pytest.raises(RatersError, match="found an unfinished run"):
+                raters.load(folder)
+        ended(started(train, folder))
+        assert_same_run(folder, tmp_path / "whole")
+
+    def test_a_polite_end_from_outside_is_no_success(self, tmp_path: Path) -> None:
+        """SIGTERM, as queues send it when the time is over."""
+        process = started(train, tmp_path, epochs=100)
+        assert wait_until(lambda: read_scores(tmp_path).get("epochs", 0) > 1, process)
+        os.kill(process.pid, signal.SIGTERM)
+        process.join(60)
+        assert process.exitcode == 128 + signal.SIGTERM
+        assert "stopped from outside (SIGTERM)" in (tmp_path / "log.txt").read_text()
+        assert read_checkpoint(tmp_path / CHECKPOINT)
+
+    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path) -> None:
+        large = {"width": 700, "depth": 2, "epochs": 3}  # some 12 MB of checkpoint
+        ended(started(train, tmp_path / "whole", **large))
+        folder, torn = tmp_path / "killed", 0
+        temporary = folder / "checkpoints" / ".last.ckpt.tmp"
+        for _ in range(2):
+            process = started(train, folder, **large)
+            there = (folder / CHECKPOINT).exists()
+            assert wait_until(temporary.exists, process)
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            torn += temporary.exists()
+            if there:
+                assert read_checkpoint(folder / CHECKPOINT)
+        assert torn  # a kill did come while it was written
+        ended(started(train, folder, **large))
+        assert not temporary.exists()
+        assert_same_run(folder, tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "epoch", "error"),
+    [
+        ("separate", {}, 1, KeyboardInterrupt),
+        ("vote", {"augment": "full", "patch": (8, 8), "patches_per_case": 2}, 2, RuntimeError),
+        ("global-cm", {"warm_up": 3, "patience": 4}, 4, KeyboardInterrupt),
+        ("global-cm", {"warm_up": 3, "schedule": "constant"}, 2, RuntimeError),
+        ("pixel-cm", {"workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
+        ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
+    ],
+)
+def test_an_interrupted_run_of_masks_goes_on_exactly(
+    method: str,
+    options: dict[str, Any],
+    epoch: int,
+    error: type[BaseException],
+    masks: Study,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"epochs": 5, "batch_size": 4, "width": 2, "depth": 2, "dropout": 0.2, **options}
+    fit(masks, method, progress=False, folder=tmp_path / "whole", **given)
+    with monkeypatch.context() as patch, pytest.raises(error):
+        interrupted(patch, error, epoch)
+        fit(masks, method, progress=False, folder=tmp_path / "broken", **given)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    log = (tmp_path / "broken" / "log.txt").read_text()
+    assert ("stopped by Ctrl-C" if error is KeyboardInterrupt else "stumbled") in log
+    model = fit(masks, progress=False, folder=tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "broken", tmp_path / "whole")
+    assert timeless(model.history) == timeless(read_history(tmp_path / "whole")[0])
+
+
+def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
+    """Killed after the last epoch, or after it stopped early: nothing is trained again."""
+    options = {**FLAT, "schedule": "constant", "learning_rate": 0.3, "patience": 2, "epochs": 30}
+    fit(answers(), "global-cm", folder=tmp_path / "whole", **options)
+    assert read_scores(tmp_path / "whole")["stopped_early"]
+    shutil.copytree(tmp_path / "whole", tmp_path / "late")
+    (tmp_path / "late" / "weights.safetensors").unlink()
+    (tmp_path / "late" / "scores.json").unlink()
+    fit(answers(), folder=tmp_path / "late", resume=True, progress=False)
+    assert_same_run(tmp_path / "late", tmp_path / "whole")
+    assert read_scores(tmp_path / "late")["stopped_early"]
+
+
+class TestNoRoom:
+    """A full disk: the last whole checkpoint stays, and the user is told."""
+
+    def test_a_limit_of_the_system(self, tmp_path: Path) -> None:
+        fit(answers(), "global-cm", folder=tmp_path / "whole", **FLAT)
+        folder, told = tmp_path / "full", tmp_path / "told.txt"
+        ended(started(train_without_room, folder, told))
+        assert "last.ckpt: found no room for it" in told.read_text()
+        assert "go on with --resume" in told.read_text()
+        assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
+        assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
+        fit(answers(), folder=folder, resume=True, progress=False)
+        assert_same_run(folder, tmp_path / "whole")
+
+    def test_in_the_middle_of_writing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "last.ckpt"
+        whole = dict.fromkeys(("raters", "state_dict", "optimizer_states", "loops"), 1)
+        write_checkpoint(path, {**whole, "lr_schedulers": 7})
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(RatersError, match=r"last\.ckpt: found no room for it \(No space"):
+            write_checkpoint(path, {**whole, "lr_schedulers": 8})
+        assert read_checkpoint(path)["lr_schedulers"] == 7
+        assert os.listdir(tmp_path) == ["last.ckpt"]
+
+
+def train_without_room(folder: Path, told: Path) -> None:
+    """Allow no file larger than a checkpoint, once two epochs are done."""
+    original = Record.epoch
+
+    def epoch(self: Record, learner: Learner) -> None:
+        original(self, learner)
+        if len(learner.history) == 2:
+            limit = self.checkpoint.stat().st_size // 2
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    Record.epoch = epoch  # type: ignore[method-assign]
+    try:
+        train(folder)
+    except RatersError as error:
+        told.write_text(str(error))
+
+
+class TestBadCheckpoints:
+    """What is no whole checkpoint of ours is refused, and never run."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+            interrupted(patch, RuntimeError, epoch=2)
+            fit(answers(), "global-cm", folder=tmp_path / "run", **FLAT)
+        return tmp_path / "run"
+
+    def test_torn(self, folder: Path) -> None:
+        path = folder / CHECKPOINT
+        path.write_bytes(path.read_bytes()[:-1000])
+        with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
+            fit(answers(), folder=folder, resume=True, progress=False)
+
+    def test_one_wrong_bit(self, folder: Path) -> None:
+        path = folder / CHECKPOINT
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
+            fit(answers(), folder=folder, resume=True, progress=False)
+
+    def test_a_stranger_runs_no_code(self, folder: Path, tmp_path: Path) -> None:
+        whole = read_checkpoint(folder / CHECKPOINT)
+        write_checkpoint(folder / CHECKPOINT, {**whole, "evil": Evil(tmp_path / "hacked")})
+        with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
+            fit(answers(), folder=folder, resume=True, progress=False)
+        assert not (tmp_path / "hacked").exists()
+
+    def test_of_another_version(self, folder: Path) -> None:
+        whole = read_checkpoint(folder / CHECKPOINT)
+        write_checkpoint(folder / CHECKPOINT, {**whole, "raters": {"history": []}})
+        with pytest.raises(RatersError, match="checkpoint of another version of raters"):
+            fit(answers(), folder=folder, resume=True, progress=False)
+
+    def test_of_something_else(self, folder: Path) -> None:
+        write_checkpoint(folder / CHECKPOINT, {"state_dict": {}})
+        with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
+            fit(answers(), folder=folder, resume=True, progress=False)
+
+
+class Evil:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+class TestWhatMustBeTheSame:
+    """Options, raters, classes and cases of a run; what does not change the result may change."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("runs") / "run"
+        fit(answers(), "global-cm", folder=folder, **{**FLAT, "epochs": 4, "warm_up": 0.5})
+        return folder
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"epochs": 40}, "found epochs=40, expected 4 as in .*config.yaml"),
+            ({"method": "vote"}, "found method=vote, expected global-cm as in .*config.yaml"),
+            ({"trace": 0.5}, "found trace=0.5, expected 0.0"),
+            ({"warm_up": 1}, "found warm_up=1, expected 2"),
+            ({"width": 5}, "found width=5, expected"),
+            ({"held_out": 0.5}, "found held_out=0.5, expected 0.15"),
+        ],
+    )
+    def test_other_options_are_refused(
+        self, folder: Path, options: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(RatersError, match=message):
+            fit(answers(), folder=folder, resume=True, progress=False, **options)
+
+    def test_other_studies_are_refused(self, folder: Path) -> None:
+        study = answers()
+        again: dict[str, Any] = {"folder": folder, "resume": True, "progress": False}
+        with pytest.raises(RatersError, match="found raters=0, 1, expected 0, 1, 2 as in"):
+            fit(study.select(raters=["0", "1"]), **again)
+        ids = list(study.index.ids)
+        message = "found the case '3' .*, expected the case '2' .* as in .*splits.csv"
+        with pytest.raises(RatersError, match=message):
+            fit(study.select(cases=ids[:2] + ids[3:]), **again)
+        with pytest.raises(RatersError, match=r"found the case '0' \(.*group 'x'\), expected"):
+            fit(regrouped(study, {"0": "x"}), **again)
+
+    def test_a_finished_run_is_given_back(self, folder: Path) -> None:
+        """The same options, in other words, and options that do not change the result."""
+        options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "workers": 2}
+        before = (folder / "weights.safetensors").stat().st_mtime_ns
+        model = fit(answers(), "global-cm", folder=folder, resume=True, **options)
+        assert (folder / "weights.safetensors").stat().st_mtime_ns == before
+        assert "the run is finished" in (folder / "log.txt").read_text().splitlines()[-1]
+        case = answers()[0]
+        assert np.array_equal(model.truth(case), raters.load(folder).truth(case))
+
+    def test_a_run_without_resume_is_refused(self, folder: Path) -> None:
+        with pytest.raises(RatersError, match=r"found a run, expected a new folder.*--resume"):
+            fit(answers(), "global-cm", folder=folder, **FLAT)
+
+
+def regrouped(study: Study, groups: dict[str, str]) -> Study:
+    """Give some cases another group."""
+    names = [groups.get(case, case) for case in study.index.ids]
+    images = np.stack([np.asarray(case.image) for case in study.iter_cases()])
+    labels = np.stack([case.labels for case in study.iter_cases()])
+    return Study.from_arrays(images, labels, groups=names)
