@@ -14,11 +14,13 @@ from PIL import Image
 import raters
 from raters.agreement.result import ALL
 from raters.errors import RatersError
+from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
 from raters.plots.boundary import signed_distance_counts
-from raters.report.blocks import Report, TableBlock, TextBlock, all_blocks
+from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.compare import compare, evenly, summary_rows
 from raters.report.dispatch import make_report, report
+from raters.report.fusion_files import read_fusion
 from raters.report.fusion_words import border_sentence, error_shares, left_out_sentence
 from raters.report.leave_out import left_out_scores
 from raters.report.near_border import border_counts
@@ -191,8 +193,6 @@ def test_border_counts_equal_those_of_the_whole_picture(number: int | None) -> N
 
 
 def test_left_out_finds_the_one_that_decides() -> None:
-    from raters.fusion.vote import vote
-
     a, b = disc(24, 24, 10), disc(24, 24, 6)
     labels = np.array([a, a, a, b, b])  # 3 to 2: without one of the three it is a tie, so b
     dice, change = left_out_scores(labels, 2, vote)
@@ -210,8 +210,6 @@ def test_samples_are_spread_and_bounded() -> None:
 
 
 def test_compare_counts_all_cases() -> None:
-    from raters.fusion.vote import vote
-
     study = drawn_study(RATERS, 3)
     consensus = raters.fuse(study, "vote")
     found = compare(
@@ -277,6 +275,45 @@ def test_error_shares_and_border_of_known_drawings() -> None:
     assert text.startswith("wide draws")
     assert "narrow misses" in text
     assert "right" not in text
+
+
+def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -> None:
+    study = drawn_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
+    write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
+    made = make_report(tmp_path / "fused", study)
+    (viewer,) = [b for s in made.sections for b in s.blocks if isinstance(b, ViewerBlock)]
+    drawn = viewer.cases[0].slices[0].outlines
+    assert drawn["consensus (not the rater)"] == drawn["ann"]
+    assert drawn["consensus"] != drawn["ann"]
+    assert len({layer.name for layer in viewer.layers}) == len(viewer.layers)
+
+
+def test_matrices_of_some_raters_are_theirs(tmp_path: Path) -> None:
+    study = drawn_study(RATERS)
+    consensus = raters.fuse(study, "staple", pool=True)
+    write_consensus(consensus, tmp_path / "fused")
+    files = read_fusion(tmp_path / "fused")
+    names = [study.raters[2], "nobody", study.raters[0]]
+    found = files.confusion_of(names)
+    assert found is not None and consensus.confusion is not None
+    assert found[[0, 2]] == pytest.approx(consensus.confusion[0][[2, 0]])
+    assert np.isnan(found[1]).all()
+
+
+def test_a_fusion_of_empty_masks_has_no_dice(tmp_path: Path) -> None:
+    study = raters.Study.from_arrays(labels=np.zeros((2, 3, 8, 8), int))
+    write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
+    made = make_report(tmp_path / "fused", study)
+    assert made.facts["mean Dice with the consensus"] is None
+    assert "There are no errors to show." in words_of(made)
+
+
+def test_who_labelled_alone_cannot_be_left_out() -> None:
+    labels = np.full((3, 4, 4), -1)
+    labels[0] = np.eye(4, dtype=int)
+    dice, change = left_out_scores(labels, 2, vote)
+    assert np.isnan(dice).all()
+    assert np.isnan(change).all()
 
 
 def test_left_out_sentence_names_both_ends() -> None:

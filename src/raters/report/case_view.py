@@ -14,7 +14,14 @@ from raters.errors import RatersError
 from raters.plots.pictures import chosen_slice, cut
 from raters.plots.pictures import picture as scaled
 from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
-from raters.report.viewer import DISAGREEMENT, NOT_LABELLED, REFERENCE, Slice, ViewerCase
+from raters.report.viewer import (
+    DISAGREEMENT,
+    NOT_LABELLED,
+    REFERENCE,
+    Slice,
+    ViewerCase,
+    free_name,
+)
 from raters.study.case import Case
 from raters.study.classes import MISSING
 
@@ -112,7 +119,7 @@ def _volume(
             outlined[name] = mask
     further = {name: np.asarray(mask) for name, mask in layers.items()}
     if case.reference is not None:
-        further.setdefault(REFERENCE, case.reference)
+        further.setdefault(free_name(REFERENCE, raters), case.reference)
     outlined |= further
     known = {DISAGREEMENT: _disagreement(labels, len(classes))}
     known |= {name: np.asarray(values) for name, values in maps.items()}

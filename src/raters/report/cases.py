@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike
 from raters.progress import track
 from raters.report.blocks import ViewerBlock
 from raters.report.case_view import viewer_case
-from raters.report.viewer import REFERENCE, ViewerCase, disagreement_map, extra_layers, rater_layers
+from raters.report.viewer import (
+    REFERENCE,
+    ViewerCase,
+    disagreement_map,
+    extra_layers,
+    free_name,
+    rater_layers,
+)
 from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
@@ -59,7 +66,8 @@ def cases_block(
         )
 
     made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
-    with_reference = any(REFERENCE in case.slices[0].outlines for case in made)
-    names = [*extra, *([REFERENCE] if with_reference else [])]
+    reference = free_name(REFERENCE, study.raters)
+    with_reference = any(reference in case.slices[0].outlines for case in made)
+    names = [*extra, *([reference] if with_reference else [])]
     layers = [*rater_layers(study.raters), *extra_layers(names)]
     return ViewerBlock(name, made, caption, layers, [disagreement_map()])

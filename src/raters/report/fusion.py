@@ -18,6 +18,7 @@ from raters.report.compare import Compared, compare, counted_rows, known, summar
 from raters.report.fusion_files import FusionFiles, read_fusion
 from raters.report.leave_out import left_out_rows
 from raters.report.notes import notes_block, short_section
+from raters.report.viewer import free_name
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -61,10 +62,13 @@ def fusion_report(
     cases = [case for case in study.cases if case in masks]
     refit, by = files.refit("segmentation")
     found = compare(study, cases, masks.read, refit, targets_of(study.classes.names), progress)
+    dice = found.dice[np.isfinite(found.dice)]
     rows = files.rows or counted_rows(found, study.raters, study.classes.names)
     sections = [
         _raters(study, found),
-        performance_section(files, rows, study.classes.names, _matrices(files, found), study),
+        performance_section(
+            files, rows, study.classes.names, found.counts.sum(axis=0, dtype=np.int64), study
+        ),
         _borders(study, found),
         _left_out(study, found, by),
         _cases(study, found, masks, cases_shown, progress),
@@ -75,7 +79,7 @@ def fusion_report(
             "cases": len(cases),
             "raters": len(study.raters),
             "method": files.method + (", pooled" if files.pooled else ""),
-            "mean Dice with the consensus": known(np.nanmean(found.dice)) if cases else None,
+            "mean Dice with the consensus": float(dice.mean()) if dice.size else None,
         },
         [short_section(_findings(study, found, by), _notes(study, masks, files)), *sections],
     )
@@ -182,13 +186,10 @@ def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
 
 
-def _matrices(files: FusionFiles, found: Compared) -> NDArray[np.float64]:
-    """Give the estimated matrices where all cases share them, else those counted."""
-    if files.confusion is not None:
-        return files.confusion
-    total = found.counts.sum(axis=0).astype(np.float64)
-    rows = total.sum(axis=-1, keepdims=True)
-    return np.where(rows > 0, total / np.maximum(rows, 1), np.nan)
+def counted_matrices(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Divide counts `(raters, L, L)` by their rows; NaN for classes without any."""
+    rows = counts.sum(axis=-1, keepdims=True)
+    return np.where(rows > 0, counts / np.maximum(rows, 1), np.nan)
 
 
 def most_matrices(classes: int) -> int:
@@ -205,11 +206,14 @@ def performance_section(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
-    matrices: NDArray[np.float64],
+    counts: NDArray[np.int64],
     study: Study,
     shown: Sequence[str] | None = None,
 ) -> Section:
-    """Show sensitivity and more of each rater with error bars, and confusion matrices."""
+    """Show sensitivity and more of each rater with error bars, and confusion matrices.
+
+    `counts` `(raters, L, L)` are shown where the method has no matrices for all cases together.
+    """
     names = list(study.raters if shown is None else shown)
     summary = summary_rows(rows)
     kept = [row for row in summary if row["rater"] in set(names)]
@@ -219,8 +223,10 @@ def performance_section(
         caption = f"{words.skill_sentence(kept, classes)} {_errors_are(files, rows)}"
         blocks.append(FigureBlock("performance", figure, caption))
     chosen = names[: most_matrices(len(classes))]
-    picked = matrices[[study.raters.index(name) for name in chosen]]
-    how = "estimated by the method" if files.confusion is not None else "counted over all cases"
+    estimated = files.confusion_of(chosen)
+    own = counts[[study.raters.index(name) for name in chosen]]
+    picked = counted_matrices(own) if estimated is None else estimated
+    how = "counted over all cases" if estimated is None else "estimated by the method"
     caption = f"{words.confusion_sentence(picked, chosen, classes)} Matrices are {how}."
     if len(chosen) < len(study.raters):
         caption += f" Shown are {len(chosen)} of {len(study.raters):,} raters."
@@ -245,9 +251,11 @@ def shown_columns(rows: Sequence[Row]) -> list[str]:
 
 def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
     if not files.rows:
+        several = len({row.get("case") for row in rows}) > 1
+        errors = ", with standard errors between cases" if several else ""
         return (
-            f"The method {files.method} gives no matrices: this is counted against the consensus, "
-            "with standard errors between cases."
+            f"The method {files.method} gives no matrices: this is counted against the consensus"
+            f"{errors}."
         )
     if rows and "case" in rows[0]:
         if len({row["case"] for row in rows}) == 1:
@@ -328,6 +336,7 @@ def _cases(
     rows.sort(key=lambda row: (row["dice"] is None, row["dice"] or 0.0))
     first = rows[:shown]
     blocks: list[Block] = []
+    name = free_name(CONSENSUS, study.raters)
     if first:
         facts = {r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"} for r in first}  # fmt: skip  # noqa: E501
         blocks.append(
@@ -337,8 +346,8 @@ def _cases(
                 facts,
                 "Cases whose raters are farthest from the consensus come first: see whether you "
                 "would follow the consensus (white, dashed) there.",
-                lambda case: {CONSENSUS: masks.read(case)},
-                [CONSENSUS],
+                lambda case: {name: masks.read(case)},
+                [name],
                 progress,
             )
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,19 @@ class FusionFiles:
     rows: list[Row] = field(default_factory=list)
     confusion: NDArray[np.float64] | None = None
     cases: dict[str, Row] = field(default_factory=dict)
+
+    def confusion_of(self, raters: Sequence[str]) -> NDArray[np.float64] | None:
+        """Give the matrices of these raters, by name; NaN for one who was not fused."""
+        if self.confusion is None:
+            return None
+        fused = list(dict.fromkeys(str(row["rater"]) for row in self.rows))
+        if len(fused) != len(self.confusion):
+            return None
+        found = np.full((len(raters), *self.confusion.shape[1:]), np.nan)
+        for k, rater in enumerate(raters):
+            if rater in fused:
+                found[k] = self.confusion[fused.index(rater)]
+        return found
 
     def refit(self, kind: str) -> tuple[Refit, str]:
         """Give a function that fuses anew, and its name: the method itself, or a vote if slow."""

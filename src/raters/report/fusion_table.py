@@ -35,7 +35,6 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     counts = consensus_counts(study, consensus)
     rows = _rater_rows(study, counts)
     names = most_labelled(rows, study.raters, MOST_SHOWN)
-    matrices = _matrices(files, counts)
     measured = files.rows or _counted(study, counts)
     changed, by = left_out_rows(files, study, most_labelled(rows, study.raters, _MOST_LEFT_OUT))
     undecided = int((consensus == MISSING).sum())
@@ -45,7 +44,7 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
         words.undecided_sentence(undecided, len(study)),
     ]
     performance = performance_section(
-        files, measured, study.classes.names, matrices, study, by_labels(rows, names)
+        files, measured, study.classes.names, counts, study, by_labels(rows, names)
     )
     sections = [
         short_section(findings, notes_block(study_notes(study))),
@@ -104,13 +103,6 @@ def _rater_rows(study: Study, counts: NDArray[np.int64]) -> list[Row]:
 def _accuracy(labels: NDArray[np.int16], truth: NDArray[np.int16]) -> float | None:
     there = (truth != MISSING) & (labels != MISSING)
     return float((labels[there] == truth[there]).mean()) if there.any() else None
-
-
-def _matrices(files: FusionFiles, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    if files.confusion is not None:
-        return files.confusion
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, counts / np.maximum(total, 1), np.nan)
 
 
 def _counted(study: Study, counts: NDArray[np.int64]) -> list[Row]:

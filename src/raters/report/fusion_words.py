@@ -99,10 +99,11 @@ def border_sentence(
     """
     over = sorted(shares, key=lambda r: -shares[r][0])
     under = sorted(shares, key=lambda r: -shares[r][1])
+    half = f"half of what is near it ({_length(float(borders.edges[-1]), unit)})"
     parts = []
     if over and shares[over[0]][0] > _NOTABLE:
         near = _half_within(borders, list(raters).index(over[0]), outside=True)
-        where = f", half of it within {_length(near, unit)} outside the border" if near else ""
+        where = f", {half} within {_length(near, unit)} outside the border" if near else ""
         parts.append(
             f"{named(over[0])} draws {percent(shares[over[0]][0])} of the consensus' size beyond "
             f"it{where}"
@@ -110,7 +111,7 @@ def border_sentence(
     if under and shares[under[0]][1] > _NOTABLE:
         near = _half_within(borders, list(raters).index(under[0]), outside=False)
         whole = "it" if parts else "the consensus"
-        where = f", half of that within {_length(near, unit)} inside the border" if near else ""
+        where = f", {half} within {_length(near, unit)} inside the border" if near else ""
         parts.append(f"{named(under[0])} misses {percent(shares[under[0]][1])} of {whole}{where}")
     if not parts:
         return "Nobody draws 5 % beyond the consensus or misses 5 % of it."
@@ -169,7 +170,7 @@ def confusion_sentence(
     """Say which class is most often taken for which other one, and by whom."""
     errors = np.array(matrices, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
-    if not np.isfinite(errors).any():
+    if not (errors > 0).any():
         return "There are no errors to show."
     r, t, o = (int(k) for k in np.unravel_index(np.nanargmax(errors), errors.shape))
     share = float(errors[r, t, o])

@@ -29,7 +29,7 @@ def left_out_scores(
 
     Returns:
         The mean Dice over classes, and the relative change of volume, both `(raters,)`; NaN for a
-        rater who labelled nothing, and where nothing was drawn.
+        rater who labelled nothing, or alone, and where nothing was drawn.
 
     Example:
         >>> from raters.fusion.vote import vote
@@ -41,8 +41,9 @@ def left_out_scores(
     whole = refit(thinned, classes).labels
     dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     for k in range(len(labels)):
-        if (thinned[k] != MISSING).any():
-            without = refit(np.delete(thinned, k, axis=0), classes).labels
+        others = np.delete(thinned, k, axis=0)
+        if (thinned[k] != MISSING).any() and (others != MISSING).any():
+            without = refit(others, classes).labels
             dice[k] = _mean_dice(whole, without, classes)
             drawn = int((whole > 0).sum())
             change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan

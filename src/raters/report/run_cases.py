@@ -23,6 +23,7 @@ from raters.report.viewer import (
     ViewerCase,
     disagreement_map,
     extra_layers,
+    free_name,
     rater_layers,
 )
 
@@ -53,9 +54,7 @@ class _Names:
     @classmethod
     def of(cls, raters: Sequence[str], shown: Sequence[str]) -> _Names:
         def free(name: str) -> str:
-            while name in raters:
-                name += " (model)"
-            return name
+            return free_name(name, raters, " (model)")
 
         return cls(
             free("predicted truth"),
@@ -96,7 +95,10 @@ def case_section(
     share = f"All {number}" if len(views) == number else f"{len(views)} of {number}"
     about = f"{share} cases: in turn the most uncertain, those"
     about += " where raters and predicted truth differ most, and typical ones."
-    layers = [*extra_layers([names.truth, "reference"]), *rater_layers(part.raters)]
+    layers = [
+        *extra_layers([names.truth, free_name(REFERENCE, part.raters)]),
+        *rater_layers(part.raters),
+    ]
     layers += _as_layers(part.raters, names)
     maps = [MapLayer(names.uncertainty, {"model unsure": _UNSURE}), disagreement_map()]
     varies = bool(figures)

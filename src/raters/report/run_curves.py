@@ -96,7 +96,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
         text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
         return [TextBlock(text)]
     trained = [row for row in history if row.get("phase") != "warm-up"]
-    by_reference = bool(_values(trained, "reference"))  # it then chose the epoch
+    by_reference = bool(_values(trained, "reference"))  # it chooses, if nobody says otherwise
     column, sign, name, way = _TRENDS["reference" if by_reference else "held_out"]
     values = [sign * value for value in _values(trained, column)]
     if still_falling(values):

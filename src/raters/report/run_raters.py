@@ -76,8 +76,8 @@ _SKILL = (
     "rater is right, classes weighing alike. 1 is perfect."
 )
 _TABLE = (
-    "Of each rater: the skill, the error made most often, and (masks) how much more foreground "
-    "than the predicted truth has the rater drew, in percent (less: below 0)."
+    "Of each rater: the skill, the error with the highest rate in its true class, and (masks) how "
+    "much more foreground than the predicted truth has the rater drew, in percent (less: below 0)."
 )
 _SCATTER = (
     "Estimated against true skill of the simulated raters, as Figure 7b of Tanno et al. (CVPR "

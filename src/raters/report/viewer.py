@@ -170,6 +170,18 @@ def extra_layers(names: Sequence[str]) -> list[Layer]:
     ]
 
 
+def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") -> str:
+    """Give a name for a layer that is not the name of a rater.
+
+    Example:
+        >>> free_name("consensus", ["ann"]), free_name("consensus", ["ann", "consensus"])
+        ('consensus', 'consensus (not the rater)')
+    """
+    while name in raters:
+        name += more
+    return name
+
+
 def disagreement_map(shown: bool = False) -> MapLayer:
     """Give the legend of the map of disagreement that `viewer_case` makes."""
     return MapLayer(DISAGREEMENT, {"raters differ most": "#e040fb"}, shown)
