@@ -10,7 +10,7 @@ from raters.study.classes import MISSING
 
 _KEPT = 0.95  # of the sums at each step: a mean over some 20 batches
 _NEAR = 0.1  # share of the start in the matrix: no entry becomes 0
-_PIXELS = 4096  # of an image that are looked at, or so: few numbers are wanted of them
+_PIXELS = 1024  # of an image that are looked at, or so: few numbers are wanted of them
 
 
 class OwnMatrices(nn.Module):
@@ -62,10 +62,11 @@ class OwnMatrices(nn.Module):
         rows = logits.flatten(4) if logits.ndim > 4 else logits[..., None]
         weights = truth.flatten(2) if truth.ndim > 2 else truth[..., None]
         some = slice(None, None, -(-rows.shape[4] // _PIXELS))
-        labelled = (labels != MISSING).any(1).reshape(len(labels), -1)
+        labels = labels.flatten(2) if labels.ndim > 2 else labels[..., None]
+        labelled = (labels[..., some] != MISSING).any(1)
         told = rows[..., some].softmax(3) * weights[:, None, :, None, some]
         disputed = 1 - told.sum(2).mean(1).square().sum(1)
-        found = torch.einsum("brtos,bs->rto", told, disputed * labelled[:, some])
+        found = torch.einsum("brtos,bs->rto", told, disputed * labelled)
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(found)
         self.sums.mul_(_KEPT).add_(found)
