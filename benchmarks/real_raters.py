@@ -17,19 +17,12 @@ import numpy as np
 import torch
 
 import raters
-from learning import Row, Runs, accuracy_to, arguments, mean_and_spread, table, trained
+from learning import PAPER, Row, Runs, accuracy_to, arguments, mean_and_spread, table, trained
 from raters.datasets import open_dataset
 from raters.scores import mean_dice, soft_dice
 from raters.study.classes import MISSING
 from raters.study.study import Study
 
-PAPER = {
-    "likelihood": "marginal",
-    "trace": 0.01,
-    "trace_over": "all",
-    "warm_up": 2,
-    "warm_up_on": "labels",
-}
 MASKS: dict[str, tuple[str, Row]] = {
     "vote": ("vote", {}),
     "mean": ("mean", {}),
@@ -40,7 +33,7 @@ MASKS: dict[str, tuple[str, Row]] = {
     "single-cm": ("single-cm", {}),
     "pixel-cm": ("pixel-cm", {}),
     "pixel-cm, shared": ("pixel-cm", {"shared": True}),
-    "pixel-cm, paper's form": ("pixel-cm", {**PAPER, "prior": 0.0}),
+    "pixel-cm, paper's form": ("pixel-cm", PAPER),
     "low-rank-cm": ("low-rank-cm", {}),
     "separate": ("separate", {}),
 }
@@ -50,7 +43,7 @@ CLASSES: dict[str, tuple[str, Row]] = {
     "dawid-skene": ("dawid-skene", {}),
     "single-cm": ("single-cm", {}),
     "global-cm": ("global-cm", {}),
-    "global-cm, paper's form": ("global-cm", PAPER),
+    "global-cm, paper's form": ("global-cm", {k: v for k, v in PAPER.items() if k != "prior"}),
     "pixel-cm": ("pixel-cm", {}),
     "low-rank-cm": ("low-rank-cm", {}),
     "oracle-cm": ("oracle-cm", {"by": "rater"}),

@@ -327,9 +327,9 @@ def test_a_header_that_claims_a_huge_shape_is_refused_at_once(
             formats.write_labels(path, good, np.eye(4) if suffix == ".nii.gz" else None)
     bad = tmp_path / f"masks/bob/c1{suffix}"
     bad.write_bytes(make())
-    start = time.perf_counter()
+    start = time.process_time()
     found_by_check(run, tmp_path, "unreadable", f"{bad}: ", number)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 4
 
 
 # Values of masks.

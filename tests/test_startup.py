@@ -14,7 +14,7 @@ import pytest
 from command_line import Outcome, draw_masks, images, pattern, run_alone
 
 TORCH = ("torch", "monai", "lightning")
-HEAVY = ("pandas", "scipy", "nibabel", "SimpleITK", "pyarrow", "pydicom", "tifffile")
+HEAVY = ("numpy", "pandas", "scipy", "nibabel", "SimpleITK", "pyarrow", "pydicom", "tifffile")
 
 # Any attempt to import one of these ends the process, even one that is caught.
 BLOCK = """
@@ -91,17 +91,18 @@ def test_check_and_import_need_no_torch(tmp_path: Path) -> None:
     assert outcome.out.count("no problems") == 5
 
 
-def test_help_answers_in_half_a_second() -> None:
-    """Processor time, the best of some runs: so that a busy machine does not matter."""
-    script = Path(sys.executable).with_name("raters")
-    seconds = []
-    for _ in range(5):
-        before = os.times()
-        done = subprocess.run([script, "--help"], capture_output=True, check=True)
-        after = os.times()
-        assert b"check" in done.stdout
-        user = after.children_user - before.children_user
-        seconds.append(user + after.children_system - before.children_system)
-        if seconds[-1] < 0.5:
-            return
-    pytest.fail(f"raters --help took {min(seconds):.2f} s of processor time")
+def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
+    """Processor time as a ratio, the best of some runs: any machine, however busy, will do."""
+    script = [Path(sys.executable).with_name("raters"), "--help"]
+    library = [sys.executable, "-c", "import typer, typer.rich_utils"]
+    pairs = [(processor_time(script), processor_time(library)) for _ in range(5)]
+    assert min(ours for ours, _ in pairs) < 2.5 * min(theirs for _, theirs in pairs), pairs
+
+
+def processor_time(command: list[str | Path]) -> float:
+    """Give the seconds that a command uses of the processor."""
+    before = os.times()
+    subprocess.run(command, capture_output=True, check=True)
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system

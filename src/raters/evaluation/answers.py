@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,23 +47,41 @@ def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.i
     found = labels_of_tasks(path, list(study.index.ids), task, label)
     known = {str(c.value): k for k, c in enumerate(study.classes)}
     known |= {c.name: k for k, c in enumerate(study.classes) if c.name not in known}
-    predicted = np.full(len(study), MISSING, np.int16)
-    for k, case in enumerate(study.index.ids):
-        value = found.get(case, "").strip()
-        if value and value not in known:
-            raise RatersError(
-                f"found the label {value!r} for task {case!r}, "
-                f"expected one of {', '.join(study.classes.names[:20])}",
-                kind="unknown-value",
-                file=path,
-            )
-        predicted[k] = known[value] if value else MISSING
+    predicted = class_numbers(found, known, study, path)
     missing = int((predicted == MISSING).sum())
     if missing == len(study):
         raise RatersError("found no prediction for any task of the study", file=path, kind="empty")
     strange = len(set(found) - set(study.index.ids))
     notes = [f"{missing:,} tasks without a prediction (left out)"] if missing else []
     return predicted, notes + ([f"{strange:,} predictions for unknown tasks"] if strange else [])
+
+
+def class_numbers(
+    found: Mapping[str, str], known: Mapping[str, int], study: Study, path: Path
+) -> NDArray[np.int16]:
+    """Give the class of each task of a study, `(tasks,)`; MISSING where there is none.
+
+    Args:
+        found: The label of each task, as it was written.
+        known: The class of each label.
+        study: The tasks, and the classes that are expected.
+        path: Where the labels were found, for messages.
+
+    Raises:
+        RatersError: that names the first label that stands for no class.
+    """
+    labels = np.full(len(study), MISSING, np.int16)
+    for k, task in enumerate(study.index.ids):
+        value = found.get(task, "").strip()
+        if value and value not in known:
+            raise RatersError(
+                f"found the label {value!r} for task {task!r}, "
+                f"expected one of {', '.join(study.classes.names[:20])}",
+                kind="unknown-value",
+                file=path,
+            )
+        labels[k] = known[value] if value else MISSING
+    return labels
 
 
 def _table(path: Path, task: str) -> tuple[Path, str]:

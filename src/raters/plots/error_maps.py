@@ -14,10 +14,7 @@ from raters.errors import RatersError
 from raters.plots.names import shown
 from raters.plots.pictures import chosen_slice, cut, mask_stack
 from raters.plots.style import (
-    FALSE_NEGATIVE,
-    FALSE_POSITIVE,
-    TRUE_NEGATIVE,
-    TRUE_POSITIVE,
+    ERROR_LEGEND,
     UNKNOWN,
     Theme,
     grid_shape,
@@ -33,13 +30,7 @@ from raters.study.classes import MISSING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {
-    "true positive": TRUE_POSITIVE,
-    "false negative": FALSE_NEGATIVE,
-    "false positive": FALSE_POSITIVE,
-    "true negative": TRUE_NEGATIVE,
-    "not labelled": UNKNOWN,
-}
+_COLOURS = {**ERROR_LEGEND, "not labelled": UNKNOWN}
 
 
 def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray[np.float64]:

@@ -39,6 +39,13 @@ TRUE_POSITIVE, FALSE_NEGATIVE = "#FFFFFF", "#00A000"
 FALSE_POSITIVE, TRUE_NEGATIVE = "#E00000", "#000000"
 """Colours of errors, as in Figures 2 and 5 of L. Zhang et al., Disentangling human error from the
 ground truth in segmentation of medical images, NeurIPS 2020."""
+ERROR_LEGEND = {
+    "true positive": TRUE_POSITIVE,
+    "false negative": FALSE_NEGATIVE,
+    "false positive": FALSE_POSITIVE,
+    "true negative": TRUE_NEGATIVE,
+}
+"""What the colours of errors stand for."""
 UNKNOWN = "#808080"
 
 

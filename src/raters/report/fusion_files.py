@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.evaluation.answers import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
-from raters.study.classes import MISSING
 from raters.study.read_table import labels_of_tasks
 
 if TYPE_CHECKING:
@@ -117,15 +117,4 @@ def consensus_labels(folder: Path, study: Study) -> NDArray[np.int16]:
         raise RatersError(f"found no {LABELS}, expected the labels of a fused table", file=folder)
     found = labels_of_tasks(path, list(study.index.ids), "task", "label")
     known = {str(c.value): k for k, c in enumerate(study.classes)}
-    labels = np.full(len(study), MISSING, np.int16)
-    for k, task in enumerate(study.index.ids):
-        value = found.get(task, "").strip()
-        if value and value not in known:
-            raise RatersError(
-                f"found the label {value!r} for task {task!r}, expected one of "
-                f"{', '.join(study.classes.names[:20])}",
-                kind="unknown-value",
-                file=path,
-            )
-        labels[k] = known[value] if value else MISSING
-    return labels
+    return class_numbers(found, known, study, path)

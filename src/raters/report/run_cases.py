@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import REFERENCE
 from raters.plots.pictures import chosen_slice, cut
+from raters.plots.style import ERROR_LEGEND
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
-from raters.report.run_confusion import LEGEND, MEANING, confusion_colours, confusion_figure
+from raters.report.run_confusion import MEANING, confusion_colours, confusion_figure
 from raters.report.viewer import (
     Layer,
     MapLayer,
@@ -103,7 +104,7 @@ def case_section(
     maps = [MapLayer(names.uncertainty, {"model unsure": _UNSURE}), disagreement_map()]
     varies = bool(figures)
     if varies:
-        maps += [MapLayer(name, LEGEND, opacity=1.0) for name in names.confusion.values()]
+        maps += [MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()]
     viewer = ViewerBlock("cases", views, _caption(varies, len(watched.raters)), layers, maps)
     blocks: list[Block] = [viewer, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from raters import plots
 from raters.errors import RatersError
 from raters.plots.style import (
+    ERROR_LEGEND,
     FALSE_NEGATIVE,
     FALSE_POSITIVE,
     TRUE_NEGATIVE,
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEGEND = {
-    "true positive": TRUE_POSITIVE,
-    "false negative": FALSE_NEGATIVE,
-    "false positive": FALSE_POSITIVE,
-    "true negative": TRUE_NEGATIVE,
-}
 MEANING = (
     "Colours as in Figures 2 and 5 of Zhang et al. (NeurIPS 2020): where the predicted truth is "
     "foreground, white means that the rater labels it rightly and green that it is missed (false "
@@ -109,7 +104,7 @@ def confusion_figure(
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")
-    legend = dict(LEGEND)
+    legend = dict(ERROR_LEGEND)
     if any(name not in labels or (labels[name] == MISSING).any() for name in names):
         legend["not labelled"] = UNKNOWN
     edge = look("light").muted

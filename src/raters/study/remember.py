@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from raters.errors import RatersError
 from raters.study.paths import written_whole
+from raters.study.plain_yaml import read_plain_yaml
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -89,7 +89,7 @@ def remembered_options(folder: str | Path) -> dict[str, Any] | None:
     path = Path(folder) / SOURCE_FILE
     if not path.exists():
         return None
-    content = _checked(path).model_dump(exclude_defaults=True)
+    content = read_plain_yaml(path, StudySource, FORMAT).model_dump(exclude_defaults=True)
     content.pop("format", None)
     home = os.path.realpath(folder)
     for name in _PATHS:
@@ -109,27 +109,6 @@ def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noq
 
     options = remembered_options(folder)
     return None if options is None else read(**{**options, **changed})
-
-
-def _checked(path: Path) -> StudySource:
-    try:
-        plain: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise RatersError(f"not a YAML file: {reason}", kind="unreadable", file=path) from None
-    try:
-        return StudySource.model_validate(plain)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        found = f" (found {first['input']!r})" if first["type"] != "missing" else ""
-        raise RatersError(
-            f"{where}: {first['msg']}{found}, expected a file of format {FORMAT}",
-            kind="study-file",
-            file=path,
-        ) from None
 
 
 def _relative(text: str, home: str) -> str:

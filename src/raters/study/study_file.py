@@ -6,15 +6,16 @@ import csv
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.classes import Classes, LabelClass
 from raters.study.manifest import read_cells
 from raters.study.paths import written_whole
+from raters.study.plain_yaml import read_plain_yaml
 from raters.study.study import CaseIndex
 
 STUDY_FILE = "study.yaml"
@@ -88,25 +89,7 @@ def read_study_file(folder: Path) -> StudyFile:
     Raises:
         RatersError: that names the key and what was expected.
     """
-    path = folder / STUDY_FILE
-    try:
-        plain: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise RatersError(f"not a YAML file: {reason}", kind="unreadable", file=path) from None
-    try:
-        return StudyFile.model_validate(plain)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        found = f" (found {first['input']!r})" if first["type"] != "missing" else ""
-        raise RatersError(
-            f"{where}: {first['msg']}{found}, expected a file of format {FORMAT}",
-            kind="study-file",
-            file=path,
-        ) from None
+    return read_plain_yaml(folder / STUDY_FILE, StudyFile, FORMAT)
 
 
 def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:

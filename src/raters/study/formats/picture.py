@@ -156,7 +156,8 @@ def _read(path: Path, *, lossless: bool = False) -> Pixels:
     with _open(path) as picture:
         if lossless and picture.format in ("JPEG", "MPO"):
             refuse_jpeg(path)
-        if picture.format == "PNG":
+        # Several samples are several bands in Pillow: the header of a grey mask is not read again.
+        if picture.format == "PNG" and len(picture.getbands()) > 1:
             *_, depth, samples = _png_header(path)
             if depth == 16 and samples > 1:
                 return _read_deep_png(path)
