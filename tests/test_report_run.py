@@ -342,6 +342,29 @@ def test_simulated_raters_have_true_matrices(tmp_path: Path) -> None:
     assert found == pytest.approx(skills) and has(report, "skill_true")
 
 
+def test_a_reference_gives_true_matrices_of_raters_who_labelled(tmp_path: Path) -> None:
+    """Counted by hand; cat has labelled nothing here, so nobody knows how she errs."""
+    model = make_model(values=(0, 1), raters=("ann", "bob", "cat"))
+    model.save(tmp_path)
+    reference = np.zeros((2, 8, 8), np.int16)
+    reference[:, :, 4:] = 1
+    labels = np.stack([reference, np.zeros_like(reference), np.full_like(reference, -1)], 1)
+    labels[0, 0, :, 4] = 0  # ann misses a quarter of the foreground of one of two cases
+    study = Study.from_arrays(
+        images=np.random.default_rng(0).normal(size=(2, 1, 8, 8)),
+        labels=labels,
+        reference=reference,
+        raters=model.config.raters,
+        classes={c.value: c.name for c in model.config.classes},
+    )
+    report = run_report(tmp_path, study, shown=1)
+    rows = {row["rater"]: row for row in named(report, "raters").rows}
+    assert rows["ann"]["true_skill"] == pytest.approx((1 + 0.875) / 2)
+    assert rows["bob"]["true_skill"] == pytest.approx(0.5)
+    assert np.isnan(rows["cat"]["true_skill"]) and rows["cat"]["matrix_error"] is None
+    render(report)
+
+
 def test_which_cases_are_shown() -> None:
     def study(splits: list[str]) -> Study:
         labels = np.zeros((len(splits), 1, 2, 2), int)

@@ -45,8 +45,8 @@ def volumes(
 
     Masks: with `relative`, the volume `v` is compared with the mean `o` of the other raters of the
     case as `(v - o) / (v + o)`: 0 is the same, 1/3 double, -1 nothing where others drew, 1 alone.
-    Without it volumes are in mm³, or pixels. Only masks without MISSING count. Tables: the shares
-    of classes among the labels of each rater.
+    Without it volumes are in mm³ (mm² in 2D), or pixels. Only masks without MISSING count. Tables:
+    the shares of classes among the labels of each rater.
 
     Args:
         study: The study.
@@ -70,8 +70,8 @@ def volumes(
     found = case_volumes(study, class_name, progress) if measured is None else measured
     title = "volume against the other raters"
     if not relative:
-        known = any(s != 1 for s in study[0].geometry.spacing)
-        return _strips(study.raters, found, "volume (mm³)" if known else "pixels", theme, None)
+        title = f"volume ({study[0].geometry.volume_unit})"
+        return _strips(study.raters, found, title, theme, None)
     return _strips(study.raters, relative_volumes(found), title, theme, _TICKS)
 
 

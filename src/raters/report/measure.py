@@ -25,7 +25,7 @@ class Measured:
         agreement: What `raters.agree` gives.
         volumes: The foreground that each rater drew, `(cases, raters)`; NaN where unknown.
         labelled: Who labelled anything, `(cases, raters)`.
-        unit: Of the volumes: 'mm³' or 'pixels'.
+        unit: Of the volumes, as `Geometry.volume_unit`.
     """
 
     agreement: Agreement
@@ -60,8 +60,7 @@ def measured(study: Study, progress: bool = False) -> Measured:
         labelled.append(case.labelled)
 
     agreement = mask_agreement(study, progress=progress, seen=keep)
-    sized = len(study) > 0 and study[0].geometry.affine is not None
-    unit = "mm³" if sized else "pixels"
+    unit = study[0].geometry.volume_unit if len(study) else "pixels"
     return Measured(agreement, np.array(volumes), np.array(labelled), unit)
 
 

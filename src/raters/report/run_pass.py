@@ -6,13 +6,14 @@ at while it is scored, so that nothing is predicted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.confusion import count, normalise
 from raters.errors import RatersError
 from raters.prediction.evaluate_checks import notes_of, shared_raters
 from raters.prediction.evaluate_run import has_matrices, score_cases
@@ -43,9 +44,8 @@ class Watched:
             the rater labelled, `(raters, 2)`; None where cases have one class.
         confusion: Summed matrices `(raters, L, L)`, rows weighted by the predicted truth.
         pixels: How much of each class the model saw, `(L,)`.
-        true_confusion: The same of the true matrices of simulated raters, weighted by the
-            reference.
-        true_pixels: How much of each class the reference has, `(L,)`.
+        true_confusion: What the reference says of the raters, `(raters, L, L)`: how often each
+            says what of a true class. None without a reference.
     """
 
     raters: list[str]
@@ -57,7 +57,6 @@ class Watched:
     confusion: Floats | None = None
     pixels: Floats | None = None
     true_confusion: Floats | None = None
-    true_pixels: Floats | None = None
 
     def add(self, case: Case, band: Predicted) -> None:
         """Look at all rows of a case, or at some."""
@@ -86,20 +85,11 @@ class Watched:
         self.drawn = sums if self.drawn is None else self.drawn + sums
 
     def add_true(self, case: Case, study: Study) -> None:
-        """Add the true matrices of a case, where raters are simulated."""
-        from raters.simulate.backend import SimulatedMasks, SimulatedTable
-        from raters.simulate.study import true_confusion
-
-        if not isinstance(study.backend, SimulatedMasks | SimulatedTable) or not self.raters:
+        """Add what the reference of a case says of its raters."""
+        if case.reference is None or not self.raters:
             return
-        if case.reference is None:
-            return
-        matrices, size = true_confusion(study, case.id)[self.places], len(study.classes)
-        known = np.asarray(case.reference)[np.asarray(case.reference) >= 0]
-        pixels = np.bincount(known.ravel(), minlength=size).astype(np.float64)
-        summed = matrices * pixels[:, np.newaxis]
-        self.true_confusion = summed + (0 if self.true_confusion is None else self.true_confusion)
-        self.true_pixels = pixels + (0 if self.true_pixels is None else self.true_pixels)
+        counts = true_counts(case, study, self.places)
+        self.true_confusion = counts + (0 if self.true_confusion is None else self.true_confusion)
 
     @property
     def draws_more(self) -> Floats | None:
@@ -117,7 +107,27 @@ class Watched:
     @property
     def true_matrices(self) -> Floats | None:
         """The same of the true ones."""
-        return _mean(self.true_confusion, self.true_pixels)
+        return None if self.true_confusion is None else normalise(self.true_confusion)
+
+
+def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
+    """Give how often raters say what of each true class of a case, `(raters, L, L)`.
+
+    Of simulated raters it is what they would say on average, of others what they said.
+
+    Args:
+        case: The case; it has a reference.
+        study: Its study.
+        places: Where the raters are in the study.
+    """
+    from raters.simulate.backend import SimulatedMasks, SimulatedTable
+    from raters.simulate.study import true_confusion
+
+    reference, size = np.asarray(case.reference), len(study.classes)
+    if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
+        return count(case.labels[places], reference, size).astype(np.float64)
+    pixels = np.bincount(reference[reference >= 0].ravel(), minlength=size)
+    return np.asarray(true_confusion(study, case.id)[places] * pixels[:, np.newaxis], np.float64)
 
 
 def weighted(matrices: NDArray[np.float32], truth: NDArray[np.float32]) -> tuple[Floats, Floats]:

@@ -29,7 +29,7 @@ class Estimated:
         raters: Their names.
         classes: Names of the classes.
         matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
-        true: The true ones, where they are known.
+        true: The true ones, where there is a reference.
         draws_more: How much more foreground than the predicted truth has each rater drew, as a
             share; None if nobody knows, or nothing is drawn.
         over: What the matrices are averaged over, in words.
@@ -62,7 +62,7 @@ def rater_section(found: Estimated) -> Section:
         found.matrices[kept], found.classes, [names[k] for k in kept], truth=true
     )
     few = "" if len(kept) == len(names) else f" {len(kept)} of {len(names)} raters are drawn."
-    beside = "" if true is None else " The true matrices stand beside the estimated ones."
+    beside = "" if true is None else f" The true matrices stand beside them: {_TRUE}."
     caption = (
         f"Estimated confusion of each rater, averaged over {found.over}: a row is a true class, "
         f"and says how often the rater calls it what. Ideal is 1 on the diagonal.{beside}{few}"
@@ -79,18 +79,19 @@ _TABLE = (
     "Of each rater: the skill, the error with the highest rate in its true class, and (masks) how "
     "much more foreground than the predicted truth has the rater drew, in percent (less: below 0)."
 )
+_TRUE = "counted against the reference (of simulated raters: as they were made)"
 _SCATTER = (
-    "Estimated against true skill of the simulated raters, as Figure 7b of Tanno et al. (CVPR "
-    "2019): points on the line are right."
+    f"Estimated against true skill, {_TRUE}, as Figure 7b of Tanno et al. (CVPR 2019): points on "
+    "the line are right."
 )
 
 
 def skills_of(matrices: Floats) -> Floats:
-    """Give the mean of the diagonals, over classes that are known."""
+    """Give the mean of the diagonals, over classes that are known; NaN if none is."""
     diagonal = np.einsum("rll->rl", matrices)
     known = np.isfinite(diagonal)
     total = np.where(known, diagonal, 0).sum(axis=1)
-    return np.asarray(total / np.maximum(known.sum(axis=1), 1))
+    return np.asarray(total / np.where(known.any(axis=1), known.sum(axis=1), np.nan))
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -107,9 +108,8 @@ def skill_rows(found: Estimated) -> list[Row]:
     true = None if found.true is None else skills_of(found.true)
     for k, name in enumerate(found.raters):
         row: Row = {"rater": name, "skill": float(skills[k])}
-        if true is not None and found.true is not None:
-            error = np.sqrt(np.nanmean((found.matrices[k] - found.true[k]) ** 2))
-            row |= {"true_skill": float(true[k]), "matrix_error": float(error)}
+        if true is not None:
+            row |= {"true_skill": float(true[k]), "matrix_error": _error(found, k)}
         row["most_frequent_error"] = _worst(found.matrices[k], found.classes)
         if found.draws_more is not None:
             share = float(found.draws_more[k])
@@ -120,6 +120,7 @@ def skill_rows(found: Estimated) -> list[Row]:
 
 def said_of(rows: Sequence[Row]) -> list[str]:
     """Say who is the best and the weakest, and who draws too much or too little."""
+    rows = [row for row in rows if np.isfinite(row["skill"])]
     if len(rows) < 2:
         return []
     ordered = sorted(rows, key=lambda row: row["skill"])
@@ -148,6 +149,15 @@ def said_of(rows: Sequence[Row]) -> list[str]:
             "guideline, with cases from above."
         )
     return said
+
+
+def _error(found: Estimated, rater: int) -> float | None:
+    """Give the root mean square difference of a rater's matrices, over rows that both have."""
+    if found.true is None:
+        return None
+    differences = found.matrices[rater] - found.true[rater]
+    known = differences[np.isfinite(differences)]
+    return float(np.sqrt(np.mean(known**2))) if known.size else None
 
 
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:

@@ -41,6 +41,18 @@ class Geometry:
         return tuple(float(s) for s in np.linalg.norm(self.affine[:-1, :-1], axis=0))
 
     @property
+    def volume_unit(self) -> str:
+        """The unit of volumes: mm³ (mm² of flat grids), or pixels where the file does not say.
+
+        Example:
+            >>> Geometry((4, 4), np.diag([0.5, 0.5, 1.0])).volume_unit
+            'mm²'
+        """
+        if self.affine is None:
+            return "pixels"
+        return {2: "mm²", 3: "mm³"}.get(len(self.shape), "mm")
+
+    @property
     def direction(self) -> NDArray[np.float64]:
         """The unit vectors of the axes, as columns."""
         if self.affine is None:
