@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import imagecodecs
@@ -171,3 +173,35 @@ def test_pillows_limit_is_neither_met_nor_changed(
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     assert formats.read_image(tmp_path / "a.png").array.shape == (600, 500)
     assert Image.MAX_IMAGE_PIXELS == 1000
+
+
+ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # fmt: skip  # noqa: E501
+
+
+def write_png(file: Path, rows: list[np.ndarray], *, colour: int, interlaced: bool) -> None:
+    """Write 8-bit samples from the specification, without filters; rows are those of all passes."""
+    height, width = 9, 11
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, interlaced)
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    chunks = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
+    made = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    ]
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(made))
+
+
+@pytest.mark.parametrize(("colour", "samples"), [(0, ()), (2, (3,)), (4, (2,)), (6, (4,))])
+def test_png_of_all_kinds_of_samples_interlaced_or_not(
+    tmp_path: Path, colour: int, samples: tuple[int, ...]
+) -> None:
+    values = np.random.default_rng(colour).integers(0, 255, (9, 11, *samples), np.uint8)
+    passes = [values[y::dy, x::dx] for y, x, dy, dx in ADAM7]
+    write_png(tmp_path / "a.png", list(values), colour=colour, interlaced=False)
+    rows = [row for part in passes for row in part if part.size]
+    write_png(tmp_path / "b.png", rows, colour=colour, interlaced=True)
+    for name in ("a.png", "b.png"):
+        image = formats.read_image(tmp_path / name)
+        found = np.moveaxis(image.array, 0, -1) if image.has_channels else image.array
+        np.testing.assert_array_equal(found, values)
+        check_probe(tmp_path / name)

@@ -55,7 +55,7 @@ def suffix_of(path: str | Path) -> str:
         >>> suffix_of("scans/a.1.NII.GZ"), suffix_of("notes.txt")
         ('.nii.gz', '')
     """
-    name = Path(path).name.lower()
+    name = (path if isinstance(path, Path) else Path(path)).name.lower()
     return max((suffix for suffix in BY_SUFFIX if name.endswith(suffix)), key=len, default="")
 
 
@@ -69,9 +69,9 @@ def format_of(path: str | Path) -> Format:
         >>> format_of("a.nii.gz").name
         'NIfTI'
     """
-    path = Path(path)
     if suffix := suffix_of(path):
         return BY_SUFFIX[suffix]
+    path = Path(path)
     if path.is_dir():
         return dicom.FORMAT
     message = f"suffix {path.suffix!r} is not supported; expected one of {', '.join(BY_SUFFIX)}"

@@ -1,9 +1,8 @@
-"""PNG, BMP, GIF and JPEG, by Pillow: rows and columns, without geometry."""
+"""PNG, BMP, GIF and JPEG: rows and columns, without geometry."""
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from raters.study.formats.base import (
     refuse_jpeg,
 )
 from raters.study.formats.colour import Pixels, image_of, is_grey, labels_of
+from raters.study.formats.png import png_header, read_plain_png, split_alpha
 from raters.study.volume import Header, Volume
 
 if TYPE_CHECKING:
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 
 _KINDS = ("PNG", "BMP", "GIF", "JPEG")
 _FACTORS = {"PNG": DEFLATE, "BMP": LZW, "GIF": LZW, "JPEG": JPEG, "MPO": JPEG}
-_PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by the colour type in the header
 _CHANNELS = {"1": None, "L": None, "I": None, "I;16": None, "LA": 2, "RGBA": 4}
 
 
 def probe(path: Path) -> Header:
     """The header of a picture; alpha counts as a channel, though it is dropped if opaque."""
     with _open(path) as picture:
-        depth, samples = _png_header(path)[2:] if picture.format == "PNG" else (8, 3)
+        depth, samples = png_header(path)[2:4] if picture.format == "PNG" else (8, 3)
         dtype = np.dtype(np.uint16 if depth == 16 else bool if picture.mode == "1" else np.uint8)
         channels = _CHANNELS.get(picture.mode, 3)
         if depth == 16:
@@ -126,7 +125,7 @@ def _check(path: Path, picture: ImageFile) -> None:
     kind = str(picture.format)
     shape, bits = (picture.height, picture.width), 8 * len(picture.getbands())
     if kind == "PNG":
-        rows, columns, depth, samples = _png_header(path)
+        rows, columns, depth, samples, _ = png_header(path)
         shape, bits = (rows, columns), depth * samples
     check_claim(path, shape, bits, factor=_FACTORS[kind])
     # MPO is a JPEG with previews, which are no frames.
@@ -135,49 +134,15 @@ def _check(path: Path, picture: ImageFile) -> None:
         raise RatersError(message, kind="unreadable", file=path)
 
 
-def _png_header(path: Path) -> tuple[int, int, int, int]:
-    """Rows, columns, bits and samples, if all chunks up to the last are there."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        start = file.read(33)
-        columns, rows, depth, colour = struct.unpack(">IIBB", start[16:26])
-        file.seek(8)
-        kind = b""
-        while kind != b"IEND":
-            length, kind = struct.unpack(">I4s", file.read(8).ljust(8, b"\0"))
-            end = file.seek(length + 4, 1)
-            if not kind.strip(b"\0") or end > size:
-                message = f"truncated: the file ends after {size:,} bytes, before its last part"
-                raise RatersError(message, kind="unreadable", file=path)
-    return rows, columns, depth, _PNG_SAMPLES[colour]
-
-
 def _read(path: Path, *, lossless: bool = False) -> Pixels:
+    plain = read_plain_png(path)
+    if plain is not None:
+        return plain
     with _open(path) as picture:
         if lossless and picture.format in ("JPEG", "MPO"):
             refuse_jpeg(path)
-        # Several samples are several bands in Pillow: the header of a grey mask is not read again.
-        if picture.format == "PNG" and len(picture.getbands()) > 1:
-            *_, depth, samples = _png_header(path)
-            if depth == 16 and samples > 1:
-                return _read_deep_png(path)
         picture.load()
         return _pixels(picture)
-
-
-def _read_deep_png(path: Path) -> Pixels:
-    """16-bit colours, which Pillow would reduce to 8 bits."""
-    import imagecodecs
-
-    return _split_alpha(imagecodecs.png_decode(path.read_bytes()))
-
-
-def _split_alpha(values: Array) -> Pixels:
-    if values.shape[-1] in (2, 4):
-        values, alpha = values[..., :-1], values[..., -1]
-        grey = values.shape[-1] == 1
-        return Pixels(values[..., 0] if grey else values, not grey, alpha=alpha)
-    return Pixels(values, True)
 
 
 def _pixels(picture: Image) -> Pixels:
@@ -186,7 +151,7 @@ def _pixels(picture: Image) -> Pixels:
         indices = np.array(picture)
         return Pixels(indices, palette=_palette(picture), alpha=_palette_alpha(indices, key))
     if mode in ("LA", "RGBA"):
-        return _split_alpha(np.array(picture))
+        return split_alpha(np.array(picture))
     if mode not in ("1", "L", "I", "I;16", "RGB"):  # CMYK and the like
         return Pixels(np.array(picture.convert("RGB")), True)
     values = np.array(picture)
