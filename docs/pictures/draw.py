@@ -1,6 +1,7 @@
-"""Draws the pictures of the docs: `python docs/pictures/draw.py [DATA]` writes them beside itself.
+"""Draws the pictures of the docs: `python docs/pictures/draw.py [DEMO] [DATA]`, beside itself.
 
-DATA is a folder with the public data sets that fusion is shown on; without it these are left out.
+DEMO is the folder that `raters demo` wrote, DATA one with the public data sets that fusion is shown
+on; without them their pictures are left out.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 import raters
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
-from raters.simulate import phantom_study, simulate
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
 
 HERE = Path(__file__).parent
-EDGE, GAP, TITLE = 128, 6, 16
+EDGE, GAP, TITLE = 128, 6, 20
+FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
 ERRORS = np.array([[0, 0, 0], [220, 60, 60], [60, 170, 90], [255, 255, 255]], np.uint8)
 """True negative, false positive, false negative, true positive."""
@@ -35,7 +36,7 @@ def montage(rows: list[list[tuple[str, np.ndarray]]], path: Path) -> None:
     for i, row in enumerate(rows):
         for j, (title, picture) in enumerate(row):
             corner = (GAP + j * wide, GAP + i * high)
-            pen.text(corner, title, fill="black")
+            pen.text(corner, title, fill="black", font=FONT)
             sheet.paste(Image.fromarray(picture), (corner[0], corner[1] + TITLE))
     sheet.save(path, optimize=True)
 
@@ -132,31 +133,46 @@ def fusions(data: Path) -> None:
     fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
 
 
-def learning() -> None:
-    """Draw what networks learnt from one label an image, and what each rater would draw."""
-    drawn = simulate(phantom_study("lesions", 240, (64, 64), seed=1), assign="one", seed=0)
-    study = drawn.split(seed=0, train=0.8, val=0.1, test=0.1)
-    options = {"epochs": 30, "width": 8, "depth": 3, "learning_rate": 4e-3, "select": "likelihood"}
-    vote, ours = (raters.fit(study, name, **options) for name in ("vote", "pixel-cm"))
+def learning(demo: Path) -> None:
+    """Draw what raters drew, and what networks made of one such mask an image."""
+    study = raters.read(demo / "study").select(split="test")
+    vote, ours = (raters.load(demo / "runs" / name) for name in ("vote", "pixel-cm"))
     rows = []
-    for case in list(study.select(split="test").iter_cases())[:3]:
+    for name in LESIONS:
+        case = study[name]
         assert case.reference is not None
         assert case.image is not None
         truth = case.reference.astype(int)
-        shown = {"truth": truth, "vote": vote.labels(case), "pixel-cm": ours.labels(case)}
-        row = [("image", _picture(grey(case.image)))]
-        row += [(name, _picture(COLOURS[mask])) for name, mask in shown.items()]
-        for rater in study.raters:
-            said = ours.as_rater(case, rater).argmax(0)
-            row.append((f"as {rater}", _picture(ERRORS[2 * truth + said])))
-        rows.append(row)
+        masks = dict(zip(study.raters, case.labels, strict=True))
+        said = {rater: ours.as_rater(case, rater).argmax(0) for rater in study.raters}
+        drew = [(f"{r} drew", _errors(truth, masks[r])) for r in study.raters]
+        would = [(f"as {r}", _errors(truth, said[r])) for r in study.raters]
+        learnt = [("from the vote", vote.labels(case)), ("by pixel-cm", ours.labels(case))]
+        from_vote, by_ours = ((title, _picture(COLOURS[mask])) for title, mask in learnt)
+        rows.append(
+            [
+                ("image", _picture(grey(case.image / 255))),
+                *drew,
+                ("truth", _picture(COLOURS[truth])),
+            ]
+        )
+        rows.append([from_vote, *would, by_ours])
     montage(rows, HERE / "learning.png")
+
+
+LESIONS = ("test/lesions0300", "test/lesions0301")
+"""Cases of the demo that are shown."""
+
+
+def _errors(truth: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return _picture(ERRORS[2 * truth + mask])
 
 
 if __name__ == "__main__":
     phantoms()
     drawers()
     spatial()
-    learning()
     if len(sys.argv) > 1:
-        fusions(Path(sys.argv[1]))
+        learning(Path(sys.argv[1]))
+    if len(sys.argv) > 2:
+        fusions(Path(sys.argv[2]))
