@@ -14,22 +14,23 @@ from raters.evaluation.predictions import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.cases import SHOWN, cases_block
-from raters.report.compare import Compared, compare, counted_rows, known, summary_rows
+from raters.report.compare import Compared, compare, counted_rows, known
 from raters.report.fusion_files import FusionFiles, read_fusion
+from raters.report.fusion_performance import (
+    performance_section,
+    report_without_study,
+    scores_figure,
+)
 from raters.report.leave_out import left_out_rows
 from raters.report.notes import notes_block, short_section
 from raters.report.viewer import free_name
 from raters.rows import Row
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from raters.study.study import Study
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"
-_MOST_CELLS = 300
-_MOST_MATRICES = 16
 _MOST_CLASSES = 4
 
 
@@ -53,7 +54,7 @@ def fusion_report(
     name = Path(folder).resolve().name
     title = f"Consensus {name}" if study is None else f"Consensus: {_named(study, name)}"
     if study is None:
-        return _without_study(files, title, why_not)
+        return report_without_study(files, title, why_not)
     if study.kind == "classification":
         from raters.report.fusion_table import table_fusion_report
 
@@ -168,15 +169,6 @@ def _raters(study: Study, found: Compared) -> Section:
     return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
 
 
-def scores_figure(rows: Sequence[Row], score: str, title: str) -> Figure:
-    """Draw one score of each rater with its error, under a name in words."""
-    shown = [
-        {"rater": r["rater"], "class": "", title: r[score], f"{title}_se": r.get(f"{score}_se")}
-        for r in rows
-    ]
-    return plots.skills(shown, [title])
-
-
 def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
@@ -184,84 +176,6 @@ def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = np.where(exist, values, 0.0).sum(axis=0) / np.maximum(number, 1)
     squares = np.where(exist, (values - mean) ** 2, 0.0).sum(axis=0)
     return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
-
-
-def counted_matrices(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Divide counts `(raters, L, L)` by their rows; NaN for classes without any."""
-    rows = counts.sum(axis=-1, keepdims=True)
-    return np.where(rows > 0, counts / np.maximum(rows, 1), np.nan)
-
-
-def most_matrices(classes: int) -> int:
-    """Give how many matrices a figure shows: fewer where they are large.
-
-    Example:
-        >>> most_matrices(2), most_matrices(8), most_matrices(100)
-        (16, 4, 4)
-    """
-    return max(4, min(_MOST_MATRICES, _MOST_CELLS // classes**2))
-
-
-def performance_section(
-    files: FusionFiles,
-    rows: list[Row],
-    classes: Sequence[str],
-    counts: NDArray[np.int64],
-    study: Study,
-    shown: Sequence[str] | None = None,
-) -> Section:
-    """Show sensitivity and more of each rater with error bars, and confusion matrices.
-
-    `counts` `(raters, L, L)` are shown where the method has no matrices for all cases together.
-    """
-    names = list(study.raters if shown is None else shown)
-    summary = summary_rows(rows)
-    kept = [row for row in summary if row["rater"] in set(names)]
-    blocks: list[Block] = []
-    if kept:
-        figure = plots.skills(kept, ["sensitivity", "ppv", "specificity"])
-        caption = f"{words.skill_sentence(kept, classes)} {_errors_are(files, rows)}"
-        blocks.append(FigureBlock("performance", figure, caption))
-    chosen = names[: most_matrices(len(classes))]
-    estimated = files.confusion_of(chosen)
-    own = counts[[study.raters.index(name) for name in chosen]]
-    picked = counted_matrices(own) if estimated is None else estimated
-    how = "counted over all cases" if estimated is None else "estimated by the method"
-    caption = f"{words.confusion_sentence(picked, chosen, classes)} Matrices are {how}."
-    if len(chosen) < len(study.raters):
-        caption += f" Shown are {len(chosen)} of {len(study.raters):,} raters."
-    blocks.append(FigureBlock("confusion", plots.confusion(picked, classes, chosen), caption))
-    what = "by case, rater and class" if rows and "case" in rows[0] else "by rater and class"
-    blocks.append(
-        TableBlock("performance-of-raters", rows, f"All measures, {what}.", shown_columns(rows))
-    )
-    return Section("Performance", "How far each rater can be trusted.", blocks)
-
-
-def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Leave out columns without any value, and errors where every case has its row."""
-    names = dict.fromkeys(column for row in rows for column in row)
-    by_case = "case" in names
-    return [
-        c
-        for c in names
-        if not (by_case and c.endswith("_se")) and any(row.get(c) is not None for row in rows)
-    ]
-
-
-def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
-    if not files.rows:
-        several = len({row.get("case") for row in rows}) > 1
-        errors = ", with standard errors between cases" if several else ""
-        return (
-            f"The method {files.method} gives no matrices: this is counted against the consensus"
-            f"{errors}."
-        )
-    if rows and "case" in rows[0]:
-        if len({row["case"] for row in rows}) == 1:
-            return "Of one case, with the standard errors of its fit."
-        return "Means over cases with their standard errors between cases."
-    return "Bars are standard errors by bootstrap."
 
 
 def _border_words(study: Study, found: Compared) -> str:
@@ -355,26 +269,3 @@ def _cases(
     columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
     blocks.append(TableBlock("cases-by-distance", rows, caption, columns))
     return Section("Cases", "Where the consensus and the raters differ.", blocks)
-
-
-def _without_study(files: FusionFiles, title: str, why_not: str) -> Report:
-    """Show what the folder holds."""
-    text = why_not or f"found no study of {files.folder}, expected --study STUDY"
-    missing = "Outlines, borders and cases are not shown without it."
-    blocks: list[Block] = [TextBlock(f"{text[:1].upper()}{text[1:]}. {missing}", "warning")]
-    raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
-    classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
-    summary = summary_rows(files.rows)
-    if summary:
-        figure = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
-        caption = f"{words.skill_sentence(summary, classes)} {_errors_are(files, files.rows)}"
-        blocks.append(FigureBlock("performance", figure, caption))
-        if files.confusion is not None and len(files.confusion) == len(raters):
-            some = files.confusion[: most_matrices(len(classes))]
-            caption = words.confusion_sentence(some, raters, classes)
-            drawn = plots.confusion(some, classes, raters[: len(some)])
-            blocks.append(FigureBlock("confusion", drawn, caption))
-        columns = shown_columns(files.rows)
-        blocks.append(TableBlock("performance-of-raters", files.rows, "All measures.", columns))
-    facts = {"method": files.method, "raters": len(raters) or None, "cases": len(files.cases)}
-    return Report(title, facts, [Section("Performance", "", blocks)])

@@ -12,6 +12,7 @@ from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
 from raters.report.fusion_files import FusionFiles, consensus_labels
+from raters.report.fusion_performance import performance_section, scores_figure
 from raters.report.notes import notes_block, short_section
 from raters.report.study_table import MOST_SHOWN, left_out, tasks_section
 from raters.report.words import named, percent
@@ -27,7 +28,6 @@ _MOST_LEFT_OUT = 20
 
 def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     """Make the report of a fused table; `fusion_report` says what the arguments mean."""
-    from raters.report.fusion import performance_section
     from raters.report.study import most_labelled, study_notes
 
     agreement = agree(study) if len(study.raters) > 1 else None
@@ -128,8 +128,6 @@ def _closest(rows: list[Row]) -> str:
 
 
 def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
-    from raters.report.fusion import scores_figure
-
     shown = [row for row in rows if row["rater"] in set(names)]
     blocks: list[Block] = []
     if any(row["accuracy"] is not None for row in shown):
