@@ -367,3 +367,10 @@ def test_a_rightly_empty_mask_scores_one() -> None:
 def test_the_warm_up_leaves_an_epoch_to_learn_in() -> None:
     model = fit(masks(), "global-cm", **TINY, warm_up=9)
     assert [("trace" in row) for row in model.history] == [False, True]
+
+
+def test_weights_lost_in_the_last_step_are_told() -> None:
+    """Its loss was taken before the step: only what the weights give shows it."""
+    options = {"epochs": 1, "learning_rate": 1e37, "batch_size": 64, "width": 2, "progress": False}
+    with pytest.raises(RatersError, match="found a held-out loss of nan in epoch 1"):
+        fit(masks(), "vote", **options)

@@ -147,12 +147,29 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
         (("-m", "stapel"), "did you mean 'staple'"),
         (("--option", "foo=1"), "found the option 'foo'"),
         (("--option", "foo"), "expected NAME=VALUE"),
+        (("--option", "restrict=["), "expected NAME=VALUE in YAML"),
+        (
+            ("-m", "staple", "--option", "restrict=maybe"),
+            "found restrict=maybe, expected yes or no",
+        ),
+        (("-m", "staple", "--option", "iterations=abc"), "expected a whole number from 1 on"),
+        (("-m", "staple", "--option", "iterations=-1"), "found iterations=-1, expected a whole"),
+        (("-m", "staple", "--option", "iterations=yes"), "found iterations=True, expected a whole"),
+        (("-m", "staple", "--option", "tolerance=.nan"), "found tolerance=nan, expected a number"),
+        (("-m", "staple", "--option", "smoothing=-5"), "found smoothing=-5, expected a number"),
+        (("-m", "staple", "--option", "smoothing=[1, 2]"), "found smoothing=[1, 2], expected a"),
+        (("-m", "staple", "--option", "prior=abc"), "found prior=abc, expected numbers from 0 on"),
+        (("-m", "vote", "--option", "ties=maybe"), "found ties=maybe, expected one of lowest"),
         (("--engine", "slurm"), "expected 'local' or 'dask'"),
         (("--engine", "dask"), "together with --scheduler"),
         (("-m", "one-coin"), "does not take them"),
     ):
         done: Outcome = run(*words, *more)  # type: ignore[operator]
         assert done.code == 2 and message in done.err, more
+    fine = run(
+        *words, "-m", "staple", "--option", "tolerance=1e-5", "--option", "prior=[0.8, 0.1, 0.1]"
+    )  # type: ignore[operator]
+    assert fine.code == 0, fine.err  # YAML takes 1e-5 for text
     (tmp_path / "full").mkdir()
     (tmp_path / "full/notes.txt").write_text("mine")
     done = run("fuse", flat(pattern), "-o", tmp_path / "full")  # type: ignore[operator]

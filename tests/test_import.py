@@ -484,3 +484,16 @@ def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:
     pairs = set(zip(index.groups, index.splits, strict=True))
     assert len(pairs) == 4
     assert {split for _, split in pairs} == {"a", "b"}
+
+
+def test_folders_with_braces_in_their_names_are_folders(run: Run, tmp_path: Path) -> None:
+    """What raters writes it reads, too; only what is not there is a pattern."""
+    draw_masks(tmp_path)
+    study, fused = tmp_path / "my {x} study", tmp_path / "fu{s}ed"
+    assert run("import", pattern(tmp_path), *images(tmp_path), "-o", study).code == 0
+    assert "no problems" in run("check", study).out
+    assert run("fuse", study, "-m", "vote", "-o", fused).code == 0
+    scored = run("evaluate", fused, study)
+    assert scored.code == 0, scored.err
+    told = run("report", fused, "-o", tmp_path / "{report}")
+    assert told.code == 0, told.err

@@ -390,7 +390,7 @@ class TestFiles:
             said = run(pictures / "model", source, "-o", out)
             assert said.code == 0, said.err
             for k in range(4):
-                name = str(k) if str(source).endswith(".npy") else f"c{k}"
+                name = f"row{k}" if str(source).endswith(".npy") else f"c{k}"
                 assert np.array_equal(picture(out / f"{name}.png"), expected[k])
         one = run(pictures / "model", pictures / "images" / "c3.png", "-o", pictures / "one")
         assert one.code == 0, one.err
@@ -425,7 +425,7 @@ class TestClasses:
             writer.writerows(
                 [f"t{k}", *map(repr, map(float, row))] for k, row in enumerate(features)
             )
-        for name, prefix in (("features.npy", ""), ("features.csv", "t")):
+        for name, prefix in (("features.npy", "row"), ("features.csv", "t")):
             out = tmp_path / f"out {name}"
             options = ["--as-rater", "bob", "--entropy", "--confusion"]
             said = run(tmp_path / "model", tmp_path / name, "-o", out, *options)

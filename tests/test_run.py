@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shlex
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -151,6 +152,10 @@ def test_an_unfinished_run_is_told_from_a_broken_model(tmp_path: Path) -> None:
     (tmp_path / "run" / "weights.safetensors").unlink()
     with pytest.raises(RatersError, match=r"found an unfinished run \(epoch 4 of 4\).*--resume"):
         refuse_unfinished(tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "my 'run")
+    with pytest.raises(RatersError) as told:
+        refuse_unfinished(tmp_path / "my 'run")
+    assert shlex.quote(str(tmp_path / "my 'run")) in str(told.value)  # it can be pasted
     refuse_unfinished(tmp_path)  # nothing at all: others say what is missing
 
 

@@ -167,6 +167,8 @@ def test_own_matrices_and_dominance() -> None:
         ("over:1", {"assign": 2}, "found 2 raters a case, expected 1 to 1"),
         ("over:1", {"assign": "some"}, "found 'some'"),
         ("over@1.5", {}, "found the mean Dice 1.5"),
+        ("over", {"severity": -3.0}, r"found the severity -3\.0, expected 0 or more"),
+        ("over", {"severity": np.nan}, "found the severity nan"),
     ],
 )
 def test_bad_orders_are_refused(raters: str, options: dict[str, object], message: str) -> None:

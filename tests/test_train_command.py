@@ -324,6 +324,11 @@ class TestConfigFile:
             ("method: pixelcm", "did you mean 'pixel-cm'"),
             ("method: [vote]", r"found the method \['vote'\], expected a name"),
             ("options: " + "[" * 1500, "found no plain YAML"),
+            ("training: {epochs: two}", "found epochs=two, expected a whole number"),
+            ("training: {width: true}", "found width=True, expected a number"),
+            ("training: {network: true}", "found network=True, expected a word"),
+            ("training: {learning_rate: .inf}", "found learning_rate=inf, expected a finite"),
+            ("options: {trace: .nan}", "found trace=nan, expected a finite number"),
         ],
     )
     def test_what_is_refused(

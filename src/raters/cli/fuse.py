@@ -70,15 +70,26 @@ def _refuse_engine(engine: str, scheduler: str) -> None:
 
 
 def _options(given: list[str]) -> dict[str, Any]:
-    import yaml
-
     options = {}
     for part in given:
         name, sign, value = part.partition("=")
         if not sign:
             raise RatersError(f"--option: found {part!r}, expected NAME=VALUE")
-        options[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        options[name.strip().replace("-", "_")] = _value(part, value)
     return options
+
+
+def _value(part: str, text: str) -> Any:  # noqa: ANN401
+    """Read a value as YAML, and numbers that YAML takes for text (1e-5) as numbers."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+        return float(found) if isinstance(found, str) else found
+    except yaml.YAMLError:
+        raise RatersError(f"--option: found {part!r}, expected NAME=VALUE in YAML") from None
+    except ValueError:
+        return found
 
 
 def _short(row: Row) -> Row:

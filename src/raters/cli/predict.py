@@ -80,13 +80,13 @@ def _once(names: list[str]) -> tuple[str, ...]:
 
 def _refuse_place(out: str, images: str, run: str) -> None:
     """Refuse to write among what is read: predictions have the names of the images."""
-    from raters.study.pattern import Pattern
+    from raters.study.pattern import Pattern, is_pattern
 
     target = Path(out).resolve()
-    source = (Pattern(images).root if "{" in images else Path(images)).resolve()
+    source = (Pattern(images).root if is_pattern(images) else Path(images)).resolve()
     taken = [Path(run).resolve(), source.parent if source.is_file() else source]
     # All that is below a plain folder is read: predictions in it would be read the next time.
-    inside = source.is_dir() and "{" not in images and source in target.parents
+    inside = source.is_dir() and not is_pattern(images) and source in target.parents
     if inside or target in taken:
         raise RatersError(
             f"found a folder to write to that is read from ({source}), expected another one",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -68,9 +69,10 @@ def simulate(
     from raters.simulate.assign import parse_assign
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
-    from raters.study.write import import_study
+    from raters.study.write import import_study, refuse_taken
 
     truth = _truth(opened, number, shape, seed)
+    refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
     study = make(
         truth,

@@ -27,6 +27,10 @@ def asked(
     if config:
         found = read_config(config, method)
         method, notes = method or found.method, found.notes
+        try:
+            checked_options(method or DEFAULT_METHOD, found.options)
+        except RatersError as error:
+            raise error.at(file=config) from None
         options = {**found.options, **options}
     if method is None and not resume:
         method = DEFAULT_METHOD

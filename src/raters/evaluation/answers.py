@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +51,21 @@ def _read(path: Path, study: Study, task: str, label: str) -> tuple[NDArray[np.i
     predicted = class_numbers(found, known, study, path)
     missing = int((predicted == MISSING).sum())
     if missing == len(study):
-        raise RatersError("found no prediction for any task of the study", file=path, kind="empty")
+        raise RatersError(
+            f"found no prediction for any of {len(study):,} tasks: there are {_some(found)}, "
+            f"expected {_some(study.index.ids)}",
+            file=path,
+            kind="empty",
+        )
     strange = len(set(found) - set(study.index.ids))
     notes = [f"{missing:,} tasks without a prediction (left out)"] if missing else []
     return predicted, notes + ([f"{strange:,} predictions for unknown tasks"] if strange else [])
+
+
+def _some(names: Iterable[str]) -> str:
+    """Write some names, to be compared by eye."""
+    first = [repr(str(name)) for name in islice(names, 4)]
+    return ", ".join([*first[:3], "..."] if len(first) > 3 else first) or "none"
 
 
 def class_numbers(

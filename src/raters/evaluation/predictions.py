@@ -15,7 +15,7 @@ from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.canonical import files_below
 from raters.study.paths import case_path, file_name
-from raters.study.pattern import Pattern, there
+from raters.study.pattern import Pattern, is_pattern, there
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -87,12 +87,12 @@ class PredictedMasks:
 
 def _folder(source: str | Path) -> Path:
     text = os.fspath(source)
-    return Pattern(text).root if "{" in text else Path(text)
+    return Pattern(text).root if is_pattern(text) else Path(text)
 
 
 def _found(source: str) -> dict[str, Path]:
     """Give all files by the name that a case would have."""
-    if "{" not in source:
+    if not is_pattern(source):
         if not Path(source).is_dir():
             raise RatersError(
                 "no such folder, expected a folder of predictions or a pattern with {case}",

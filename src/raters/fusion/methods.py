@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from raters.errors import RatersError
+from raters.fusion.option_values import refuse_value
 from raters.fusion.result import Fusion
 
 
@@ -44,16 +45,17 @@ class Method:
         return function
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Refuse options that the method does not have."""
-        known = [
-            name
+        """Refuse options that the method does not have, and values that they cannot have."""
+        known = {
+            name: str(p.annotation)
             for name, p in inspect.signature(self.function(kind)).parameters.items()
             if p.kind is inspect.Parameter.KEYWORD_ONLY and name not in (self.fixed or {})
-        ]
-        for name in options:
+        }
+        for name, value in options.items():
             if name not in known:
                 listed = ", ".join(known) or "no options"
                 raise RatersError(f"found the option {name!r}, expected one of: {listed}")
+            refuse_value(name, value, known[name])
 
 
 METHODS: dict[str, Method] = {

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class MethodOptions(BaseModel):
     """Options that every method has."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class FusedOptions(MethodOptions):

@@ -68,6 +68,12 @@ class MethodEntry:
 
 def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
     """Make options of a pydantic class; what is wrong with them is said in one sentence."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if isinstance(value, bool) and field is not None and "bool" not in str(field.annotation):
+            numeric = "int" in str(field.annotation) or "float" in str(field.annotation)
+            expected = "a number" if numeric else "a word"  # True is no 1 here
+            raise RatersError(f"found {name}={value}, expected {expected}")
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:

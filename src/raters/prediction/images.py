@@ -20,7 +20,7 @@ from raters.study.geometry import Geometry
 from raters.study.manifest import index_manifest, read_cells
 from raters.study.names import natural_key
 from raters.study.packed import open_array
-from raters.study.pattern import Pattern, there
+from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.study import CaseIndex, Study
 from raters.study.study_file import STUDY_FILE
 from raters.training.same_study import refuse_other_study
@@ -58,7 +58,7 @@ def open_images(source: str, config: ModelConfig) -> Study:
         RatersError: There are no images, or they are of another kind than the model.
     """
     path = Path(source)
-    if "{" in source:
+    if is_pattern(source):
         return _of_index(index_images(Pattern(source)), config)
     if not path.exists():
         raise RatersError(
@@ -72,7 +72,8 @@ def open_images(source: str, config: ModelConfig) -> Study:
     if path.suffix.lower() == ".csv":
         return _features(path, config) if config.dims == 0 else _manifest(path, config)
     if path.suffix.lower() == ".npy" and (found := _rows(path, config)) is not None:
-        return _of_arrays(found, [str(k) for k in range(len(found))], config)
+        # No bare numbers: they would be taken for tasks of these names, which may be others.
+        return _of_arrays(found, [f"row{k}" for k in range(len(found))], config)
     return _of_files(path, config)
 
 

@@ -11,6 +11,7 @@ from raters.report.blocks import Report
 from raters.report.cases import SHOWN
 from raters.report.page import write
 from raters.report.source import kind_of, study_of
+from raters.study.pattern import is_pattern
 from raters.study.read import read
 from raters.study.study import Study
 
@@ -91,7 +92,7 @@ def title_of(source: str | Path | Study) -> str:
     if isinstance(source, Study):
         return ""
     text = os.fspath(source)
-    if "{" in text:
+    if is_pattern(text):
         parts = Path(text).parts
         first = next(k for k, part in enumerate(parts) if "{" in part)
         return f"Study: {'/'.join(parts[max(0, first - 1) :])}"

@@ -30,7 +30,7 @@ def kind_of(path: str | Path) -> Kind:
     """
     text = os.fspath(path)
     folder = Path(text)
-    if "{" in text or not folder.is_dir():
+    if not folder.is_dir():
         return "study"  # a pattern, a manifest or a table: reading it says what is wrong
     if (folder / "config.yaml").exists() and any((folder / f).exists() for f in _RUN_FILES[1:]):
         return "run"

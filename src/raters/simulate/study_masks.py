@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,8 @@ class Amounts:
         said = [x for x in (self.severity, self.mean_dice, self.group_dice) if x is not None]
         if len(said) > 1:
             raise RatersError("found several of severity, mean_dice, group_dice, expected one")
+        if self.severity is not None and not 0 <= self.severity < math.inf:
+            raise RatersError(f"found the severity {self.severity}, expected 0 or more")
 
 
 def simulate_masks(
@@ -49,8 +52,8 @@ def simulate_masks(
     for spec in specs:
         drawer_of(spec.kind)  # refuses unknown kinds before anything is read
     number = None if target is None else _class_number(source, target)
+    given = given_cases(source, len(specs), assign, seed)
     raters = _Severities(source, seed, number).of(specs, amounts)
-    given = given_cases(source, len(raters), assign, seed)
     said = {r.name: f"{r.drawer.name} at severity {r.severity:.4g}" for r in raters}
     about = described(source, said, assign, seed)
     if target is not None:

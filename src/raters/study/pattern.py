@@ -20,6 +20,16 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _SHOWN = 6
 
 
+def is_pattern(text: str) -> bool:
+    """Say whether a text is a pattern: it has a brace, and nothing of that very name is there.
+
+    Example:
+        >>> is_pattern("masks/{rater}.png"), is_pattern("masks")
+        (True, False)
+    """
+    return "{" in text and not Path(text).exists()
+
+
 @dataclass(frozen=True)
 class Match:
     """A file that a pattern found, and what the names in braces stand for."""

@@ -18,7 +18,7 @@ from raters.study.classes import Classes
 from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
-from raters.study.pattern import Pattern
+from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 from raters.study.table_cells import Missing
@@ -87,10 +87,10 @@ def read(
     """
     rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
     text = os.fspath(source)
-    if "{" in text and truth and "{rater}" not in text:
+    if is_pattern(text) and truth and "{rater}" not in text:
         beside = None if images is None else Pattern(os.fspath(images))
         study = _of_files(index_truth(Pattern(text), beside), values, rules)
-    elif "{" in text:
+    elif is_pattern(text):
         study = _read_patterns(text, images, reference, values, rules)
     elif Path(text).is_dir():
         study = open_folder(Path(text))

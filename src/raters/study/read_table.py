@@ -18,7 +18,7 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
-from raters.study.pattern import Pattern
+from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
 from raters.study.triplets import Triplets
@@ -70,7 +70,7 @@ def _classes(triplets: Triplets, truth: list[Any] | None, given: Any, path: Path
 
 def _inputs(given: str, path: Path, columns: Mapping[str, Any], tasks: list[str]) -> Backend:
     """Take an array of features or images, image files by a pattern, or a column of paths."""
-    if "{" in given:
+    if is_pattern(given):
         files = _matched(Pattern(given))
     elif given.endswith(".npy"):
         return ArraysBackend([], None, _array(Path(given), len(tasks)))

@@ -131,7 +131,7 @@ def import_study(
         raise RatersError(f"found form {form!r}, expected 'canonical' or 'packed'")
     if not len(study):
         raise RatersError("found no cases, expected at least one", kind="empty")
-    _refuse_taken(study, folder)
+    refuse_taken(study, folder)
     content = _study_file(study, cast(Form, form))
     if overwrite:
         _clear(folder)
@@ -195,8 +195,12 @@ def load(case: Case, study: Study) -> CaseArrays:
     return CaseArrays(case.id, labels, case.image, reference, case.geometry)
 
 
-def _refuse_taken(study: Study, folder: Path) -> None:
-    """Refuse a folder that holds something else, or what is to be read."""
+def refuse_taken(study: Study, folder: Path) -> None:
+    """Refuse to write a study into a folder that holds something else, or what is to be read.
+
+    Raises:
+        RatersError: that names what was found.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -118,10 +118,10 @@ class Learner(lightning.LightningModule):
         every = gathered((self._terms.sums(), self._held_out, seconds, self._waiting.share))
         terms, scores, seconds_of, shares = zip(*every, strict=True)
         row |= mean_terms(terms)
-        self._refuse_not_finite(row)
         found = HeldOutScores.merged(scores)
         if found.count:
             row["held_out"] = found.mean_loss
+        self._refuse_not_finite(row)
         row |= {"dominance": found.dominance, "reference": found.reference_score}
         row |= {"seconds": max(seconds_of), "waiting": max(shares)}
         self.history.append({name: value for name, value in row.items() if value is not None})
@@ -165,9 +165,15 @@ class Learner(lightning.LightningModule):
 
     def _refuse_not_finite(self, row: Row) -> None:
         """Stop where weights are lost: no later epoch would bring them back."""
-        if not math.isfinite(row["loss"]):
+        found = "" if math.isfinite(row["loss"]) else f"a loss of {row['loss']}"
+        # Lost in the last step, after its loss was taken.
+        if math.isnan(row.get("held_out", 0.0)):
+            found = found or "a held-out loss of nan"
+        elif not all(weights.isfinite().all() for weights in self.method.parameters()):
+            found = found or "weights that are not finite"
+        if found:
             raise RatersError(
-                f"found a loss of {row['loss']} in epoch {row['epoch']}, expected a finite number; "
+                f"found {found} in epoch {row['epoch']}, expected finite numbers; "
                 f"try a learning_rate below {self.choice.learning_rate:g}"
             )
 

@@ -13,7 +13,7 @@ DEFAULT_METHOD = "pixel-cm"
 class TrainingOptions(BaseModel):
     """How a model is trained; None lets the data decide."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     network: str | None = Field(
         None,

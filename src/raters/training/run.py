@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -125,7 +126,7 @@ def refuse_unfinished(folder: str | Path) -> None:
     at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
     raise RatersError(
         f"found an unfinished run (epoch {at} of {of}), expected a finished one: go on with "
-        f"raters train STUDY -o {path} --resume",
+        f"raters train STUDY -o {shlex.quote(str(path))} --resume",
         kind="unfinished",
         file=path,
     )
