@@ -28,7 +28,7 @@ from raters.study.study import Study, name_array
 METHODS = ("global-cm", "pixel-cm", "single-cm")
 FOLDS = 3
 OPTIONS: Row = {
-    "epochs": 20,
+    "epochs": 60,
     "batch_size": 4,
     "width": 8,
     "depth": 4,

@@ -42,14 +42,21 @@ Estimate = Callable[[Case], Matrix]
 
 NOISE, HELD_OUT, TEST = 0.3, 200, 400
 RATERS = {"usual": PIXEL_CM, "vote-fails": "good,thicken,thin@0.4,fracture@0.6,blank"}
-OPTIONS = {
-    "epochs": 12,
-    "batch_size": 32,
+OPTIONS: Row = {
+    "epochs": 20,
+    "batch_size": 16,
     "learning_rate": 4e-3,
     "width": 8,
     "select": "likelihood",
     "augment": "none",
 }
+
+TRACES: dict[str, tuple[str, Row]] = {
+    f"pixel-cm, trace {weight:g} over {over}": ("pixel-cm", {"trace": weight, "trace_over": over})
+    for weight in (0.001, 0.01, 0.1)
+    for over in ("all", "truth")
+}
+"""The trace term by its weight, in the paper's form and weighted by the predicted truth."""
 
 SETTINGS: dict[str, tuple[str, Row]] = {
     "truth": ("truth", {}),
@@ -62,6 +69,7 @@ SETTINGS: dict[str, tuple[str, Row]] = {
     "pixel-cm": ("pixel-cm", {}),
     "pixel-cm, to the identity": ("pixel-cm", IDENTITY),
     "pixel-cm, paper's form": ("pixel-cm", PAPER),
+    **TRACES,
     "low-rank-cm": ("low-rank-cm", {}),
     "oracle-cm": ("oracle-cm", {}),
     "separate": ("separate", {}),
@@ -119,10 +127,14 @@ def main() -> None:
     parser.add_argument(
         "--raters", default="usual", help="usual, vote-fails, or as `raters simulate --raters`"
     )
+    parser.add_argument(
+        "--select", default="likelihood", help="of the epoch; another one wants its own --out"
+    )
     parser.add_argument("--labels", nargs="*", default=["all", "one"], help="all, one, or both")
     given = parser.parse_args()
     asked = RATERS.get(given.raters, given.raters)
     torch.set_num_threads(given.threads)
+    OPTIONS["select"] = given.select
     runs = Runs(given.out)
     names = given.only or list(SETTINGS)
     for seed in range(given.seeds):

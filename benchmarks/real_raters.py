@@ -32,6 +32,7 @@ MASKS: dict[str, tuple[str, Row]] = {
     "global-cm": ("global-cm", {}),
     "single-cm": ("single-cm", {}),
     "pixel-cm": ("pixel-cm", {}),
+    "pixel-cm, from every label": ("pixel-cm", {"warm_up_on": "labels"}),
     "pixel-cm, shared": ("pixel-cm", {"shared": True}),
     "pixel-cm, paper's form": ("pixel-cm", PAPER),
     "low-rank-cm": ("low-rank-cm", {}),
@@ -50,10 +51,18 @@ CLASSES: dict[str, tuple[str, Row]] = {
     "truth": ("truth", {}),
 }
 OPTIONS: dict[str, Row] = {
-    "lidc": {"epochs": 10, "batch_size": 32, "width": 8, "depth": 3, "select": "likelihood"},
+    "lidc": {
+        "epochs": 12,
+        "batch_size": 32,
+        "learning_rate": 4e-3,
+        "width": 8,
+        "depth": 3,
+        "select": "likelihood",
+    },
     "chase-db1": {
-        "epochs": 16,
+        "epochs": 40,
         "batch_size": 8,
+        "learning_rate": 4e-3,
         "patch": (96, 96),
         "patches_per_case": 8,
         "width": 8,
