@@ -47,7 +47,7 @@ class Method:
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
         """Refuse options that the method does not have, and values that they cannot have."""
         known = {
-            name: str(p.annotation)
+            name: inspect.formatannotation(p.annotation).strip("'")
             for name, p in inspect.signature(self.function(kind)).parameters.items()
             if p.kind is inspect.Parameter.KEYWORD_ONLY and name not in (self.fixed or {})
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import get_args
 
@@ -9,6 +10,19 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.fusion.vote import Ties
+
+_LEAST = {
+    "alpha": 0,
+    "class_prior": 0,
+    "iterations": 1,
+    "prior": 0,
+    "prior_weight": 0,
+    "smoothing": 0,
+    "spacing": 0,
+    "tolerance": 0,
+    "window": 0,
+}
+"""The least value of options, by their names; options of your own methods may be anything."""
 
 
 def refuse_value(name: str, value: object, asked: str) -> None:
@@ -31,32 +45,31 @@ def refuse_value(name: str, value: object, asked: str) -> None:
     """
     if value is None and asked.endswith("| None"):
         return
-    kind = asked.removesuffix(" | None")
+    kind, least = asked.removesuffix(" | None"), _LEAST.get(name, -math.inf)
+    numeric = _numbers(value, least)
     if kind == "bool":
         fits, expected = isinstance(value, bool | np.bool_), "yes or no"
     elif kind == "int":
-        fits, expected = _whole(value) and value >= 1, "a whole number from 1 on"  # type: ignore[operator]
+        fits, expected = numeric and isinstance(value, numbers.Integral), "a whole number"
     elif kind == "float":
-        fits, expected = _finite(value) and np.ndim(value) == 0, "a number from 0 on"  # type: ignore[arg-type]
+        fits, expected = numeric and isinstance(value, numbers.Real), "a number"
     elif "NDArray" in kind or "ArrayLike" in kind or "Sequence" in kind:
-        fits, expected = _finite(value), "numbers from 0 on"
-    else:
-        words = get_args(Ties)
-        fits, expected = value in words, f"one of {', '.join(words)}"
+        fits, expected = numeric, "numbers"
+    elif kind == "Ties":
+        fits, expected = value in get_args(Ties), f"one of {', '.join(get_args(Ties))}"
+    else:  # a type of its own: the method knows
+        return
     if not fits:
-        raise RatersError(f"found {name}={value}, expected {expected}")
+        limit = f" from {least} on" if "number" in expected and name in _LEAST else ""
+        raise RatersError(f"found {name}={value}, expected {expected}{limit}")
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _finite(value: object) -> bool:
-    """Say whether something is made of finite numbers that are not negative."""
+def _numbers(value: object, least: float) -> bool:
+    """Say whether something is made of finite numbers that are large enough."""
     if isinstance(value, str | bool):
         return False
     try:
         found = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         return False
-    return bool(np.isfinite(found).all() and (found >= 0).all())
+    return bool(np.isfinite(found).all() and (found >= least).all())
