@@ -32,7 +32,7 @@ MASKS: dict[str, tuple[str, Row]] = {
     "global-cm": ("global-cm", {}),
     "single-cm": ("single-cm", {}),
     "pixel-cm": ("pixel-cm", {}),
-    "pixel-cm, from every label": ("pixel-cm", {"warm_up_on": "labels"}),
+    "pixel-cm, from the vote": ("pixel-cm", {"warm_up_on": "vote"}),
     "pixel-cm, shared": ("pixel-cm", {"shared": True}),
     "pixel-cm, paper's form": ("pixel-cm", PAPER),
     "low-rank-cm": ("low-rank-cm", {}),

@@ -212,6 +212,17 @@ def test_the_warm_up_is_short_where_there_is_no_vote(assign: str, epochs: int) -
     assert model.config.options["warm_up"] == epochs  # .4 of 8, or 2
 
 
+@pytest.mark.parametrize(("number", "learns_from"), [(1, "vote"), (2, "labels"), (3, "vote")])
+def test_two_raters_cannot_outvote_each_other(number: int, learns_from: str) -> None:
+    """With one rater the vote is the label, with two it would be what both marked."""
+    labels = np.random.default_rng(0).integers(0, 2, (8, number, 16, 16))
+    study = Study.from_arrays(np.zeros((8, 1, 16, 16)) + labels[:, :1], labels)
+    options = {**TINY, "epochs": 1}
+    assert quiet_fit(study, "pixel-cm", **options).config.options["warm_up_on"] == learns_from
+    asked = quiet_fit(study, "pixel-cm", **options, warm_up_on="vote")
+    assert asked.config.options["warm_up_on"] == "vote"
+
+
 @pytest.mark.parametrize("prior_to", ["own", "identity"])
 def test_what_matrices_are_drawn_to(masks: Study, prior_to: str, tmp_path: Path) -> None:
     """Drawn hard, they are all alike: the raters' own, or the start."""

@@ -66,7 +66,7 @@ class ConfusionMethod(NetworkMethod):
 
     def step(self, batch: Batch) -> Step:
         """Give the negative log-likelihood with its regularisers."""
-        if self.raters.held and self.choice.warm_up_on == "vote":
+        if self.raters.held and self.choice.warm_up_on != "labels":
             return self._vote_step(batch)
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)

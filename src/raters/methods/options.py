@@ -37,8 +37,10 @@ class ConfusionOptions(MethodOptions):
         description="epochs (below 1: share of them) in which the matrices are held; "
         "by default .4 of them for masks that raters share, else 2",
     )
-    warm_up_on: Literal["vote", "labels"] = Field(
-        "vote", description="what the network learns from meanwhile: the vote, or every label"
+    warm_up_on: Literal["vote", "labels"] | None = Field(
+        None,
+        description="what the network learns from meanwhile: the vote, or every label; "
+        "by default the vote, but for masks by two raters, who cannot outvote each other",
     )
     right: float = Field(0.9, gt=0, lt=1, description="the diagonal of the matrices at the start")
 

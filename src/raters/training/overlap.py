@@ -1,4 +1,4 @@
-"""Whether raters labelled the same pixels: only then is there a vote to begin with."""
+"""How many raters labelled the same pixels: it says whether there is a vote to begin with."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from raters.study.classes import MISSING
 from raters.study.study import Study
 
 _CASES = 50  # that are looked at
-_SEVERAL = 1.5  # labels a pixel, on average
+SEVERAL = 1.5
+"""Labels a pixel, on average, from which on most pixels have several."""
+VOTES = 2.5
+"""The same, from which on most pixels have a majority: two raters cannot outvote each other."""
 
 
-def labels_overlap(study: Study) -> bool:
-    """Say whether most labelled pixels have the labels of several raters.
+def labels_a_pixel(study: Study) -> float:
+    """Give the mean number of labels of a pixel that anybody labelled.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[1, 1]]], [[[0, 0]], [[-1, 0]]]])
-        >>> labels_overlap(Study.from_arrays(labels=labels))
-        True
-        >>> labels_overlap(Study.from_arrays(labels=labels[:, :1]))
-        False
+        >>> labels_a_pixel(Study.from_arrays(labels=labels))
+        1.75
     """
     labels, pixels = 0, 0
     for k in np.linspace(0, len(study) - 1, min(len(study), _CASES)).astype(int):
         there = study[int(k)].labels != MISSING
         labels += int(there.sum())
         pixels += int(there.any(axis=0).sum())
-    return labels >= _SEVERAL * max(pixels, 1)
+    return labels / max(pixels, 1)
