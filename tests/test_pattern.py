@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from makers import quick
 from raters.errors import RatersError
-from raters.study.pattern import Match, Pattern
+from raters.study.pattern import Match, Pattern, is_pattern
 
 words = st.text(st.sampled_from("abc_-. 12é漢"), min_size=1, max_size=6).filter(
     lambda w: not w.startswith(".")
@@ -177,3 +177,9 @@ def test_a_relative_pattern_starts_here(tmp_path: Path, monkeypatch: pytest.Monk
 def test_names_in_braces_are_words(pattern: str) -> None:
     with pytest.raises(RatersError, match="expected a name of letters and digits"):
         Pattern(pattern)
+
+
+def test_a_pattern_may_be_longer_than_the_name_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "{x}").mkdir()
+    assert is_pattern(str(tmp_path / ("{case}" + "*" * 300)))
+    assert not is_pattern(str(tmp_path / "{x}"))
