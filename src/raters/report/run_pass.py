@@ -106,8 +106,10 @@ class Watched:
 
     @property
     def true_matrices(self) -> Floats | None:
-        """The same of the true ones."""
-        return None if self.true_confusion is None else normalise(self.true_confusion)
+        """The same of the true ones; None where no rater labelled a case with a reference."""
+        if self.true_confusion is None or not self.true_confusion.any():
+            return None
+        return normalise(self.true_confusion)
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
