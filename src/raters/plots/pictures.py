@@ -12,7 +12,7 @@ from raters.errors import RatersError
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
-_AIR = 0.1  # of the voxels, from which on the lowest value is that of what is around the patient
+_AIR = 0.1  # of the voxels, from which on the value of the corners is what is around a patient
 
 
 def mask_stack(masks: ArrayLike) -> NDArray[Any]:
@@ -33,8 +33,9 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> ND
     """Give an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
 
     Three channels are colours, unless `channel` chooses one; of other numbers the first is shown.
-    Grey values are cut at their 1st and 99th percentile; in volumes the air around a head (one
-    lowest value in more than a tenth of the voxels) does not count, or it would take most of them.
+    Grey values are cut at their 1st and 99th percentile. Of a volume whose corners have a value
+    that more than a tenth of its voxels share (the air around a head), only the others count, and
+    are cut at the 0.5th and 99.8th: a lesion of a hundredth of the brain would be plain white.
 
     Example:
         >>> picture(np.arange(3.0).reshape(1, 1, 3), (1, 3), None).round(2).tolist()
@@ -59,17 +60,22 @@ def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[
     if whole:
         return np.asarray(values / 255)
     known = values[np.isfinite(values)]
-    counted = _without_air(known) if volume else known
-    low, high = np.percentile(counted, [1, 99]) if known.size else (0.0, 1.0)
+    inside = _without_air(values) if volume else None
+    if inside is not None:
+        low, high = np.percentile(inside, [0.5, 99.8])
+    else:
+        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
     if high <= low:
         low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     return np.asarray(np.nan_to_num(((values - low) / (high - low or 1.0)).clip(0, 1)))
 
 
-def _without_air(known: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Leave out the lowest value if it is that of much of a volume, and not of all of it."""
-    inside = known > known.min(initial=np.inf)
-    return known[inside] if 0 < inside.sum() < (1 - _AIR) * known.size else known
+def _without_air(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Leave out the value that most corners of a volume have; None if it is not that of air."""
+    corners = values[np.ix_(*([0, length - 1] for length in values.shape))]
+    found, times = np.unique(corners, return_counts=True)
+    inside = values[np.isfinite(values) & (values != found[times.argmax()])]
+    return inside if 0 < inside.size < (1 - _AIR) * values.size else None
 
 
 def most_disputed(masks: NDArray[Any]) -> int:

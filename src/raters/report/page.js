@@ -198,7 +198,7 @@ function startViewer(figure) {
 
   // The sides of the patient, at the edges of the part that is shown.
   function showLetters({ x, y, width, height }) {
-    const size = 0.06 * Math.max(width, height);
+    const size = 0.045 * Math.max(width, height);
     const places = [[x + 0.6 * size, y + height / 2], [x + width - 0.6 * size, y + height / 2],
       [x + width / 2, y + 0.7 * size], [x + width / 2, y + height - 0.7 * size]];
     letters.setAttribute("font-size", size);
