@@ -122,7 +122,9 @@ class Consensus:
         return self._method.function("classification")(triplets, classes, **self._options)
 
     def fuse_case(self, case: Case) -> Fusion:
-        """Fuse the labels of one case of masks."""
+        """Fuse the labels of one case of masks; a table is fused as a whole (`table`)."""
+        if case.kind == "classification":
+            raise RatersError("found a table, expected masks; take consensus.table instead")
         if self._shared is not None:
             return self._shared.fuse(case.labels)
         function = partial(self._method.function("segmentation"), **self._options)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -195,6 +194,6 @@ class NetworkMethod(Method):
 def refuse_unlabelled(study: Study) -> None:
     """Refuse a study in which nobody labelled anything."""
     for case in study.iter_cases():
-        if (case.labels != MISSING).any():
+        if case.given.size:
             return
     raise RatersError("found no labels in the cases to train on, expected at least one")

@@ -80,7 +80,7 @@ class CaseSums:
         reference = self.case.reference
         if reference is not None:
             self.calibration += calibration_sums(reference[rows], band.truth)
-        labels = [self._labels(place, rows) for place in self._known.values()]
+        labels = self._labels(rows)
         for y, own in enumerate(labels):
             if (own != MISSING).any():
                 self.truth_log[y] += at_labels(band.truth, own)[0]
@@ -96,11 +96,12 @@ class CaseSums:
             all_rows = band.truth.shape[1:] == self.predicted.shape
             self.matrices = matrices if all_rows else None
 
-    def _labels(self, place: int, rows: Any) -> Labels:  # noqa: ANN401
-        """Give a rater's labels of some rows; of a class all his answers, `(answers,)`."""
+    def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
+        """Give each known rater's labels of some rows; of a class all answers, `(answers,)`."""
         if self._masks:
-            return np.asarray(self.case.labels[place][rows])
-        return np.asarray(self.case.labels[self.case.raters == place])
+            return [np.asarray(self.case.labels[place][rows]) for place in self.places]
+        answers = self.case.answers.by_rater()
+        return [answers[place] for place in self.places]
 
     def _compare(self, x: int, told: NDArray[np.float32], labels: list[Labels]) -> None:
         guess = told.argmax(0).astype(np.int16)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.confusion import count, normalise
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.prediction.evaluate_checks import notes_of, shared_raters
 from raters.prediction.evaluate_run import has_matrices, score_cases
@@ -106,8 +106,10 @@ class Watched:
 
     @property
     def true_matrices(self) -> Floats | None:
-        """The same of the true ones."""
-        return None if self.true_confusion is None else normalise(self.true_confusion)
+        """The same of the true ones; None where no rater labelled a case with a reference."""
+        if self.true_confusion is None or not self.true_confusion.any():
+            return None
+        return normalise(self.true_confusion)
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
@@ -125,7 +127,7 @@ def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
 
     reference, size = np.asarray(case.reference), len(study.classes)
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
-        return count(case.labels[places], reference, size).astype(np.float64)
+        return count_case(case, reference, size)[places]
     pixels = np.bincount(reference[reference >= 0].ravel(), minlength=size)
     return np.asarray(true_confusion(study, case.id)[places] * pixels[:, np.newaxis], np.float64)
 
