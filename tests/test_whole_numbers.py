@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import raters
+from command_line import draw_masks, pattern, run_in_process
 from makers import quick, save
 from raters.errors import RatersError
 from raters.study.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
@@ -109,3 +110,55 @@ def test_a_probability_map_names_file_and_value(tmp_path: Path) -> None:
         _ = raters.read(pattern)["c1"].labels
     assert (caught.value.case, caught.value.rater) == ("c1", "ann")
     assert raters.read(pattern, threshold=0.5)["c1"].labels.tolist() == [[[0, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold"),
+    [
+        (np.array([0, 255], np.uint8), 300),
+        (np.array([0, 255], np.uint8), 255),
+        (np.array([0, 255], np.int64), 300),
+        (np.array([0, 255], np.uint8), -1),
+        (np.array([0, 40, 90], np.uint8), 256),
+        (np.array([0.0, 255.0]), 300),
+        (np.array([0.1, 0.9]), 1.5),
+        (np.array([0.1, 0.9]), -0.5),
+    ],
+)
+def test_threshold_that_no_value_can_cross(values: Any, threshold: float) -> None:
+    with pytest.raises(RatersError, match=rf"threshold {threshold:g}, expected a") as caught:
+        whole_numbers(values, threshold)
+    assert caught.value.kind == "threshold"
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold", "expected"),
+    [
+        (np.array([0, 40, 90], np.uint8), 127, [0, 0, 0]),  # faint
+        (np.array([200, 255], np.uint8), 127, [1, 1]),  # full
+        (np.array([0.0, 0.3]), 0.5, [0, 0]),
+        (np.array([0.6, 0.7]), 0.5, [1, 1]),
+        (np.array([0.0, 40.0, 30.0]), 50, [0, 0, 0]),
+        (np.array([-3.0, -1.0]), -2, [0, 1]),
+        (np.array([0, 1], np.uint8), 300, [0, 1]),  # a mask of 0 and 1 stays as it is
+    ],
+)
+def test_threshold_of_masks_that_lie_on_one_side(
+    values: Any, threshold: float, expected: list[int]
+) -> None:
+    assert whole_numbers(values, threshold).tolist() == expected
+
+
+@pytest.mark.parametrize("threshold", ["nan", "inf", "-inf", "300", "-1"])
+def test_threshold_on_the_command_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    threshold: str,
+) -> None:
+    draw_masks(tmp_path, value=255)
+    masks, out = pattern(tmp_path), tmp_path / "out"
+    arguments = ["fuse", masks, "-o", out, f"--threshold={threshold}"]
+    outcome = run_in_process(capsys, monkeypatch, *arguments)
+    assert outcome.code == 2 and f"threshold {threshold}" in outcome.err
+    assert not list(out.rglob("*.png"))

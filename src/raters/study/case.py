@@ -155,13 +155,16 @@ class Case:
 
     def grid_errors(self) -> Iterator[RatersError]:
         """Compare all masks that could be read with the grid that they are to be put on."""
-        grid = None
-        with suppress(RatersError):
+        grid, masks = None, [(r, m) for r, m in self._read.items() if m is not None]
+        try:
             grid = self._grid
+        except RatersError:
+            # Without the grid of the image, DICOM segmentations hold the slices with content only.
+            masks = [(r, m) for r, m in masks if not m.source.endswith(".dcm")]
         if grid is None and self._first_mask is not None:
             grid = self._first_mask.geometry, self._first_mask.source
-        for rater, mask in self._read.items():
-            if mask is not None and grid is not None:
+        for rater, mask in masks:
+            if grid is not None:
                 try:
                     self._refuse_other_grid(mask, *grid)
                 except RatersError as error:

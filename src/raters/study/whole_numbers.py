@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 
+_WHITE = (255, 65535)  # what pictures of 8 and 16 bits use for foreground
+
 MOST_VALUES = 32
 """A file with more values than this is taken for a grey picture, unless its values are named."""
 
@@ -31,9 +33,41 @@ def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArra
             f"found values of type {array.dtype}, expected whole numbers", kind="not-whole"
         )
     if threshold is not None:
-        binary = array.size == 0 or bool(((array == 0) | (array == 1)).all())
-        return (array if binary else array > threshold).astype(np.uint8)
+        return _cut(array, threshold)
     return _rounded(array) if array.dtype.kind == "f" else array
+
+
+def _cut(array: NDArray[Any], threshold: float) -> NDArray[np.uint8]:
+    if array.size == 0 or bool(((array == 0) | (array == 1)).all()):
+        return array.astype(np.uint8)
+    above = np.asarray(array > threshold)
+    # All of one kind is what a wrong threshold gives, and what a faint or a full mask gives.
+    if above.all() or not above.any():
+        _refuse_out_of_range(array, threshold)
+    return above.view(np.uint8)
+
+
+def _refuse_out_of_range(array: NDArray[Any], threshold: float) -> None:
+    """Refuse a threshold that no mask of these values can cross, so that it would say nothing.
+
+    The range is that of probabilities (0 to 1), of black and white (0 to 255), or of the integers
+    that the file can hold. (A mask of 0 and 100 may well be too faint for a threshold of 127.)
+    """
+    low, high = float(np.nanmin(array)), float(np.nanmax(array))
+    least, most = min(low, 0.0), np.inf
+    if low >= 0 and high <= 1 and array.dtype.kind == "f":
+        most = 1.0
+    elif high in _WHITE and bool(((array == 0) | (array == high)).all()):
+        most = high
+    elif array.dtype.kind in "iu":
+        most = float(np.iinfo(array.dtype).max)
+    if not least <= threshold < most:
+        raise RatersError(
+            f"found values from {low:g} to {high:g} and the threshold {threshold:g}, expected a "
+            f"threshold from {least:g} to less than {most:g}: this one makes the whole mask "
+            f"{'foreground' if threshold < low else 'background'}",
+            kind="threshold",
+        )
 
 
 def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:

@@ -13,6 +13,8 @@ from raters.methods.base import Task
 from raters.methods.registry import learning_method
 from raters.study.classes import Classes, LabelClass
 from raters.study.paths import written_whole
+from raters.study.plain_yaml import load_plain
+from raters.study.regular import read_text
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
@@ -119,14 +121,14 @@ def write_config(folder: Path, config: ModelConfig) -> None:
 def read_config(path: Path) -> ModelConfig:
     """Read a `config.yaml`; reading it runs no code."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = f"cannot be read ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     try:
-        return ModelConfig.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        why = f"found no plain YAML ({str(error).splitlines()[0]}), expected a model's {CONFIG}"
+        return ModelConfig.model_validate(load_plain(text))
+    except yaml.YAMLError as error:
+        why = f"found no plain YAML ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     except ValidationError as error:
         raise RatersError(worded(error), file=path) from None

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.regular import refuse_special
 from raters.study.volume import Header, Volume
 
 Array = NDArray[Any]
@@ -107,6 +108,7 @@ def reading(path: Path, name: str) -> Iterator[None]:
     if not path.exists():
         dead = f"a link to {os.readlink(path)}, but " if path.is_symlink() else ""  # noqa: PTH115
         raise RatersError(f"{dead}there is no such file", kind="missing-file", file=path)
+    refuse_special(path)
     if path.is_file() and path.stat().st_size == 0:
         raise RatersError("file is empty (0 bytes)", kind="unreadable", file=path)
     try:
