@@ -403,6 +403,23 @@ def test_grey_mask(run: Run, tmp_path: Path) -> None:
     assert raters.read(tmp_path / "cut")["c1"].labels[1].sum() == 143 - 127
 
 
+def test_numbers_of_segments(run: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    segments = np.arange(144, dtype=np.uint8).reshape(12, 12) // 3
+    save(tmp_path / "masks/bob/c1.png", segments)
+    found_by_check(run, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time")
+    options = ("--values", "0,1")
+    found_by_check(run, tmp_path, "unknown-value", "boundaries", options=options)
+
+
+def test_matlab_files(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "masks/ann").mkdir(parents=True)
+    (tmp_path / "masks/ann/c1.mat").write_bytes(b"MATLAB 5.0 MAT-file")
+    outcome = run("check", pattern(tmp_path, ".mat"))
+    assert outcome.code == 2
+    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file a rater", "scipy.io.loadmat")
+
+
 def test_only_grey_masks(run: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
         save(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))

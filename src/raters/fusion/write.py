@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import SOFT_FOLDER
+from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
 from raters.progress import track
@@ -34,7 +34,7 @@ from raters.study.write import ImportResult
 if TYPE_CHECKING:
     from raters.study.case import Case
 
-JOURNAL = ".fuse.jsonl"
+JOURNAL = FUSE_JOURNAL
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,8 @@ class Classes:
     def _unknown(self, found: NDArray[Any], expected: Sequence[int]) -> RatersError:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         hint = (
-            "a grey mask needs --threshold"
+            "a grey mask needs --threshold; numbers of segments are no classes: write their "
+            "boundaries, or one class at a time"
             if len(found) > MOST_VALUES
             else "--values names the classes, --ignore a value that means 'not labelled'"
         )
