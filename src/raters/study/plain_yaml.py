@@ -14,6 +14,7 @@ from raters.study.regular import read_text
 T = TypeVar("T", bound=BaseModel)
 
 _LONGEST = 200  # characters of what a message quotes
+_MOST_DIGITS = 40  # Python refuses to print what has thousands
 
 
 class _Loader(yaml.SafeLoader):
@@ -25,6 +26,15 @@ class _Loader(yaml.SafeLoader):
             message = f"found the alias '*{event.anchor}', expected every value written out"
             raise yaml.composer.ComposerError(None, None, message, event.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: Any) -> Any:  # noqa: ANN401
+        if len(node.value) > _MOST_DIGITS:
+            message = f"found a number of {len(node.value):,} digits, expected fewer"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+        return super().construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def load_plain(text: str) -> Any:  # noqa: ANN401

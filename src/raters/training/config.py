@@ -126,9 +126,33 @@ def read_config(path: Path) -> ModelConfig:
         why = f"cannot be read ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     try:
-        return ModelConfig.model_validate(load_plain(text))
+        config = ModelConfig.model_validate(load_plain(text))
     except yaml.YAMLError as error:
         why = f"found no plain YAML ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     except ValidationError as error:
         raise RatersError(worded(error), file=path) from None
+    try:
+        _refuse_odd(config)
+    except RatersError as error:
+        raise error.at(file=path) from None
+    return config
+
+
+def _refuse_odd(config: ModelConfig) -> None:
+    """Refuse what no training writes and prediction would stumble over."""
+    dims, patch = config.dims, config.patch
+    for name, found, least, most in (
+        ("dims", dims, 1 if config.kind == "segmentation" else 0, 3),
+        ("channels", config.channels, 1, None),
+    ):
+        if found < least or (most is not None and found > most):
+            expected = f"{least} or more" if most is None else f"{least} to {most}"
+            raise RatersError(f"found {name}={found}, expected {expected}")
+    if patch is not None and (len(patch) != dims or min(patch, default=0) < 1):
+        shown = f"{list(patch[:5])}{' ...' if len(patch) > 5 else ''}"
+        sides = f"{dims} positive side{'s' * (dims != 1)}" if dims else "none"
+        raise RatersError(f"found patch={shown}, expected {sides}")
+    classes = config.classes_of_study()
+    if config.kind == "segmentation":
+        classes.refuse_text()
