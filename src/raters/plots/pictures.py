@@ -12,6 +12,9 @@ from raters.errors import RatersError
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
+_LARGE = 4_000_000  # values
+_DRAWN = 1_000_000
+
 
 def mask_stack(masks: ArrayLike) -> NDArray[Any]:
     """Give masks as `(raters, *space)` of 2D or 3D; refuse what cannot be drawn."""
@@ -52,14 +55,26 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> ND
 
 
 def _scaled(values: NDArray[Any], whole: bool) -> NDArray[np.float64]:
-    values = np.asarray(values, np.float64)
+    large = values.size > _LARGE
+    if large and values.dtype.itemsize < 8:  # a slide in float64 takes gigabytes
+        values = np.asarray(values, np.float32)
+    else:
+        values = np.asarray(values, np.float64)
     if whole:
         return np.asarray(values / 255)
-    known = values[np.isfinite(values)]
+    known = _drawn(values) if large else values
+    known = known[np.isfinite(known)]
     low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
     if high <= low:
         low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    return np.asarray(np.nan_to_num(((values - low) / (high - low or 1.0)).clip(0, 1)))
+    scaled = values - values.dtype.type(low)
+    scaled /= values.dtype.type(high - low or 1.0)
+    return np.asarray(np.nan_to_num(scaled.clip(0, 1, out=scaled), copy=False))
+
+
+def _drawn(values: NDArray[Any]) -> NDArray[Any]:
+    """Draw so many values that percentiles are settled."""
+    return values.ravel()[np.random.default_rng(0).integers(0, values.size, _DRAWN)]
 
 
 def chosen_slice(masks: NDArray[Any], axis: int, number: int | None) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.case import Case
@@ -79,10 +81,18 @@ def _scan_mask(
     except RatersError as error:
         yield error.at(file=mask.source)
         return
-    values = np.ascontiguousarray(mask.values, np.int32)
-    digest = blake2b(values.data, digest_size=16, salt=_shape_salt(values.shape)).digest()
+    digest = _digest(mask.values, counts)
     scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names, mask.covered)
     scan.grid = scan.grid or mask.geometry
+
+
+def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
+    """Give a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
+    small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
+    hasher = blake2b(digest_size=16, salt=_shape_salt(values.shape))
+    for row in values if values.ndim > 1 else (values,):
+        hasher.update(np.ascontiguousarray(row, np.uint8 if small else np.int32).data)
+    return hasher.digest()
 
 
 def _shape_salt(shape: tuple[int, ...]) -> bytes:

@@ -85,10 +85,7 @@ def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
         tensor = thing.detach().cpu()
         half = str(tensor.dtype) == "torch.bfloat16"  # numpy has no such type
         return np.asarray((tensor.float() if half else tensor).numpy())
-    try:
-        array = np.asarray(thing)
-    except ValueError:
-        raise RatersError("found arrays of different shapes, expected the same shape") from None
+    array = np.asarray(thing)
     if array.dtype.kind not in "buif":
         raise RatersError(f"found {_named(thing)}, expected an array of numbers or an image")
     return array
@@ -265,6 +262,8 @@ def _case(
         array, grid = reader(given)
     except RatersError as error:
         raise RatersError(f"{what} of case {case}: {error}", kind=error.kind) from None
+    except ValueError as error:  # of numpy, for arrays of different shapes
+        raise RatersError(f"{what} of case {case}: {error}, expected one shape") from None
     if grid is not None:
         grids.append((what, grid))
     return np.asarray(array)

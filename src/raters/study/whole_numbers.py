@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 
+_BLOCK = 1 << 18  # values
 _WHITE = (255, 65535)  # what pictures of 8 and 16 bits use for foreground
 
 MOST_VALUES = 32
@@ -96,9 +97,13 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
         return {}
     low, high = int(values.min()), int(values.max())
     if low > -(1 << 16) and high < 1 << 16:
-        shifted = values.ravel() if low >= 0 else values.ravel().astype(np.int64) - low
-        counts = np.bincount(shifted)
-        return {int(v) + min(low, 0): int(counts[v]) for v in np.flatnonzero(counts)}
+        base = min(low, 0)
+        counts = np.zeros(high - base + 1, np.int64)
+        flat = values.ravel(order="K")  # no copy, whatever the order of the axes
+        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes a value
+            part = flat[start : start + _BLOCK].astype(np.intp) - base
+            counts += np.bincount(part, minlength=len(counts))
+        return {int(v) + base: int(counts[v]) for v in np.flatnonzero(counts)}
     found, times = np.unique(values, return_counts=True)
     return {int(v): int(n) for v, n in zip(found, times, strict=True)}
 
