@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
@@ -129,9 +129,10 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
     """Fuse one case and write its files; an error is part of the outcome."""
     case = consensus.study[position]
     try:
-        fusion = consensus.fuse_case(case)
-        _write_case(consensus, case, fusion, folder, soft)
-        return Outcome(position, _facts(consensus, case, fusion))
+        with enough_memory(case.id):
+            fusion = consensus.fuse_case(case)
+            _write_case(consensus, case, fusion, folder, soft)
+            return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory, no_memory
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
@@ -56,10 +56,11 @@ class Case:
             return self._answers[1]
         masks = [self.raw_mask(rater) for rater in self._study.raters]
         absent = 0 if self._study.rules.absent == "empty" else MISSING
-        labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
-        for k, mask in enumerate(masks):
-            if mask is not None:
-                labels[k] = self._aligned(mask, self._study.raters[k])
+        with enough_memory(self.id):
+            labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
+            for k, mask in enumerate(masks):
+                if mask is not None:
+                    labels[k] = self._aligned(mask, self._study.raters[k])
         return labels
 
     @cached_property
@@ -104,6 +105,8 @@ class Case:
                 self._read[rater] = self._study.backend.mask(self._row, rater)
             except RatersError as error:
                 raise error.at(case=self.id, rater=rater) from None
+            except MemoryError as error:
+                raise no_memory(error, self.id, rater) from None
         return self._read[rater]
 
     def raw_image(self) -> Image | None:
@@ -113,6 +116,8 @@ class Case:
             return self._study.backend.image(self._row, mask.values.ndim if mask else None)
         except RatersError as error:
             raise error.at(case=self.id) from None
+        except MemoryError as error:
+            raise no_memory(error, self.id) from None
 
     @cached_property
     def _first_mask(self) -> RawMask | None:

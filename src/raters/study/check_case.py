@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.study.case import Case
 from raters.study.check_report import Problem
 from raters.study.classes import MISSING
@@ -70,18 +70,24 @@ def _scan_mask(
         return
     if mask is None:
         return
-    counts = value_counts(mask.values)
-    if mask.coded and set(counts) <= {MISSING}:
-        return  # arrays have a place for every rater, also for one who skipped the case
     try:
-        if study.classes_named:
-            study.encode(mask.values, mask.coded)
-        elif not mask.coded:
-            refuse_grey(counts, mask.source)
+        with enough_memory(case.id, rater):
+            counts = value_counts(mask.values)
     except RatersError as error:
         yield error.at(file=mask.source)
         return
-    digest = _digest(mask.values, counts)
+    if mask.coded and set(counts) <= {MISSING}:
+        return  # arrays have a place for every rater, also for one who skipped the case
+    try:
+        with enough_memory(case.id, rater):
+            if study.classes_named:
+                study.encode(mask.values, mask.coded)
+            elif not mask.coded:
+                refuse_grey(counts, mask.source)
+            digest = _digest(mask.values, counts)
+    except RatersError as error:
+        yield error.at(file=mask.source)
+        return
     scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names, mask.covered)
     scan.grid = scan.grid or mask.geometry
 
