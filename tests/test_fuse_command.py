@@ -176,6 +176,16 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
     assert done.code == 2 and (tmp_path / "full/notes.txt").read_text() == "mine"
 
 
+def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: object) -> None:
+    found = []
+    for k, prior in enumerate(("prior=0.8,0.1,0.1", "prior=[0.8, 0.1, 0.1]")):
+        words = ("fuse", flat(pattern), "-m", "staple", "--option", prior)
+        done: Outcome = run(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
+        assert done.code == 0, done.err
+        found.append(json.loads((tmp_path / str(k) / "raters.json").read_text()))
+    assert found[0] == found[1] and found[0]["fusion"]["options"]["prior"] == [0.8, 0.1, 0.1]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

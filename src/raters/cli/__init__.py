@@ -102,6 +102,8 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"found too little memory ({error or 'MemoryError'}), expected more")
     except SystemExit as end:
         if end.code == _STOPPED:  # Typer makes this of Ctrl-C
             sys.stderr.write(_when_stopped(sys.argv[1:]))

@@ -83,8 +83,12 @@ def _value(part: str, text: str) -> Any:  # noqa: ANN401
     """Read a value as YAML, and numbers that YAML takes for text (1e-5) as numbers."""
     import yaml
 
+    from raters.study.plain_yaml import load_plain
+
     try:
-        found = yaml.safe_load(text)
+        found = load_plain(text)
+        if isinstance(found, str) and "," in found:  # 0.5,0.5 as [0.5, 0.5]
+            return [float(item) for item in found.split(",")]
         return float(found) if isinstance(found, str) else found
     except yaml.YAMLError:
         raise RatersError(f"--option: found {part!r}, expected NAME=VALUE in YAML") from None

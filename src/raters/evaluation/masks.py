@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.evaluation.predictions import PredictedMasks
 from raters.evaluation.result import REFERENCE, Evaluation, summarise
 from raters.progress import track
@@ -36,7 +36,8 @@ def evaluate_masks(
 
     def work(case: Case) -> tuple[list[Row], RatersError | None]:
         try:
-            return list(case_rows(case, predictions.read(case), study, surfaces)), None
+            with enough_memory(case.id):
+                return list(case_rows(case, predictions.read(case), study, surfaces)), None
         except RatersError as error:
             return [], error.at(case=case.id)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.kernels import encode, expand
 from raters.fusion.threads import in_stretches
+from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
 _BLOCK = 1 << 16
@@ -105,7 +106,7 @@ def columns_of(
         >>> columns.labels[:, columns.weights > 0].tolist(), columns.weights.max().item()
         ([[0, 1], [0, 1]], 2.0)
     """
-    flat = labels.reshape(len(labels), -1)
+    flat = label_array(labels).reshape(len(labels), -1)
     _refuse_numbers(flat, classes)
     possible = (classes + 1) ** len(labels)
     limit = MOST_PATTERNS if always else max(flat.shape[1], 256)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.errors import RatersError
-from raters.evaluation.predictions import SOFT_FOLDER
+from raters.errors import RatersError, enough_memory
+from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
 from raters.progress import track
@@ -34,7 +34,7 @@ from raters.study.write import ImportResult
 if TYPE_CHECKING:
     from raters.study.case import Case
 
-JOURNAL = ".fuse.jsonl"
+JOURNAL = FUSE_JOURNAL
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,10 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
     """Fuse one case and write its files; an error is part of the outcome."""
     case = consensus.study[position]
     try:
-        fusion = consensus.fuse_case(case)
-        _write_case(consensus, case, fusion, folder, soft)
-        return Outcome(position, _facts(consensus, case, fusion))
+        with enough_memory(case.id):
+            fusion = consensus.fuse_case(case)
+            _write_case(consensus, case, fusion, folder, soft)
+            return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
 

@@ -13,6 +13,8 @@ from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
 _AIR = 0.1  # of the voxels, from which on the value of the corners is what is around a patient
+_LARGE = 4_000_000  # values
+_DRAWN = 1_000_000
 
 
 def mask_stack(masks: ArrayLike) -> NDArray[Any]:
@@ -56,21 +58,33 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> ND
 
 
 def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[np.float64]:
-    values = np.asarray(values, np.float64)
+    large = values.size > _LARGE
+    if large and values.dtype.itemsize < 8:  # a slide in float64 takes gigabytes
+        values = np.asarray(values, np.float32)
+    else:
+        values = np.asarray(values, np.float64)
     if whole:
         return np.asarray(values / 255)
-    known = values[np.isfinite(values)]
+    known = _drawn(values) if large else values
+    known = known[np.isfinite(known)]
     inside = _without_air(values) if volume else None
     if inside is not None:
-        low, high = np.percentile(inside, [0.5, 99.8])
+        low, high = np.percentile(_drawn(inside) if large else inside, [0.5, 99.8])
     else:
         low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
     if high <= low:
         low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    return np.asarray(np.nan_to_num(((values - low) / (high - low or 1.0)).clip(0, 1)))
+    scaled = values - values.dtype.type(low)
+    scaled /= values.dtype.type(high - low or 1.0)
+    return np.asarray(np.nan_to_num(scaled.clip(0, 1, out=scaled), copy=False))
 
 
-def _without_air(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _drawn(values: NDArray[Any]) -> NDArray[Any]:
+    """Draw so many values that percentiles are settled."""
+    return values.ravel()[np.random.default_rng(0).integers(0, values.size, _DRAWN)]
+
+
+def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
     """Leave out the value that most corners of a volume have; None if it is not that of air."""
     corners = values[np.ix_(*([0, length - 1] for length in values.shape))]
     found, times = np.unique(corners, return_counts=True)

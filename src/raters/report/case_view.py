@@ -157,10 +157,12 @@ def _volume(
     return _Volume(image, outlined, known, classes, space, view)
 
 
-def _disagreement(labels: NDArray[Any], classes: int) -> NDArray[np.float64]:
+def _disagreement(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
     """Give the entropy of the labels, as a share of what so many raters can reach."""
     most = np.log2(max(2, min(classes, len(labels))))
-    return np.asarray(entropy_map(labels, classes) / most)
+    bits = entropy_map(labels, classes)
+    bits /= most
+    return bits
 
 
 def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, Slice]:

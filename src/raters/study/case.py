@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory, no_memory
 from raters.study.answers import CaseAnswers
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
@@ -63,10 +63,11 @@ class Case:
             )
         masks = [self.raw_mask(rater) for rater in self._study.raters]
         absent = 0 if self._study.rules.absent == "empty" else MISSING
-        labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
-        for k, mask in enumerate(masks):
-            if mask is not None:
-                labels[k] = self._aligned(mask, self._study.raters[k])
+        with enough_memory(self.id):
+            labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
+            for k, mask in enumerate(masks):
+                if mask is not None:
+                    labels[k] = self._aligned(mask, self._study.raters[k])
         return labels
 
     @cached_property
@@ -130,6 +131,8 @@ class Case:
                 self._read[rater] = self._study.backend.mask(self._row, rater)
             except RatersError as error:
                 raise error.at(case=self.id, rater=rater) from None
+            except MemoryError as error:
+                raise no_memory(error, self.id, rater) from None
         return self._read[rater]
 
     def raw_image(self) -> Image | None:
@@ -139,6 +142,8 @@ class Case:
             return self._study.backend.image(self._row, mask.values.ndim if mask else None)
         except RatersError as error:
             raise error.at(case=self.id) from None
+        except MemoryError as error:
+            raise no_memory(error, self.id) from None
 
     @cached_property
     def _first_mask(self) -> RawMask | None:
@@ -181,13 +186,16 @@ class Case:
 
     def grid_errors(self) -> Iterator[RatersError]:
         """Compare all masks that could be read with the grid that they are to be put on."""
-        grid = None
-        with suppress(RatersError):
+        grid, masks = None, [(r, m) for r, m in self._read.items() if m is not None]
+        try:
             grid = self._grid
+        except RatersError:
+            # Without the grid of the image, DICOM segmentations hold the slices with content only.
+            masks = [(r, m) for r, m in masks if not m.source.endswith(".dcm")]
         if grid is None and self._first_mask is not None:
             grid = self._first_mask.geometry, self._first_mask.source
-        for rater, mask in self._read.items():
-            if mask is not None and grid is not None:
+        for rater, mask in masks:
+            if grid is not None:
                 try:
                     self._refuse_other_grid(mask, *grid)
                 except RatersError as error:

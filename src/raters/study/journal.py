@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.regular import read_text
 from raters.study.study import Study
 
 JOURNAL_FILE = ".import.jsonl"
@@ -32,7 +33,7 @@ class Journal:
         self._done: dict[str, str] = {}
         self._facts: dict[str, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        text = read_text(self._path) if self._path.exists() else ""
         if "\n" in text:
             # Not splitlines(), which also splits at characters that JSON leaves in names.
             self._read(text.split("\n"))

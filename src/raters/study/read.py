@@ -19,6 +19,7 @@ from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern, is_pattern
+from raters.study.regular import refuse_special
 from raters.study.study import CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 from raters.study.table_cells import Missing
@@ -169,6 +170,7 @@ def _is_manifest(path: Path) -> bool:
             kind="pattern",
             file=path,
         )
+    refuse_special(path)
     if path.suffix.lower() != ".csv":
         return False
     with open(path, encoding="utf-8-sig", errors="replace") as file:

@@ -127,6 +127,9 @@ class Study:
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
+        Images of SimpleITK and nibabel are taken with their geometry (one a case for images and
+        references, one a rater in the labels of a case), tensors of torch as arrays.
+
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
             labels: Class numbers with -1 for MISSING: `(cases, raters, *space)`, or
@@ -141,8 +144,10 @@ class Study:
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
+        from raters.study.foreign import converted
         from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
 
+        images, labels, reference, affines = converted(images, labels, reference, affines)
         number = same_length(
             images=images,
             labels=labels,

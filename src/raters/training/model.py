@@ -15,6 +15,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.rows import Row
 from raters.study.case import Case
+from raters.study.foreign import image_of as given_image
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.normalise import image_of, in_case
 from raters.training.run import (
@@ -133,7 +134,7 @@ class Model:
             RatersError: for an image that the model cannot take; it names the case and its file.
         """
         if not isinstance(image, Case):
-            return self._pixels_of(np.asarray(image))
+            return self._pixels_of(given_image(image)[0])
         found = image_of(image)
         try:
             return self._pixels_of(found.array)
