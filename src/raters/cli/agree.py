@@ -38,16 +38,29 @@ def agree(
     from raters.rows import to_json
 
     study = opened()
+    _refuse_places(study, out, maps)
     result = compare(study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)
     if maps:
         _write_maps(study, maps)
     if as_json:
-        typer.echo(to_json(vars(result)))
+        typer.echo(to_json(result.to_dict()))
         return
     result.notes += study_notes(study)
     _show(result, out)
+
+
+def _refuse_places(study: Study, out: str, maps: str) -> None:
+    """Refuse to write over what is read, before anything is compared."""
+    from raters.agreement.maps import refuse_place
+    from raters.agreement.result import FILES
+    from raters.study.places import Inputs
+
+    if out:
+        Inputs.of(study).refuse(out, FILES)
+    if maps:
+        refuse_place(study, maps)
 
 
 def _write_maps(study: Study, folder: str) -> None:

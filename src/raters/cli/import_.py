@@ -9,6 +9,7 @@ import typer
 
 from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.tables import show_notes
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def report(result: ImportResult) -> None:
     from raters.study.study import many
 
     there = f", {result.skipped:,} there already" if result.skipped else ""
+    show_notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
     end_with_failures(
         result.failures, "left out, for what could not be read", "raters check lists all"

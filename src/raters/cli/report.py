@@ -54,7 +54,7 @@ def report(
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import make_report
+    from raters.report.dispatch import make_report, refuse_place
     from raters.report.page import write
     from raters.report.source import kind_of
 
@@ -62,6 +62,7 @@ def report(
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
     found, why_not = _study(opened, path if kind == "study" else study, path)
+    refuse_place(out, path, found, against)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
     progress = sys.stderr.isatty()

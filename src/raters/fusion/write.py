@@ -27,12 +27,15 @@ from raters.rows import Row, to_json, write_csv, write_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
+from raters.study.lock import only_one
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult
 
 if TYPE_CHECKING:
     from raters.study.case import Case
+    from raters.study.study import Study
 
 JOURNAL = ".fuse.jsonl"
 
@@ -66,18 +69,32 @@ def write_consensus(
             files; None works on this machine.
     """
     folder = Path(folder)
-    if overwrite:
-        (folder / JOURNAL).unlink(missing_ok=True)
-    elif folder.exists() and not (folder / JOURNAL).exists() and any(folder.iterdir()):
-        raise RatersError(
-            "found a folder that is not empty, expected a new one or one of an earlier fusion",
-            kind="folder-taken",
-            file=folder,
-        )
-    if consensus.study.kind == "classification":
-        return _write_table(consensus, folder, soft)
+    refuse_place(consensus.study, folder)
+    with only_one(folder) as notes:
+        if consensus.study.kind == "classification":
+            result = _write_table(consensus, folder, soft)
+        else:
+            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler)
+    result.notes += notes
+    return result
+
+
+def refuse_place(study: Study, folder: str | Path) -> None:
+    """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, JOURNAL, "an earlier fusion")
+
+
+def _write_all(
+    consensus: Consensus,
+    folder: Path,
+    soft: bool,
+    overwrite: bool,
+    progress: bool,
+    scheduler: str | None,
+) -> ImportResult:
     consensus.prepare()
-    journal = Journal(folder, _plan(consensus, soft), JOURNAL)
+    journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
     try:
         result = _write_masks(consensus, folder, soft, progress, scheduler, journal)
         _write_raters(consensus, folder, journal)
@@ -202,6 +219,7 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> None:
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study, fusion = consensus.study, consensus.table
+    (folder / JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
     for task, label, truth in zip(study.index.ids, fusion.labels, fusion.truth, strict=True):
@@ -213,5 +231,4 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     write_json(folder / "raters.json", content)
-    (folder / JOURNAL).touch()
     return ImportResult(folder, written=len(rows))

@@ -24,15 +24,19 @@ class Journal:
         folder: Where the study is written.
         plan: What is being written; going on with another plan is refused.
         name: The name of the file.
+        anew: Forget what was written before.
     """
 
-    def __init__(self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE) -> None:
+    def __init__(
+        self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE, anew: bool = False
+    ) -> None:
         self._path = folder / name
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, str] = {}
         self._facts: dict[str, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        known = self._path.exists() and not anew
+        text = self._path.read_text(encoding="utf-8") if known else ""
         if "\n" in text:
             # Not splitlines(), which also splits at characters that JSON leaves in names.
             self._read(text.split("\n"))
