@@ -69,7 +69,7 @@ def refuse_place(
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
     for part in ("figures", "tables"):
-        inputs.refuse(Path(out) / part)
+        inputs.refuse(Path(out) / part, stems=[part])
 
 
 def make_report(

@@ -186,7 +186,7 @@ def _with_links(out: Path) -> Iterator[Path]:
     """Give a folder as it really is, and the folders that links in it lead to."""
     yield out.resolve()
     if out.is_dir():
-        yield from (Path(e).resolve() for e in os.scandir(out) if e.is_symlink() and e.is_dir())
+        yield from (e.resolve() for e in sorted(out.iterdir()) if e.is_symlink() and e.is_dir())
 
 
 def _resolved(files: Iterable[Path], links: bool) -> Iterator[Path]:
