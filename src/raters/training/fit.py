@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
+from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.checks import refuse_foreign
@@ -76,7 +77,12 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    with noted_warnings() as notes, own_randomness(), _alone_in(path, options) as said:
+    with (
+        noted_warnings() as notes,
+        own_randomness(),
+        _alone_in(path, options) as said,
+        all_named(study),
+    ):
         for text in said:
             warnings.warn(text, stacklevel=2)
         planned = _planned(study, method, options, path, resume)
