@@ -10,7 +10,6 @@ labels.csv      tables: the label of each task (with probabilities on request)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.evaluation.predictions import SOFT_FOLDER
+from raters.fusion.cluster import Tell, on_cluster
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
 from raters.progress import track
@@ -56,6 +56,7 @@ def write_consensus(
     overwrite: bool = False,
     progress: bool = False,
     scheduler: str | None = None,
+    tell: Tell | None = None,
 ) -> ImportResult:
     """Fuse all cases and write them; a second call skips what is finished and unchanged.
 
@@ -67,6 +68,7 @@ def write_consensus(
         progress: Show a progress bar.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.
+        tell: Whom to tell that the scheduler has no worker.
     """
     folder = Path(folder)
     refuse_place(consensus.study, folder)
@@ -74,7 +76,7 @@ def write_consensus(
         if consensus.study.kind == "classification":
             result = _write_table(consensus, folder, soft)
         else:
-            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler)
+            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler, tell)
     result.notes += notes
     return result
 
@@ -92,11 +94,12 @@ def _write_all(
     overwrite: bool,
     progress: bool,
     scheduler: str | None,
+    tell: Tell | None,
 ) -> ImportResult:
     consensus.prepare()
     journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
     try:
-        result = _write_masks(consensus, folder, soft, progress, scheduler, journal)
+        result = _write_masks(consensus, folder, soft, progress, scheduler, tell, journal)
         _write_raters(consensus, folder, journal)
     finally:
         journal.close()
@@ -124,6 +127,7 @@ def _write_masks(
     soft: bool,
     progress: bool,
     scheduler: str | None,
+    tell: Tell | None,
     journal: Journal,
 ) -> ImportResult:
     study, result = consensus.study, ImportResult(folder)
@@ -131,7 +135,12 @@ def _write_masks(
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
     work = partial(fuse_one, consensus, folder, soft)
-    done = _on_cluster(work, left, scheduler) if scheduler else ordered_map(work, left)
+
+    def failed(position: int, error: RatersError) -> Outcome:
+        return Outcome(position, error=error.at(case=study.index.ids[position]))
+
+    local = ordered_map(work, left)
+    done = on_cluster(work, left, scheduler, failed, tell) if scheduler else local
     for outcome in track(done, len(left), "fusing", progress):
         if outcome.error is not None:
             result.failures.append(outcome.error)
@@ -151,24 +160,6 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
         return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
-
-
-def _on_cluster(work: Any, positions: Iterable[int], scheduler: str) -> Iterator[Outcome]:  # noqa: ANN401
-    """Do the work on a Dask cluster; what a lost worker had is done again by another."""
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise RatersError(
-            "the engine 'dask' needs: pip install 'raters[dask]'", kind="missing-package"
-        ) from None
-    try:
-        client = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise RatersError(f"no scheduler answers at {scheduler}: {error}") from None
-    with client:
-        futures = client.map(work, list(positions), retries=3, pure=False)
-        for future in as_completed(futures):  # type: ignore[no-untyped-call]
-            yield future.result()
 
 
 def _write_case(consensus: Consensus, case: Case, fusion: Fusion, folder: Path, soft: bool) -> None:

@@ -139,6 +139,6 @@ def source_of(study: Study, position: int) -> str:
         try:
             facts = path.stat()
             digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             digest.update(f"{path}|unreadable\n".encode())
     return digest.hexdigest()

@@ -195,10 +195,17 @@ def _resolved(files: Iterable[Path], links: bool) -> Iterator[Path]:
     for file in dict.fromkeys(files):
         folder = file.parent
         if folder not in folders:
-            folders[folder] = folder.resolve()
+            folders[folder] = _followed(folder)
         yield folders[folder] / file.name
         if links and os.path.islink(file):  # noqa: PTH114 (there may be millions)
             yield file.resolve()
+
+
+def _followed(folder: Path) -> Path:
+    try:
+        return folder.resolve()
+    except ValueError:  # a name that no folder can have
+        return folder
 
 
 def _refused(out: str | Path, why: str) -> RatersError:
