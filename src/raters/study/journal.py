@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.paths import naming
 from raters.study.study import Study
 
 JOURNAL_FILE = ".import.jsonl"
@@ -45,7 +47,11 @@ class Journal:
                 self._file.write("\n")  # the last line was cut where the import was stopped
         else:
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-            self._line(self._plan)
+            try:
+                self._line(self._plan)
+            except OSError:
+                self.close()
+                raise
 
     def _read(self, lines: list[str]) -> None:
         plan = _parsed(lines[0])
@@ -86,12 +92,14 @@ class Journal:
         return self._facts.get(case)
 
     def _line(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file; it stays, so that a later call finds nothing left to do."""
-        self._file.close()
+        with suppress(OSError):  # of a line that found no room, which was said
+            self._file.close()
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

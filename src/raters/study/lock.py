@@ -103,8 +103,9 @@ def _locked(folder: Path) -> tuple[int, list[str]]:
         raise
     left = _said(handle)
     notes = [f"{folder}: {_named(left)} is gone; its lock was taken over"] if left else []
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(_ourselves()).encode() + b"\n", 0)
+    with suppress(OSError):  # on a full disk a lock has no name; it locks all the same
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(_ourselves()).encode() + b"\n", 0)
     return handle, notes
 
 
