@@ -806,7 +806,7 @@ def test_out_folder_that_is_the_source(run: Run, tmp_path: Path) -> None:
 def test_a_study_imported_onto_itself_is_refused(run: Run, tmp_path: Path) -> None:
     out = imported(run, tmp_path)
     before = fingerprint(out)
-    refused(run("import", out, "-o", out, "--overwrite"), out, "itself")
+    refused(run("import", out, "-o", out, "--overwrite"), out, "which is read")
     refused(run("import", out, "-o", out, "--raters", "ann"), out)
     assert fingerprint(out) == before
 

@@ -13,10 +13,20 @@ from raters.progress import track
 from raters.study import formats
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
+
+MARK = ".maps"
+"""The file that says whose folder it is: maps take the names of images, and replace nobody's."""
+
+
+def refuse_place(study: Study, folder: str | Path) -> None:
+    """Refuse a folder where inputs would be replaced, or that holds other files than maps."""
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, MARK, "earlier maps")
 
 
 def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False) -> int:
@@ -27,6 +37,9 @@ def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False)
     """
     if study.kind == "classification":
         raise RatersError("found a table, expected masks: tables have no maps")
+    refuse_place(study, folder)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    (Path(folder) / MARK).touch()
     highest = np.log2(max(len(study.classes), 2))
 
     def write(case: Case) -> None:

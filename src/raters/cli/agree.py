@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.failures import LEFT_OUT, end_with_failures, go_on
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
@@ -36,18 +37,40 @@ def agree(
     """
     from raters.agreement.agree import agree as compare
     from raters.rows import to_json
+    from raters.study.places import Inputs
 
     study = opened()
-    result = compare(study, surfaces, progress=sys.stderr.isatty())
-    if out:
-        result.write(out)
-    if maps:
-        _write_maps(study, maps)
+    _refuse_places(study, out, maps)
+    inputs = Inputs.of(study)
+
+    def work(part: Study) -> Agreement:
+        result = compare(part, surfaces, progress=sys.stderr.isatty())
+        result.inputs = inputs
+        result.notes += study_notes(part)
+        if out:
+            result.write(out)
+        if maps:
+            _write_maps(part, maps)
+        return result
+
+    result, failures = go_on(work, study, lambda case: case.labels)
     if as_json:
-        typer.echo(to_json(vars(result)))
-        return
-    result.notes += study_notes(study)
-    _show(result, out)
+        typer.echo(to_json(result.to_dict()))
+    else:
+        _show(result, out)
+    end_with_failures(failures, LEFT_OUT, "raters check lists all")
+
+
+def _refuse_places(study: Study, out: str, maps: str) -> None:
+    """Refuse to write over what is read, before anything is compared."""
+    from raters.agreement.maps import refuse_place
+    from raters.agreement.result import FILES
+    from raters.study.places import Inputs
+
+    if out:
+        Inputs.of(study).refuse(out, FILES)
+    if maps:
+        refuse_place(study, maps)
 
 
 def _write_maps(study: Study, folder: str) -> None:

@@ -51,6 +51,8 @@ def evaluate(
     raters evaluate run1/ STUDY --split test --against run2/ --against run3/ -o scores/
     """
     from raters.evaluation.evaluate import evaluate as score
+    from raters.evaluation.evaluate import inputs_of
+    from raters.evaluation.result import FILES
     from raters.rows import to_json
 
     if against or (Path(predictions) / "config.yaml").exists():
@@ -59,6 +61,8 @@ def evaluate(
         evaluate_runs([predictions, *against], opened, split, surfaces, out, as_json)
         return
     study = opened(split=split)
+    if out:
+        inputs_of(predictions, study).refuse(out, FILES)
     result = score(predictions, study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)

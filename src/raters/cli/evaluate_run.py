@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raters.prediction.compare_runs import Comparison
     from raters.prediction.evaluate_result import RunScores
     from raters.rows import Row
+    from raters.study.study import Study
 
 MOST_COLUMNS = 6  # raters beside each other on a terminal
 _SCORES = {
@@ -43,6 +44,8 @@ def evaluate_runs(
         refuse_no_model(run)
     say("reading the study")
     study = opened()
+    if out:
+        _refuse_place(out, study, runs)
     say("loading the model" if len(runs) == 1 else "loading the models")
     from raters.prediction import compare_runs, evaluate_run
     from raters.rows import to_json
@@ -71,6 +74,16 @@ def evaluate_runs(
         if out:
             typer.echo(f"\ntables written: {out}")
     end_with_failures(result.failures, "could not be scored")
+
+
+def _refuse_place(out: str, study: Study, runs: Sequence[str]) -> None:
+    """Refuse to write over what is read, before anything is scored."""
+    from raters.prediction.compare_runs import FILES as COMPARED
+    from raters.prediction.evaluate_result import FILES
+    from raters.study.places import Inputs
+
+    written = FILES if len(runs) == 1 else COMPARED
+    Inputs.of(study).and_of(Inputs.run(*runs)).refuse(out, written)
 
 
 def _warn(texts: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ labels.csv      tables: the label of each task (with probabilities on request)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 
 from raters.errors import RatersError, enough_memory
 from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
+from raters.fusion.cluster import Tell, on_cluster
 from raters.fusion.consensus import Consensus, case_performance
 from raters.fusion.result import Fusion
 from raters.progress import track
@@ -27,12 +27,15 @@ from raters.rows import Row, to_json, write_csv, write_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
+from raters.study.lock import only_one
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult
 
 if TYPE_CHECKING:
     from raters.study.case import Case
+    from raters.study.study import Study
 
 JOURNAL = FUSE_JOURNAL
 
@@ -53,6 +56,7 @@ def write_consensus(
     overwrite: bool = False,
     progress: bool = False,
     scheduler: str | None = None,
+    tell: Tell | None = None,
 ) -> ImportResult:
     """Fuse all cases and write them; a second call skips what is finished and unchanged.
 
@@ -64,22 +68,38 @@ def write_consensus(
         progress: Show a progress bar.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.
+        tell: Whom to tell that the scheduler has no worker.
     """
     folder = Path(folder)
-    if overwrite:
-        (folder / JOURNAL).unlink(missing_ok=True)
-    elif folder.exists() and not (folder / JOURNAL).exists() and any(folder.iterdir()):
-        raise RatersError(
-            "found a folder that is not empty, expected a new one or one of an earlier fusion",
-            kind="folder-taken",
-            file=folder,
-        )
-    if consensus.study.kind == "classification":
-        return _write_table(consensus, folder, soft)
+    refuse_place(consensus.study, folder)
+    with only_one(folder) as notes:
+        if consensus.study.kind == "classification":
+            result = _write_table(consensus, folder, soft)
+        else:
+            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler, tell)
+    result.notes += notes
+    return result
+
+
+def refuse_place(study: Study, folder: str | Path) -> None:
+    """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, JOURNAL, "an earlier fusion")
+
+
+def _write_all(
+    consensus: Consensus,
+    folder: Path,
+    soft: bool,
+    overwrite: bool,
+    progress: bool,
+    scheduler: str | None,
+    tell: Tell | None,
+) -> ImportResult:
     consensus.prepare()
-    journal = Journal(folder, _plan(consensus, soft), JOURNAL)
+    journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
     try:
-        result = _write_masks(consensus, folder, soft, progress, scheduler, journal)
+        result = _write_masks(consensus, folder, soft, progress, scheduler, tell, journal)
         _write_raters(consensus, folder, journal)
     finally:
         journal.close()
@@ -107,6 +127,7 @@ def _write_masks(
     soft: bool,
     progress: bool,
     scheduler: str | None,
+    tell: Tell | None,
     journal: Journal,
 ) -> ImportResult:
     study, result = consensus.study, ImportResult(folder)
@@ -114,7 +135,12 @@ def _write_masks(
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
     work = partial(fuse_one, consensus, folder, soft)
-    done = _on_cluster(work, left, scheduler) if scheduler else ordered_map(work, left)
+
+    def failed(position: int, error: RatersError) -> Outcome:
+        return Outcome(position, error=error.at(case=study.index.ids[position]))
+
+    local = ordered_map(work, left)
+    done = on_cluster(work, left, scheduler, failed, tell) if scheduler else local
     for outcome in track(done, len(left), "fusing", progress):
         if outcome.error is not None:
             result.failures.append(outcome.error)
@@ -135,24 +161,6 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
             return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
-
-
-def _on_cluster(work: Any, positions: Iterable[int], scheduler: str) -> Iterator[Outcome]:  # noqa: ANN401
-    """Do the work on a Dask cluster; what a lost worker had is done again by another."""
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise RatersError(
-            "the engine 'dask' needs: pip install 'raters[dask]'", kind="missing-package"
-        ) from None
-    try:
-        client = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise RatersError(f"no scheduler answers at {scheduler}: {error}") from None
-    with client:
-        futures = client.map(work, list(positions), retries=3, pure=False)
-        for future in as_completed(futures):  # type: ignore[no-untyped-call]
-            yield future.result()
 
 
 def _write_case(consensus: Consensus, case: Case, fusion: Fusion, folder: Path, soft: bool) -> None:
@@ -203,6 +211,7 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> None:
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study, fusion = consensus.study, consensus.table
+    (folder / JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
     for task, label, truth in zip(study.index.ids, fusion.labels, fusion.truth, strict=True):
@@ -214,5 +223,4 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     write_json(folder / "raters.json", content)
-    (folder / JOURNAL).touch()
     return ImportResult(folder, written=len(rows))

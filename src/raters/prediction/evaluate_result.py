@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,8 @@ TABLES = (
     "cases",
     "as_rater_cases",
 )
+FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
+"""What is written."""
 
 
 @dataclass(repr=False)
@@ -50,6 +53,7 @@ class RunScores:
         warnings: What makes the scores worth less.
         failures: Cases that could not be scored.
         sums: Sums of each case behind the main scores, to compare runs by; not written.
+        inputs: What was scored, where nothing is written.
     """
 
     run: str
@@ -69,6 +73,7 @@ class RunScores:
     warnings: list[str] = field(default_factory=list)
     failures: list[RatersError] = field(default_factory=list)
     sums: CaseVectors | None = None
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
         return f"RunScores({self.run!r}, {self.method}, {self.scored:,} cases)"
@@ -86,11 +91,13 @@ class RunScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data, ready for JSON."""
-        kept = {k: v for k, v in vars(self).items() if k not in ("sums", "failures")}
+        hidden = ("sums", "failures", "inputs")
+        kept = {k: v for k, v in vars(self).items() if k not in hidden}
         return {**kept, "scored": self.scored, "failures": [str(e) for e in self.failures]}
 
     def write(self, folder: str | Path) -> None:
         """Write each table that there is as CSV, and everything as `evaluation.json`."""
+        self.inputs.refuse(folder, FILES)
         for name in TABLES:
             rows = getattr(self, name)
             if rows:

@@ -27,6 +27,7 @@ from raters.prediction.evaluate_sums import (
 from raters.progress import track
 from raters.rows import Row
 from raters.scores.bootstrap_sums import GroupBootstrap, OfSums, ratio
+from raters.study.places import Inputs
 from raters.study.study import Study
 
 if TYPE_CHECKING:
@@ -90,11 +91,17 @@ def evaluate_run(
     found = score_model(model, part, raters, surfaces, progress)
     found.run = found.method if folder is None else folder.name
     found.split = split or ""
+    found.inputs = inputs_of(study, folder)
     found.warnings = warnings_of(part, seen)
     found.notes += held_out_notes(part, seen)
     for text in found.warnings:
         warnings.warn(text, stacklevel=2)
     return found
+
+
+def inputs_of(study: Study, folder: Path | None) -> Inputs:
+    """Give what is read: the study, and the run if it has a folder."""
+    return Inputs.of(study).and_of(*([] if folder is None else [Inputs.run(folder)]))
 
 
 def opened(run: Model | str | Path) -> tuple[Model, Path | None]:

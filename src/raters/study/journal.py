@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.paths import naming
 from raters.study.regular import read_text
 from raters.study.study import Study
 
@@ -25,15 +27,19 @@ class Journal:
         folder: Where the study is written.
         plan: What is being written; going on with another plan is refused.
         name: The name of the file.
+        anew: Forget what was written before.
     """
 
-    def __init__(self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE) -> None:
+    def __init__(
+        self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE, anew: bool = False
+    ) -> None:
         self._path = folder / name
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, str] = {}
         self._facts: dict[str, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        text = read_text(self._path) if self._path.exists() else ""
+        known = self._path.exists() and not anew
+        text = read_text(self._path) if known else ""
         if "\n" in text:
             # Not splitlines(), which also splits at characters that JSON leaves in names.
             self._read(text.split("\n"))
@@ -42,7 +48,11 @@ class Journal:
                 self._file.write("\n")  # the last line was cut where the import was stopped
         else:
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-            self._line(self._plan)
+            try:
+                self._line(self._plan)
+            except OSError:
+                self.close()
+                raise
 
     def _read(self, lines: list[str]) -> None:
         plan = _parsed(lines[0])
@@ -83,12 +93,14 @@ class Journal:
         return self._facts.get(case)
 
     def _line(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file; it stays, so that a later call finds nothing left to do."""
-        self._file.close()
+        with suppress(OSError):  # of a line that found no room, which was said
+            self._file.close()
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
@@ -136,6 +148,6 @@ def source_of(study: Study, position: int) -> str:
         try:
             facts = path.stat()
             digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             digest.update(f"{path}|unreadable\n".encode())
     return digest.hexdigest()

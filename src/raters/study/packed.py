@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
-from raters.study.paths import written_whole
+from raters.study.paths import naming, written_whole
 from raters.study.regular import refuse_special
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
@@ -142,6 +142,7 @@ class RowFile:
         self.shape, self.dtype = shape, dtype
         self._offset = offset
         self._row_bytes = math.prod(shape[1:]) * dtype.itemsize
+        self._path = path
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
     def put(self, row: int, values: NDArray[Any]) -> None:
@@ -150,7 +151,8 @@ class RowFile:
         data = memoryview(whole.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         place = self._offset + row * self._row_bytes
         while data:
-            done = os.pwrite(self._file.fileno(), data, place)
+            with naming(self._path):
+                done = os.pwrite(self._file.fileno(), data, place)
             data, place = data[done:], place + done
 
     def close(self) -> None:

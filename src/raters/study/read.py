@@ -111,8 +111,15 @@ def read(
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
+    study = replace(study, sources=_sources(source, images, reference))
     chosen = study.select(raters, cases, classes, split)
     return chosen if raters is None else _without_empty(chosen)
+
+
+def _sources(*given: str | Path | None) -> tuple[str, ...]:
+    """Give what was read as whole paths; the name of a column is none."""
+    texts = [os.fspath(one) for one in given if one is not None]
+    return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
 
 
 def _without_empty(study: Study) -> Study:

@@ -84,6 +84,7 @@ class Study:
         rows: Where the cases of this (selected) study are in the store.
         folder: The folder that it was opened from, if `raters` wrote that.
         notes: What a user should know of how the study was opened, a sentence each.
+        sources: Where it was read from: patterns, folders and files, as whole paths.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -107,6 +108,7 @@ class Study:
     rows: NDArray[np.intp] | None = None
     folder: Path | None = None
     notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 

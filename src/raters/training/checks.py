@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
 from raters.study.classes import MISSING
+from raters.study.lock import LOCK_FILE
 from raters.study.study import Study, many
 from raters.training.run import holds_run
 
 MOST_READ = 500
 """Cases whose labels are read to see which classes are in use."""
+
+_LEFT = ("cache", "checkpoints", LOCK_FILE)
 
 Flags = NDArray[np.bool_]
 
@@ -94,7 +97,7 @@ def refuse_foreign(folder: str | Path) -> None:
     if path.is_dir():
         found = sorted(entry.name for entry in path.iterdir())
         # A run that was stopped before it wrote anything may leave these.
-        first = next((name for name in found if name not in ("cache", "checkpoints")), None)
+        first = next((name for name in found if name not in _LEFT), None)
         if first is None or holds_run(path):
             return
         raise RatersError(

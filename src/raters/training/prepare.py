@@ -20,6 +20,7 @@ from raters.training.given import checked_options
 from raters.training.loader import loader
 from raters.training.partition import Partition, partition
 from raters.training.plan import plan
+from raters.training.room import refuse_too_large
 from raters.training.run import Split
 from raters.training.sampler import refuse_small_batch
 
@@ -88,6 +89,7 @@ def make_method(planned: Planned) -> Method:
     train, config = planned.train, planned.config
     if learning_method(config.method).raters:
         refuse_unlabelled(train)
+    refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
     method.prepare(planned.study)
