@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OpenStudy = Callable[..., "Study"]
 """Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
 
-_CHOOSE = "Choose a part"
+_CHOOSE = "Filter cases, raters, classes"
 _MASKS = "Masks"
 _TABLES = "Tables"
 
@@ -59,6 +59,14 @@ def open_study(
     split: Annotated[
         str, _option("--split", text="Keep the cases of a split.", panel=_CHOOSE)
     ] = "",
+    anonymous: Annotated[
+        bool,
+        _option(
+            "--anonymous",
+            text="Raters of one name are not one person: rank and name nobody.",
+            panel=_CHOOSE,
+        ),
+    ] = False,
     values: Annotated[
         str,
         _option(

@@ -323,6 +323,7 @@ and beside it, for human labels of the train images
     where="https://www.cs.toronto.edu/~kriz/cifar.html and github.com/UCSC-REAL/cifar-10-100n",
     read=read,
     form="packed",
+    anonymous=True,
     downloads=(
         Download(
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",

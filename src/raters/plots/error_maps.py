@@ -1,4 +1,4 @@
-"""Where a rater (or a prediction) is wrong: white, green, red and black pixels."""
+"""Where a rater (or a prediction) is wrong: white, blue, orange and black pixels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLOURS = {**ERROR_LEGEND, "not labelled": UNKNOWN}
 def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray[np.float64]:
     """Colour each pixel by its kind of error, `(*space, 3)` from 0 to 1.
 
-    White is a true positive, green a false negative, red a false positive, black a true negative;
+    White is a true positive, blue a false negative, orange a false positive, black a true negative;
     grey pixels are MISSING in one of both.
 
     Args:
@@ -46,7 +46,7 @@ def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray
 
     Example:
         >>> error_colours([1, 0, 0], [1, 1, 0]).round(1).tolist()
-        [[1.0, 1.0, 1.0], [0.9, 0.0, 0.0], [0.0, 0.0, 0.0]]
+        [[1.0, 1.0, 1.0], [0.9, 0.6, 0.0], [0.0, 0.0, 0.0]]
     """
     true, seen = label_pair(truth, mask)
     is_class, says = true == number, seen == number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from raters.progress import track
 from raters.report.fusion_files import Refit
 from raters.report.leave_out import left_out_scores
 from raters.report.near_border import STEPS, bin_step, border_counts
+from raters.report.two_raters import KINDS, kinds_of
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.parallel import ordered_map
@@ -43,6 +44,8 @@ class Compared:
         bordered: On how many cases distances were measured.
         left_dice: Dice of the consensus with and without a rater, `(cases, raters)`; of a sample.
         left_change: The relative change of volume without a rater.
+        flat: Whether cases have two axes: 'pixels', not 'voxels'.
+        two: Of two raters, what the consensus is in all cases (`two_raters.KINDS`), or ''.
     """
 
     cases: tuple[str, ...]
@@ -52,6 +55,8 @@ class Compared:
     bordered: int
     left_dice: NDArray[np.float64]
     left_change: NDArray[np.float64]
+    flat: bool = True
+    two: str = ""
 
     @property
     def dice(self) -> NDArray[np.float64]:
@@ -75,6 +80,7 @@ class _One:
     borders: list[DistanceCounts] | None
     left: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     sized: bool
+    two: dict[str, bool] | None = None
 
 
 def compare(
@@ -109,7 +115,8 @@ def compare(
             numbers = targets.values()
             near = [border_counts(consensus, labels, spacing, step, n) for n in numbers]
         left = left_out_scores(labels, classes, refit) if k in leave else None
-        return _One(np.array(counted), near, left, case.geometry.affine is not None)
+        two = kinds_of(labels, consensus) if len(labels) == 2 else None
+        return _One(np.array(counted), near, left, case.geometry.affine is not None, two)
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
     return _together(study, tuple(cases), list(done), targets, step)
@@ -135,12 +142,29 @@ def _together(
     change = np.array([one[1] for one in left]).reshape(-1, raters)
     counts = np.array([one.counts for one in found], np.int64).reshape(-1, raters, classes, classes)
     unit = "mm" if any(one.sized for one in found) else "pixels"
-    return Compared(cases, counts, total, unit, len(near), dice, change)
+    kinds = [one.two for one in found if one.two is not None]
+    two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
+    flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
+    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
 
 
 def _step(study: Study, cases: Sequence[str]) -> float:
     geometry = study[cases[0]].geometry
     return bin_step(geometry.shape, geometry.spacing)
+
+
+def pooled(found: Compared) -> Compared:
+    """Take all raters as one: for raters who are anonymous."""
+    borders = {
+        name: DistanceCounts(
+            counts.edges,
+            counts.seen.sum(axis=0, keepdims=True),
+            counts.drawn.sum(axis=0, keepdims=True),
+        )
+        for name, counts in found.borders.items()
+    }
+    counts = found.counts.sum(axis=1, keepdims=True)
+    return replace(found, counts=counts, borders=borders)
 
 
 def evenly(number: int, most: int) -> list[int]:

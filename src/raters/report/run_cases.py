@@ -86,7 +86,7 @@ def case_section(
         said = _predicted(model, case, raters)
         facts = {"dice with raters": rows[name]["with_raters"]}
         facts |= {"dice with the reference": rows[name]["with_reference"]}
-        facts |= {"uncertainty (bits a pixel)": uncertainty[name], "chosen as": why[name]}
+        facts |= {"uncertainty (bits per pixel)": uncertainty[name], "chosen as": why[name]}
         known = {k: v for k, v in facts.items() if isinstance(v, str) or math.isfinite(v)}
         colours = _colours(model, said, raters)
         views.append(_view(case, part, said, colours, names, known))
@@ -108,7 +108,9 @@ def case_section(
     viewer = ViewerBlock("cases", views, _caption(varies, len(watched.raters)), layers, maps)
     blocks: list[Block] = [viewer, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
-        text = f"{model.config.method} has one matrix a rater, the same at all pixels: see Raters."
+        text = (
+            f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
+        )
         blocks.append(TextBlock(text))
     return Section("Cases", about, blocks)
 

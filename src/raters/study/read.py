@@ -19,7 +19,7 @@ from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.study import CaseIndex, Study, many
+from raters.study.study import ANONYMOUS, CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 from raters.study.table_cells import Missing
 
@@ -47,6 +47,7 @@ def read(
     wide: bool = False,
     missing: Missing = None,
     header: bool | None = None,
+    anonymous: bool = False,
     strict: bool = True,
     truth: bool = False,
 ) -> Study:
@@ -75,6 +76,8 @@ def read(
         wide: The table has one column a rater.
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
+        anonymous: A rater of one case and of the next may be different people, though their name is
+            the same: nobody is ranked or named then.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -110,6 +113,8 @@ def read(
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
+    if anonymous:
+        study = replace(study, about={**study.about, "raters": ANONYMOUS})
     chosen = study.select(raters, cases, classes, split)
     return chosen if raters is None else _without_empty(chosen)
 
