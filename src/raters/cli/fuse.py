@@ -1,4 +1,4 @@
-"""`raters fuse`: the truth from labels alone, and how far each rater can be trusted."""
+"""`raters fuse`: a consensus from labels alone, and how far each rater can be trusted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fuse(
     engine: Annotated[str, typer.Option(help="local, or dask (with --scheduler).")] = "local",
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
 ) -> None:
-    """Find the truth from labels alone; called again, finished cases are skipped.
+    """Estimate a consensus from labels, without images; called again, finished cases are skipped.
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """
@@ -56,7 +56,7 @@ def fuse(
     consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None)
     remember_study(out, described(opened))
-    if pool or consensus.study.kind == "classification":
+    if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         show_rows("raters", [_short(row) for row in consensus.rows][: 2 * MOST_ROWS])
     show_notes(study_notes(consensus.study))
     _report(result)
@@ -97,6 +97,8 @@ def _short(row: Row) -> Row:
 
 
 def _report(result: ImportResult) -> None:
+    from raters.study.study import many
+
     there = f", {result.skipped:,} were there already" if result.skipped else ""
-    typer.echo(f"{result.written:,} cases fused{there}: {result.folder}")
+    typer.echo(f"{many(result.written, 'case')} fused{there}: {result.folder}")
     end_with_failures(result.failures, "could not be fused")

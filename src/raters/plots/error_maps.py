@@ -64,7 +64,7 @@ def errors(
     axis: int = 2,
     theme: Theme = "light",
 ) -> Figure:
-    """Draw where raters are wrong, a panel a rater, in the colours of `error_colours`.
+    """Draw where raters are wrong, a panel per rater, in the colours of `error_colours`.
 
     Args:
         truth: True class numbers `(*space)`.

@@ -1,4 +1,4 @@
-"""Confusion matrices as heat maps, a panel a rater; estimated beside true ones."""
+"""Confusion matrices as heat maps, a panel per rater; estimated beside true ones."""
 
 from __future__ import annotations
 

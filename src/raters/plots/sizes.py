@@ -42,7 +42,7 @@ def volumes(
     measured: NDArray[np.float64] | None = None,
     together: bool = False,
 ) -> Figure:
-    """Draw how much each rater draws, a dot a case and a box for the middle half of the cases.
+    """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
 
     Masks: with `relative`, the volume `v` is compared with the mean `o` of the other raters of the
     case as `(v - o) / (v + o)`: 0 is the same, 1/3 double, -1 nothing where others drew, 1 alone.

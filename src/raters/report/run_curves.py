@@ -32,7 +32,7 @@ def training_section(
     """Show the curves of a run, and a sentence or more on them.
 
     Args:
-        history: A row an epoch.
+        history: A row per epoch.
         scores: `scores.json` of the run.
         steps: How many steps an epoch had; None if nobody knows.
     """

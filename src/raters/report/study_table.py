@@ -166,7 +166,7 @@ def tasks_section(
             "task": row["case"],
             "labels": row["labels"],
             "given": given_labels(counts[k], names),
-            "majority": row["favourite"],
+            "majority": row["majority"],
             "share": row["share"],
             "entropy": row["entropy"],
         }

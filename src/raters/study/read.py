@@ -64,7 +64,7 @@ def read(
         ignore: Values in masks that mean 'not labelled' (MISSING).
         absent: What an absent mask means: 'missing' (not labelled) or 'empty' (drew nothing).
         threshold: Where to cut grey masks.
-        overlap: With one file a class: 'error', 'priority' (last class wins) or 'combine'.
+        overlap: With one file per class: 'error', 'priority' (last class wins) or 'combine'.
         resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
         raters: Keep only these raters.
         cases: Keep only these cases (names or wildcards).
@@ -73,7 +73,7 @@ def read(
         task: The column of a table that names the task.
         worker: The column of a table that names the rater.
         label: The column of a table that holds the label.
-        wide: The table has one column a rater.
+        wide: The table has one column per rater.
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
         anonymous: A rater of one case and of the next may be different people, though their name is
@@ -196,7 +196,7 @@ def _of_files(found: FilesIndex, values: Any, rules: LabelRules) -> Study:  # no
     """Make a study of files that were matched."""
     names, classes = found.class_names, None if values is None else Classes.of(values)
     if names and classes is not None:
-        # With one file a class, the values given say in which order the classes come.
+        # With one file per class, the values given say in which order the classes come.
         names = [n for n in classes.names if n in names] + [
             n for n in names if n not in classes.names
         ]

@@ -80,7 +80,7 @@ class Study:
         backend: The store that is read from.
         index: Names, groups and splits of the cases.
         raters: The names of the raters.
-        kind: 'segmentation' (masks) or 'classification' (one label a case).
+        kind: 'segmentation' (masks) or 'classification' (one label per case).
         rules: How mask files were understood.
         channels: The names of the image channels, where they are known.
         about: Facts to keep with the data: title, licence, citation; `raters: anonymous` where
