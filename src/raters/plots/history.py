@@ -129,6 +129,7 @@ def _line(
         )  # fmt: skip
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     panel.margins(y=0.15)
+    panel.ticklabel_format(axis="y", useOffset=False)
     panel.set_xlim(first - 0.5, float(np.nanmax(epochs)) + 0.5)
 
 

@@ -24,7 +24,7 @@ from raters.report.fusion_performance import (
 )
 from raters.report.fusion_words import ALL_RATERS
 from raters.report.leave_out import left_out_rows
-from raters.report.minority import minorities, minority_sentence
+from raters.report.minority import Minority, minorities, minority_sentence
 from raters.report.notes import notes_block, short_section
 from raters.report.two_raters import two_sentence
 from raters.report.viewer import free_name
@@ -76,7 +76,16 @@ def fusion_report(
     classes = study.classes.names
     sections = [
         _raters(names, shown, foreground),
-        performance_section(files, rows, classes, total, study, foreground=foreground),
+        performance_section(
+            files,
+            rows,
+            classes,
+            total,
+            study,
+            foreground=foreground,
+            doubtful=[one.number for one in few_drew(found) if 2 * len(one.cases) > one.of],
+            two=found.two,
+        ),
         _borders(names, shown),
         *([] if study.anonymous else [_left_out(study, found, by)]),
         _cases(study, found, masks, cases_shown, progress),
@@ -132,10 +141,15 @@ def _findings(
     ]
 
 
+def few_drew(found: Compared) -> list[Minority]:
+    """Give the classes that the consensus has although a minority drew them."""
+    size = found.counts.sum(axis=-1).max(axis=1)
+    return minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
+
+
 def _minority_words(study: Study, found: Compared, method: str) -> str:
     """Say where the consensus has a class that only a minority drew."""
-    size = found.counts.sum(axis=-1).max(axis=1)
-    few = minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
+    few = few_drew(found)
     names = () if study.anonymous else study.raters
     unit = "voxels" if found.flat is False else "pixels"
     return minority_sentence(few, found.cases, names, study.classes.names, unit, method)
@@ -218,7 +232,7 @@ def _borders(raters: Sequence[str], found: Compared) -> Section:
     for k, (name, counts) in enumerate(found.borders.items()):
         if counts.seen.any():
             caption = f"{_subject(name)} by distance to its border{sample}. "
-            caption += _border_words(raters, found) if k == 0 else ""
+            caption += _border_words(raters, found) if k == 0 and not found.two else ""
             figure = plots.bias(counts, raters, found.unit)
             blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
     if not blocks:

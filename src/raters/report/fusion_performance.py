@@ -57,12 +57,15 @@ def performance_section(
     study: Study,
     shown: Sequence[str] | None = None,
     foreground: Sequence[Row] = (),
+    doubtful: Sequence[int] = (),
+    two: str = "",
 ) -> Section:
     """Show how far each rater can be trusted, with error bars, and confusion matrices.
 
     `counts` `(raters, L, L)` are shown where the method has no matrices for all cases together.
     `foreground` are the rows of `foreground_rows`, for masks: sentence and figure are made of them,
-    so that they say what the table of raters says. Of anonymous raters all are one.
+    so that they say what the table of raters says. Of anonymous raters all are one. `doubtful` are
+    classes that a minority drew, `two` is what the consensus of two raters is, if it is known.
     """
     everybody = [words.ALL_RATERS] if study.anonymous else list(study.raters)
     names = everybody if shown is None or study.anonymous else list(shown)
@@ -70,7 +73,7 @@ def performance_section(
         counts = counts.sum(axis=0, keepdims=True)
     blocks: list[Block] = []
     if foreground:
-        blocks.append(_foreground_block(foreground, everybody, len(classes) > 2))
+        blocks.append(_foreground_block(foreground, everybody, len(classes) > 2, two))
     elif not study.anonymous:
         blocks += _classes_blocks(files, rows, classes, counts, everybody, names)
     chosen = names[: most_matrices(len(classes))]
@@ -78,7 +81,8 @@ def performance_section(
     own = normalise(counts[[everybody.index(name) for name in chosen]])
     picked = own if estimated is None else estimated
     how = "counted over all cases" if estimated is None else "estimated by the method"
-    said = words.confusion_sentence(picked, chosen, classes, None if estimated is None else own)
+    counted = None if estimated is None else own
+    said = words.confusion_sentence(picked, chosen, classes, counted, doubtful)
     caption = f"{said} Matrices are {how}."
     if len(chosen) < len(everybody):
         caption += f" Shown are {len(chosen)} of {len(everybody):,} raters."
@@ -89,11 +93,15 @@ def performance_section(
     return Section("Performance", "How far each rater can be trusted.", blocks)
 
 
-def _foreground_block(rows: Sequence[Row], raters: Sequence[str], several: bool) -> FigureBlock:
+def _foreground_block(
+    rows: Sequence[Row], raters: Sequence[str], several: bool, two: str
+) -> FigureBlock:
     figure = plots.skills(rows, ["sensitivity", "ppv"], raters=raters)
     bars = any(row["sensitivity_se"] is not None for row in rows)
+    # A consensus that is one rater's doing, or what both drew, cannot rank the two.
+    said = "Neither rater is judged by this: see above." if two else words.skill_sentence(rows)
     caption = (
-        f"{words.skill_sentence(rows)} Both are counted over all foreground of the written "
+        f"{said} Both are counted over all foreground of the written "
         "consensus: how much of it a rater draws"
         f"{' as the same class' if several else ''}, and how much of what a rater draws is in it."
         f"{' Bars are standard errors between cases.' if bars else ''}"

@@ -30,7 +30,7 @@ def closeness_sentence(dice: Mapping[str, float | None]) -> str:
         return f"{begin(named(rater))}: Dice {score:.2f} with the consensus. {trust}"
     far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
     if known[near] - known[far] < _EQUAL:
-        spread = f"{known[far]:.2f} to {known[near]:.2f}"
+        spread = _range(known[far], known[near])
         return f"All raters are about equally close to the consensus (Dice {spread}). {trust}"
     return begin(
         f"{named(near)} is closest to the consensus (Dice {known[near]:.2f}), {named(far)} "
@@ -56,13 +56,24 @@ def skill_sentence(rows: Sequence[Row]) -> str:
         if len(known) == 1:
             parts.append(f"{begin(named(low))}: {name} {known[low]:.2f}.")
         elif high - known[low] < _EQUAL:
-            parts.append(f"All raters are about equal in {name} ({known[low]:.2f} to {high:.2f}).")
+            parts.append(f"All raters are about equal in {name} ({_range(known[low], high)}).")
         else:
             parts.append(f"Lowest {name}: {named(low)} ({known[low]:.2f}).")
             lowest.append(low)
     if len(lowest) == 2 and lowest[0] == lowest[1]:
         parts.append(f"Give {named(lowest[0])}'s cases to someone else as well.")
     return " ".join(parts)
+
+
+def _range(low: float, high: float) -> str:
+    """Give two numbers, or one where they are written alike.
+
+    Example:
+        >>> _range(0.871, 0.889), _range(0.999, 1.0)
+        ('0.87 to 0.89', '1.00')
+    """
+    ends = f"{low:.2f}", f"{high:.2f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def error_shares(
@@ -187,6 +198,7 @@ def confusion_sentence(
     raters: Sequence[str],
     classes: Sequence[str],
     counted: NDArray[np.float64] | None = None,
+    doubtful: Sequence[int] = (),
 ) -> str:
     """Say which class is most often taken for which other one, and by whom.
 
@@ -196,9 +208,11 @@ def confusion_sentence(
         classes: Names.
         counted: What the raters say against the written consensus, if the matrices are estimated:
             where both differ, the sentence says so.
+        doubtful: Classes that a minority drew: nobody is blamed for calling them something else.
     """
     errors = np.array(matrices, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
+    errors[:, list(doubtful)] = np.nan
     if not (errors > 0).any():
         return "There are no errors to show."
     r, t, o = (int(k) for k in np.unravel_index(np.nanargmax(errors), errors.shape))

@@ -27,6 +27,7 @@ from raters.report.viewer import (
     free_name,
     rater_layers,
 )
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.prediction.evaluate_result import RunScores
@@ -93,9 +94,10 @@ def case_section(
         if colours and not figures:
             figures.append(_figure(case, part, said, colours))
     number = len(uncertainty)
-    share = f"All {number}" if len(views) == number else f"{len(views)} of {number}"
-    about = f"{share} cases: in turn the most uncertain, those"
-    about += " where raters and predicted truth differ most, and typical ones."
+    about = (
+        f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
+    )
+    about += " predicted truth differ most, and typical ones."
     layers = [
         *extra_layers([names.truth, free_name(REFERENCE, part.raters)]),
         *rater_layers(part.raters),

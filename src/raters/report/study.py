@@ -225,6 +225,8 @@ def _volumes(study: Study, found: Measured) -> Section:
     else:
         blocks.append(TextBlock("No case was labelled wholly by two raters.", "note"))
     about = "Who draws more, and who less, than the other raters of the same case."
+    if study.anonymous:
+        about = "How far sizes differ between the raters of a case."
     return Section("Volumes", about, blocks)
 
 

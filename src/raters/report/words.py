@@ -216,6 +216,8 @@ def cases_sentence(cases: Sequence[Row]) -> str:
     known = [row for row in cases if row["dice"] is not None]
     if not known:
         return "No case was drawn on by two raters: no case can be called disputed."
+    if len(cases) == 1:
+        return f"The mean pairwise Dice of the only case is {known[0]['dice']:.2f}."
     first = [f"{named(row['case'], 'case')} (Dice {row['dice']:.2f})" for row in known[:_NAMED]]
     text = f"Look first at {together(first)}: raters differ most there."
     low = sum(row["dice"] < 0.5 for row in known)
