@@ -86,7 +86,8 @@ def performance_section(
     caption = f"{said} Matrices are {how}."
     if len(chosen) < len(everybody):
         caption += f" Shown are {len(chosen)} of {len(everybody):,} raters."
-    blocks.append(FigureBlock("confusion", plots.confusion(picked, classes, chosen), caption))
+    figure = plots.confusion(picked, classes, chosen, rows="consensus")
+    blocks.append(FigureBlock("confusion", figure, caption))
     if not study.anonymous:
         caption = f"All measures{_of_what(files)}, {_by(rows)}."
         blocks.append(TableBlock("performance-of-raters", rows, caption, shown_columns(rows)))
@@ -186,7 +187,7 @@ def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report
         if files.confusion is not None and len(files.confusion) == len(raters):
             some = files.confusion[: most_matrices(len(classes))]
             caption = words.confusion_sentence(some, raters, classes)
-            drawn = plots.confusion(some, classes, raters[: len(some)])
+            drawn = plots.confusion(some, classes, raters[: len(some)], rows="consensus")
             blocks.append(FigureBlock("confusion", drawn, caption))
         columns = shown_columns(files.rows)
         blocks.append(TableBlock("performance-of-raters", files.rows, "All measures.", columns))

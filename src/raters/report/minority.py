@@ -106,10 +106,11 @@ whether it is there before its border is discussed.'
     if len(cases) == 1:
         text = f"{what} was drawn by {drew} only ({who}{size} in {case})"
     else:
-        share = f"{len(first.cases):,} of the {first.of:,} cases that have it"
+        all_ = len(first.cases) == first.of
+        share = f"all {first.of:,}" if all_ else f"{len(first.cases):,} of the {first.of:,}"
         text = (
-            f"{what} was drawn by fewer than half of the raters in {share}, the largest in {case} "
-            f"({drew}: {who}{size})"
+            f"{what} was drawn by fewer than half of the raters in {share} cases that have it, the "
+            f"largest in {case} ({drew}: {who}{size})"
         )
     if followed:
         return f"{text}, and the consensus ({followed}) followed them: see whether you would."

@@ -49,34 +49,6 @@ def score_section(found: RunScores, anonymous: bool = False) -> Section:
     return Section("Scores", "How good is the predicted truth?", blocks)
 
 
-def raters_together(rows: Sequence[Row]) -> list[Row]:
-    """Average the rows of raters into one per class; those of the reference stay as they are.
-
-    Example:
-        >>> rows = [{"against": "a", "class": "all", "cases": 3, "dice": 0.5},
-        ...         {"against": "b", "class": "all", "cases": 3, "dice": 0.7}]
-        >>> raters_together(rows)
-        [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
-    """
-    kept = [row for row in rows if row["against"] == REFERENCE]
-    groups: dict[object, list[Row]] = {}
-    for row in rows:
-        if row["against"] != REFERENCE:
-            groups.setdefault(row.get("class"), []).append(row)
-    for own in groups.values():
-        new: Row = {"against": ALL_RATERS}
-        for name, value in own[0].items():
-            numbers = [row[name] for row in own if isinstance(row.get(name), float)]
-            if name.endswith(("_low", "_high")) or name == "against":
-                continue
-            if numbers:
-                new[name] = float(np.mean(numbers))
-            elif isinstance(value, str):
-                new[name] = value
-        kept.append(new)
-    return kept
-
-
 _LIKELIHOOD = (
     "Mean log-likelihood of a label (nearer to 0 is better): one truth explaining all raters "
     "(joint), each rater alone (marginal), and as if raters never erred (as the truth). Matrices "
@@ -131,6 +103,34 @@ def score_name(score: str) -> str:
     fit, of = score.split(", ", 1)
     whom = REFERENCE if of == REFERENCE else "raters (their mean)"
     return f"{fit.capitalize()} against the {whom}"
+
+
+def raters_together(rows: Sequence[Row]) -> list[Row]:
+    """Average the rows of raters into one per class; those of the reference stay as they are.
+
+    Example:
+        >>> rows = [{"against": "a", "class": "all", "cases": 3, "dice": 0.5},
+        ...         {"against": "b", "class": "all", "cases": 3, "dice": 0.7}]
+        >>> raters_together(rows)
+        [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
+    """
+    kept = [row for row in rows if row["against"] == REFERENCE]
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        if row["against"] != REFERENCE:
+            groups.setdefault(row.get("class"), []).append(row)
+    for own in groups.values():
+        new: Row = {"against": ALL_RATERS}
+        for name, value in own[0].items():
+            numbers = [row[name] for row in own if isinstance(row.get(name), float)]
+            if name.endswith(("_low", "_high")) or name == "against":
+                continue
+            if numbers:
+                new[name] = float(np.mean(numbers))
+            elif isinstance(value, str):
+                new[name] = value
+        kept.append(new)
+    return kept
 
 
 def brief(rows: Sequence[Row]) -> list[str]:

@@ -73,7 +73,7 @@ def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
     names = study.classes.names[1:] if study.kind == "segmentation" else study.classes.names
     few = len(names) <= 4 and sum(map(len, names)) < 40
     facts: dict[str, object] = {
-        "cases": len(study),
+        "cases" if study.kind == "segmentation" else "tasks": len(study),
         "raters": len(study.raters),
         "classes": ", ".join(names) if few else len(names),
     }

@@ -265,7 +265,7 @@ def coverage_sentence(raters: Sequence[Row], cases: int, alone: int) -> str:
     few = sorted((int(row["cases"]), str(row["rater"])) for row in raters)
     if few and few[0][0] == cases:
         return "Every rater labelled every case."
-    words = [f"{named(rater)} {number:,}" for number, rater in few if number < cases / 2]
+    words = [f"{named(rater)}: {number:,}" for number, rater in few if number < cases / 2]
     text = f"Every rater labelled at least half of the {cases:,} cases."
     if words:
         text = (
