@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import raters
+from make_models import make_model
 from raters import plots
 from raters.fusion.write import write_consensus
 from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
@@ -375,6 +376,8 @@ def test_anonymous_raters_are_not_ranked(tmp_path: Path) -> None:
     assert "the largest mask is 1.4 times the smallest" in words_of(made)
     made = fused(study, tmp_path)
     assert_nobody_is_named(made)
+    (row,) = table(made, "raters-against-consensus").rows
+    assert row["dice"] == pytest.approx(made.facts["mean Dice with the consensus"])
     assert [row["rater"] for row in table(made, "raters-against-consensus").rows] == [ALL_RATERS]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles.count(ALL_RATERS) == 1
@@ -418,3 +421,23 @@ def test_a_study_remembers_that_its_raters_are_anonymous(tmp_path: Path) -> None
 def test_small_numbers_are_shown_without_powers_of_ten() -> None:
     shown = [shown_value(value) for value in (0.00142, 6.2e-12, -7.7e-05, 0.0, 0.49, 1.5e7)]
     assert shown == ["0.0014", "<0.0001", ">-0.0001", "0.000", "0.490", "15,000,000"]
+
+
+@pytest.mark.parametrize("method", ["single-cm", "global-cm"])
+def test_a_run_on_anonymous_raters_names_nobody(tmp_path: Path, method: str) -> None:
+    names = ("reader0", "reader1", "reader2")
+    model = make_model(method, raters=names, values=(0, 1))
+    model.save(tmp_path)
+    rng = np.random.default_rng(0)
+    study = Study.from_arrays(
+        images=rng.normal(size=(3, 1, 8, 8)),
+        labels=rng.integers(0, 2, (3, 3, 8, 8)),
+        raters=names,
+        classes={c.value: c.name for c in model.config.classes},
+        about={"raters": "anonymous"},
+    )
+    made = make_report(tmp_path, study, cases_shown=1)
+    assert_nobody_is_named(made)
+    assert [row["against"] for row in table(made, "summary").rows] == [ALL_RATERS]
+    titles = [axes.get_title() for axes in figure(made, "confusion").axes]
+    assert titles == [ALL_RATERS, ""]

@@ -44,6 +44,7 @@ class Compared:
         bordered: On how many cases distances were measured.
         left_dice: Dice of the consensus with and without a rater, `(cases, raters)`; of a sample.
         left_change: The relative change of volume without a rater.
+        dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
         two: Of two raters, what the consensus is in all cases (`two_raters.KINDS`), or ''.
     """
@@ -57,10 +58,13 @@ class Compared:
     left_change: NDArray[np.float64]
     flat: bool = True
     two: str = ""
+    dice_given: NDArray[np.float64] | None = None
 
     @property
     def dice(self) -> NDArray[np.float64]:
         """The mean Dice over drawn classes, `(cases, raters)`; NaN where nothing was drawn."""
+        if self.dice_given is not None:
+            return self.dice_given
         scores = dice_from_counts(self.counts)
         drawn = (self.counts.sum(axis=-1) + self.counts.sum(axis=-2))[..., 1:] > 0
         total = np.where(drawn, scores, 0.0).sum(axis=-1)
@@ -164,7 +168,11 @@ def pooled(found: Compared) -> Compared:
         for name, counts in found.borders.items()
     }
     counts = found.counts.sum(axis=1, keepdims=True)
-    return replace(found, counts=counts, borders=borders)
+    there = np.isfinite(found.dice) & found.labelled
+    number = there.sum(axis=1, keepdims=True)
+    total = np.where(there, found.dice, 0.0).sum(axis=1, keepdims=True)
+    dice = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+    return replace(found, counts=counts, borders=borders, dice_given=dice)
 
 
 def evenly(number: int, most: int) -> list[int]:

@@ -206,7 +206,7 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
         "of what the rater draws that is in the consensus."
     )
     blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
-    return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
+    return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
 
 
 def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -91,7 +91,7 @@ def performance_section(
     if not study.anonymous:
         caption = f"All measures{_of_what(files)}, {_by(rows)}."
         blocks.append(TableBlock("performance-of-raters", rows, caption, shown_columns(rows)))
-    return Section("Performance", "How far each rater can be trusted.", blocks)
+    return Section("Performance", "How far raters can be trusted.", blocks)
 
 
 def _foreground_block(

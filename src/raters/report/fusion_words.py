@@ -54,7 +54,7 @@ def skill_sentence(rows: Sequence[Row]) -> str:
             return "There is no performance to show."
         low, high = min(known, key=lambda r: known[r]), max(known.values())
         if len(known) == 1:
-            parts.append(f"{begin(named(low))}: {name} {known[low]:.2f}.")
+            parts.append(f"{name[0].upper()}{name[1:]}: {known[low]:.2f}.")
         elif high - known[low] < _EQUAL:
             parts.append(f"All raters are about equal in {name} ({_range(known[low], high)}).")
         else:

@@ -163,7 +163,8 @@ def _with_study(
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        cases = case_section(model, part.study, scores, watched, shown, progress)
+        shared = _shared(model.config)
+        cases = case_section(model, part.study, scores, watched, shown, progress, shared)
     else:
         cases = answer_section(part.study, watched, shown)
     sections = [cases]
@@ -201,7 +202,7 @@ def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
     chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
     notes = [*scores.notes, *chosen, *study_notes(part.study)]
-    blocks += [TextBlock(f"{text}.", "note") for text in notes]
+    blocks += [TextBlock(f"{text[:1].upper()}{text[1:]}.", "note") for text in notes]
     if scores.failures:
         first = "; ".join(str(error) for error in scores.failures[:3])
         failed = many(len(scores.failures), "case")

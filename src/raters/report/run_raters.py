@@ -265,10 +265,11 @@ def _one_way(percents: Sequence[float | None]) -> str:
     known = [value for value in percents if value is not None]
     if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
         return ""
-    more, sizes = known[0] > 0, sorted(abs(value) for value in known)
+    more, sizes = known[0] > 0, [abs(value) for value in known]
+    much = " to ".join(dict.fromkeys(f"{end:.0f} %" for end in (min(sizes), max(sizes))))
     return (
-        f"All raters draw {'more' if more else 'less'} than the model predicts ({sizes[0]:.0f} % "
-        f"to {sizes[-1]:.0f} %): that speaks against the model, which draws too "
+        f"All raters draw {'more' if more else 'less'} than the model predicts "
+        f"({much}): that speaks against the model, which draws too "
         f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
         "probabilities elsewhere than at 0.5, before raters are judged by it."
     )

@@ -89,7 +89,8 @@ def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
 
 def study_notes(study: Study) -> list[str]:
     """Give what has to be said of a study beside any result from it."""
-    who = [_ANONYMOUS] if study.anonymous else []
+    said = "anonymous" in study.about.get("note", "")
+    who = [_ANONYMOUS] if study.anonymous and not said else []
     return [*who, *study.notes, *([study.about["note"]] if "note" in study.about else [])]
 
 

@@ -18,7 +18,7 @@ from raters.study.study import many
 NOTABLE = 0.1
 """Volumes that differ by less than this from those of the others are not worth a word."""
 _NAMED = 3
-_OWN_WORDS = ("rater ", "class ", "case ", "task ")
+_OWN_WORDS = ("rater ", "class ", "case ", "task ", "all raters")
 _LONGEST = 40
 _STRONG = 0.3
 _APART = 0.05
