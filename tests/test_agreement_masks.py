@@ -211,7 +211,7 @@ def test_some_pairs_without_common_cases_are_named() -> None:
     labels[0, 0], labels[1, 1], labels[2, 1:] = 1, 1, 1
     notes = raters.agree(Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"])).notes
     assert "raters 'ann' and 'bob' have no labelled voxel in common" in notes
-    assert "cases with fewer than two raters, which say nothing here: 2" in notes
+    assert "not counted, as fewer than two raters labelled them: 2 cases" in notes
 
 
 def test_all_averages_are_of_the_same_numbers_of_pairs_on_cases() -> None:

@@ -75,7 +75,7 @@ def test_finished_cases_are_skipped_and_changed_ones_are_not(
     assert "0 cases fused, 2 were there already" in run(*words).out  # type: ignore[operator]
     assert (out / "raters.csv").read_text() == before
     save(tmp_path / "masks/ann/b.nii.gz", np.zeros((5, 6, 4), np.uint8), AFFINE)
-    assert "1 cases fused, 1 were there already" in run(*words).out  # type: ignore[operator]
+    assert "1 case fused, 1 were there already" in run(*words).out  # type: ignore[operator]
     refused: Outcome = run(*words, "-m", "vote")  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
     assert run(*words, "-m", "vote", "--overwrite").code == 0  # type: ignore[operator]
@@ -87,7 +87,7 @@ def test_a_failing_case_is_named_while_the_others_finish(
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
     done: Outcome = run("fuse", flat(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
     assert done.code == 2
-    assert "1 cases fused" in done.out and "a.nii.gz" in done.err
+    assert "1 case fused" in done.out and "a.nii.gz" in done.err
     assert (tmp_path / "out/b.nii.gz").exists()
 
 
@@ -97,7 +97,7 @@ def test_a_failing_case_does_not_stop_a_pooled_fusion(
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
     words = ("fuse", flat(pattern), "--pool", "-o", tmp_path / "out")
     done: Outcome = run(*words)  # type: ignore[operator]
-    assert done.code == 2 and "1 cases fused" in done.out and "a.nii.gz" in done.err
+    assert done.code == 2 and "1 case fused" in done.out and "a.nii.gz" in done.err
 
 
 @pytest.mark.parametrize("other", [("--raters", "ann,bob"), ("--classes", "2"), ("--ignore", "4")])

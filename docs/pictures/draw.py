@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 EDGE, GAP, TITLE = 128, 6, 20
 FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
-ERRORS = np.array([[0, 0, 0], [220, 60, 60], [60, 170, 90], [255, 255, 255]], np.uint8)
+ERRORS = np.array([[0, 0, 0], [230, 159, 0], [0, 114, 178], [255, 255, 255]], np.uint8)
 """True negative, false positive, false negative, true positive."""
 
 
@@ -134,7 +134,7 @@ def fusions(data: Path) -> None:
 
 
 def learning(demo: Path) -> None:
-    """Draw what raters drew, and what networks made of one such mask an image."""
+    """Draw what raters drew, and what networks made of one such mask per image."""
     study = raters.read(demo / "study").select(split="test")
     vote, ours = (raters.load(demo / "runs" / name) for name in ("vote", "pixel-cm"))
     rows = []

@@ -23,6 +23,7 @@ from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.parallel import ordered_map
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -212,7 +213,9 @@ class _Totals:
             return ["no two raters labelled the same voxel: there is nothing to compare"]
         alone = sum(row["raters"] < 2 for row in self.rows)
         if alone:
-            notes.append(f"cases with fewer than two raters, which say nothing here: {alone:,}")
+            notes.append(
+                f"not counted, as fewer than two raters labelled them: {many(alone, 'case')}"
+            )
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes

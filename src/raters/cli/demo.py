@@ -44,7 +44,7 @@ def demo(
         bool, typer.Option("--digits", help="Handwritten digits instead of lesions.")
     ] = False,
 ) -> None:
-    """Draw a study by five raters who err, fuse, train on one label an image, report.
+    """Draw a study by five raters who err, fuse, train on one label per image, report.
 
     Every line that it prints after a $ can be run alone. Called again, it goes on where it
     stopped: what is drawn, fused and trained is not done again.

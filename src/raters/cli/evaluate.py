@@ -37,7 +37,7 @@ def evaluate(
     ] = "",
     against: Annotated[
         list[str],
-        typer.Option("--against", help="Compare with this run, case by case; may come again."),
+        typer.Option("--against", help="Compare with this run, case by case; can be repeated."),
     ] = [],  # noqa: B006
     surfaces: Annotated[bool, typer.Option(help="Measure surface distances.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,

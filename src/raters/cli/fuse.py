@@ -1,4 +1,4 @@
-"""`raters fuse`: the truth from labels alone, and how far each rater can be trusted."""
+"""`raters fuse`: a consensus from labels alone, and how far each rater can be trusted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fuse(
     engine: Annotated[str, typer.Option(help="local, or dask (with --scheduler).")] = "local",
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
 ) -> None:
-    """Find the truth from labels alone; called again, finished cases are skipped.
+    """Estimate a consensus from labels, without images; called again, finished cases are skipped.
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """
@@ -58,7 +58,7 @@ def fuse(
     consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, say)
     remember_study(out, described(opened))
-    if pool or consensus.study.kind == "classification":
+    if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         rows = worst_first([_short(row) for row in consensus.rows])
         show_rows("raters, the worst first", rows)
     show_notes([*result.notes, *study_notes(consensus.study)])

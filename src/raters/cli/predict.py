@@ -39,7 +39,7 @@ def predict(
     ] = False,
     as_rater: Annotated[
         list[str] | None,
-        typer.Option("--as-rater", help="Also what this rater would draw; may come again."),
+        typer.Option("--as-rater", help="Also what this rater would draw; can be repeated."),
     ] = None,
     confusion: Annotated[
         bool, typer.Option("--confusion", help="Also the matrices of all raters.")

@@ -37,7 +37,7 @@ def report(
     ] = "",
     against: Annotated[
         list[str],
-        typer.Option("--against", help="Compare a run with this one; may come again."),
+        typer.Option("--against", help="Compare a run with this one; can be repeated."),
     ] = [],  # noqa: B006
     cases_shown: Annotated[
         int, typer.Option("--cases-shown", help="How many cases can be looked at.", min=0)

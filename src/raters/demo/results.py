@@ -10,8 +10,8 @@ from raters.demo.story import BASE, CEILING, FUSED, OURS, TRAINED
 from raters.rows import Row
 
 NETWORKS = {
-    BASE: "network on one label an image, as it is (vote)",
-    OURS: "network on one label an image, pixel-cm",
+    BASE: "network on one label per image, as it is (vote)",
+    OURS: "network on one label per image, pixel-cm",
     CEILING: "network on the truth of each image",
 }
 """What the rows of networks are called."""
@@ -39,14 +39,14 @@ def sentence(rows: list[Row]) -> str:
     Example:
         >>> dice = {"vote": 0.5, "pixel-cm": 0.75, "truth": 0.8}
         >>> print(sentence([{"": NETWORKS[name], "Dice": dice[name]} for name in dice]))
-        With one label an image there is nothing to vote about. A network that takes the labels as
+        With one label per image there is nothing to vote about. A network that takes the labels as
         they are has a Dice of 0.500; one that also learns how each rater errs (pixel-cm) has 0.750
         (+0.250). Trained on the truth it is 0.800.
     """
     dice = {row[""]: row["Dice"] for row in rows}
     base, ours, ceiling = (dice[NETWORKS[name]] for name in TRAINED)
     return (
-        "With one label an image there is nothing to vote about. A network that takes the labels "
+        "With one label per image there is nothing to vote about. A network that takes the labels "
         f"as they are has a Dice of {base:.3f}; one that also learns how each rater errs "
         f"({OURS}) has {ours:.3f} ({ours - base:+.3f}). Trained on the truth it is {ceiling:.3f}."
     )

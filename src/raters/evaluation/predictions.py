@@ -45,7 +45,7 @@ def rater_folder(rater: str) -> str:
 
 
 class PredictedMasks:
-    """Masks predicted for the cases of a study, one file a case.
+    """Masks predicted for the cases of a study, one file per case.
 
     Args:
         source: A folder with files named as the cases are (`<case>.nii.gz`), or a pattern with

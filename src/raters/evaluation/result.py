@@ -27,7 +27,7 @@ class Evaluation:
     """How good predictions are.
 
     Attributes:
-        cases: A row a case, class, and labels that it was compared with.
+        cases: A row per case, class, and labels that it was compared with.
         summary: Means over cases with bootstrap intervals over groups.
         notes: What a reader must know about the tables.
         failures: Predictions that could not be scored.

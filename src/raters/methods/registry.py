@@ -131,12 +131,12 @@ METHODS: dict[str, MethodEntry] = {
         when="to know what learning from raters could reach at best; needs references",
     ),
     "separate": MethodEntry(
-        "one network a rater, outputs averaged",
+        "one network per rater, outputs averaged",
         "raters.methods.separate:Separate",
         when="few raters with many labels each, if each one's own network is wanted",
     ),
     "global-cm": MethodEntry(
-        "one learnt matrix a rater",
+        "one learnt matrix per rater",
         "raters.methods.global_cm:GlobalCM",
         o.ConfusionOptions,
         paper="Tanno et al., Learning from noisy labels by regularized estimation of annotator "

@@ -1,4 +1,4 @@
-"""Where a rater (or a prediction) is wrong: white, green, red and black pixels."""
+"""Where a rater (or a prediction) is wrong: white, blue, orange and black pixels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COLOURS = {**ERROR_LEGEND, "not labelled": UNKNOWN}
 def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray[np.float64]:
     """Colour each pixel by its kind of error, `(*space, 3)` from 0 to 1.
 
-    White is a true positive, green a false negative, red a false positive, black a true negative;
+    White is a true positive, blue a false negative, orange a false positive, black a true negative;
     grey pixels are MISSING in one of both.
 
     Args:
@@ -48,7 +48,7 @@ def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray
 
     Example:
         >>> error_colours([1, 0, 0], [1, 1, 0]).round(1).tolist()
-        [[1.0, 1.0, 1.0], [0.9, 0.0, 0.0], [0.0, 0.0, 0.0]]
+        [[1.0, 1.0, 1.0], [0.9, 0.6, 0.0], [0.0, 0.0, 0.0]]
     """
     true, seen = label_pair(truth, mask)
     is_class, says = true == number, seen == number
@@ -67,7 +67,7 @@ def errors(
     theme: Theme = "light",
     affine: ArrayLike | None = None,
 ) -> Figure:
-    """Draw where raters are wrong, a panel a rater, in the colours of `error_colours`.
+    """Draw where raters are wrong, a panel per rater, in the colours of `error_colours`.
 
     Args:
         truth: True class numbers `(*space)`.

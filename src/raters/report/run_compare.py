@@ -40,7 +40,7 @@ def comparison_section(found: Comparison) -> Section:
     about_differences = (
         f"How much higher each score is than that of {found.runs[0].run}, with the interval of a "
         "paired bootstrap over groups: what makes a case hard cancels. An interval on one side of "
-        "0 is more than chance."
+        "0 is significant."
     )
     blocks.append(TableBlock("comparison", found.rows, about_rows, brief(found.rows)))
     blocks.append(TableBlock("differences", rows, about_differences))
@@ -64,8 +64,8 @@ def _compared(rows: Sequence[Row], score: str) -> list[str]:
         if low is None or high is None:
             ends = "no interval: too few groups"
         elif low > 0 or high < 0:
-            ends = f"{low:+.3f} to {high:+.3f}, more than chance"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
         else:
-            ends = f"{low:+.3f} to {high:+.3f}, so it may be chance: more cases would tell"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: it may be chance, more cases would tell"
         said.append(f"{begun} ({score}; {ends}).")
     return said

@@ -1,4 +1,4 @@
-"""A rater's estimated matrices at all pixels as colours: white, green, red and black."""
+"""A rater's estimated matrices at all pixels as colours: white, blue, orange and black."""
 
 from __future__ import annotations
 
@@ -34,19 +34,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEANING = (
-    "Colours as in Figures 2 and 5 of Zhang et al. (NeurIPS 2020): where the predicted truth is "
-    "foreground, white means that the rater labels it rightly and green that it is missed (false "
-    "negative); where it is background, black means rightly left and red wrongly drawn (false "
-    "positive). Shades between them are probabilities."
+    "Where the predicted truth is foreground, white means that the rater labels it rightly and "
+    "blue that it is missed (false negative); where it is background, black means rightly left and "
+    "orange wrongly drawn (false positive). Shades between them are probabilities."
 )
 
 
 def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float64]:
     """Colour each pixel by how likely a rater errs there, `(*space, 3)` from 0 to 1.
 
-    Where the true class `t` is foreground the colour goes from white (true positive) to green
-    (false negative), where it is background from black (true negative) to red (false positive),
-    each with `1 - C[t, t]`. With two classes that is `C[1, 0]` and `C[0, 1]`; with several, green
+    Where the true class `t` is foreground the colour goes from white (true positive) to blue
+    (false negative), where it is background from black (true negative) to orange (false positive),
+    each with `1 - C[t, t]`. With two classes that is `C[1, 0]` and `C[0, 1]`; with several, blue
     also stands for another foreground class.
 
     Args:
@@ -55,8 +54,8 @@ def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float
 
     Example:
         >>> matrix = np.array([[1.0, 0.0], [0.5, 0.5]])[..., None]
-        >>> confusion_colours([0, 1], matrix).round(2).tolist()  # black; half white, half green
-        [[0.0, 0.0, 0.0], [0.5, 0.81, 0.5]]
+        >>> confusion_colours([0, 1], matrix).round(2).tolist()  # black; half white, half blue
+        [[0.0, 0.0, 0.0], [0.5, 0.72, 0.85]]
     """
     labels, array = np.asarray(truth), np.asarray(matrices, np.float64)
     if array.ndim != 2 + labels.ndim or array.shape[0] != array.shape[1]:

@@ -75,7 +75,7 @@ def interval(
     1997, section 3.8. Below about 20 groups it is somewhat too narrow.
 
     Args:
-        scores: One number a case, `(n,)`; NaN is left out.
+        scores: One number per case, `(n,)`; NaN is left out.
         groups: The group of each case, for example its patient; None if each stands alone.
         statistic: A function of the drawn scores `(k,)`; None is their mean, and fast.
         level: How often the interval should hold the true value.

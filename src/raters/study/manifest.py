@@ -67,7 +67,7 @@ def index_manifest(path: Path) -> FilesIndex:
         _add_row(row, case, path, line, found.problems)
         _add_facts(row, facts.setdefault(row["case"], {}), path, line)
     if not files:
-        raise RatersError("found no rows, expected a row a mask", kind="empty", file=path)
+        raise RatersError("found no rows, expected a row per mask", kind="empty", file=path)
     return _index(files, facts, columns, found.problems)
 
 

@@ -90,5 +90,5 @@ class TrainingOptions(BaseModel):
     devices: int = Field(1, ge=1, description="GPUs (without any: processes) of one machine")
     nodes: int = Field(1, ge=1, description="machines")
     loggers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
-        (), description="who else is told the scores of each epoch"
+        (), description="also log each epoch to TensorBoard, MLflow or W&B"
     )

@@ -78,7 +78,7 @@ def read_history(folder: str | Path) -> tuple[list[Row], int]:
         with open(path, encoding="utf-8", newline="") as file:
             found = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
     except (csv.Error, UnicodeDecodeError, TypeError) as error:
-        why = f"cannot be read ({error}), expected a row an epoch"
+        why = f"cannot be read ({error}), expected a row per epoch"
         raise RatersError(why, file=path) from None
     best = read_scores(folder).get("best_epoch", 0)
     if not isinstance(best, int):
