@@ -53,7 +53,7 @@ def agree(
             _write_maps(part, maps)
         return result
 
-    result, failures = go_on(work, study, lambda case: case.labels)
+    result, failures = go_on(work, study, lambda case: case.given)
     if as_json:
         typer.echo(to_json(result.to_dict()))
     else:

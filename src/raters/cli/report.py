@@ -83,7 +83,7 @@ def report(
 
 def _all_of(case: Case) -> object:
     """Read all of a case that a report may show."""
-    return case.labels, case.reference, case.image
+    return case.given, case.reference, case.image
 
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
