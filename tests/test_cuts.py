@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from raters.errors import RatersError
-from raters.scores import CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
-from raters.scores.choose_cut import GRID
+from raters.scores import CutCounts, CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
+from raters.scores.cut_counts import GRID
 
 
 def softmax(classes: int, *space: int, seed: int = 0) -> np.ndarray:
@@ -107,6 +107,21 @@ def _share(labels: np.ndarray, c: int) -> float:
         given = voxel[voxel >= 0]
         total += (given == c).mean() if given.size else 0.0
     return total
+
+
+def test_bands_of_rows_add_up_to_the_case() -> None:
+    random = np.random.default_rng(5)
+    found, reference = softmax(3, 12, 7), random.integers(-1, 3, (12, 7))
+    labels = random.integers(-1, 3, (3, 12, 7))
+    labels[2] = 0  # blank; another one is blank in the first band only
+    labels[1, :5] = 0
+    whole, parts = (CutCounts(3, reference, labels) for _ in range(2))
+    whole.add(found)
+    for rows in (slice(0, 5), slice(5, 12)):
+        parts.add(found[:, rows], rows)
+    for name in ("dice", "areas", "drawn", "drawn_not_blank", "labelled"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))
+    assert (whole.drawn < whole.drawn_not_blank).all()
 
 
 def test_blank_masks_count_or_not() -> None:

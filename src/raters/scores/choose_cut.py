@@ -17,26 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters.errors import RatersError
-from raters.scores.cut import winning_cut
-from raters.scores.empty import overlap_ratio
-from raters.scores.inputs import label_array
-from raters.study.classes import MISSING
-
-GRID: NDArray[np.float64] = np.arange(1, 100) / 100
-"""The cuts to choose from: 0.01, 0.02, ... 0.99."""
-
-Floats = NDArray[np.float64]
+from raters.scores.cut_counts import GRID, CutCounts, Floats
 
 
 @dataclass
 class CutTally:
-    """What is kept of each case to choose cuts by: counts of voxels at every cut of `GRID`.
+    """What is kept of each case to choose cuts by.
 
     Attributes:
         classes: How many, with the background.
@@ -73,11 +64,19 @@ class CutTally:
             reference: The mask to score against, `(*space)`.
             labels: The raters' masks, `(raters, *space)`.
         """
-        below = _cuts_below(probabilities)
-        if reference is not None:
-            self._add_reference(below, label_array(reference, self.classes))
-        if labels is not None:
-            self._add_labels(below, label_array(labels, self.classes))
+        counts = CutCounts(self.classes, reference, labels)
+        counts.add(probabilities)
+        self.take(counts)
+
+    def take(self, counts: CutCounts) -> None:
+        """Add the counts of a case."""
+        dice = counts.dice
+        if not np.isnan(dice).any():
+            self.dice.append(dice)
+        if counts.labelled:
+            self.areas.append(counts.areas)
+            self.drawn.append(counts.drawn)
+            self.drawn_not_blank.append(counts.drawn_not_blank)
 
     def best(self) -> Floats:
         """Give the cut with the largest mean Dice of each foreground class, `(classes - 1,)`.
@@ -86,7 +85,7 @@ class CutTally:
         """
         if not self.dice:
             raise RatersError("found no reference masks, expected some to choose the best cut by")
-        return np.array([_highest(_mean(dice)) for dice in np.stack(self.dice, axis=1)])
+        return np.array([_highest(dice) for dice in np.mean(self.dice, axis=0)])
 
     def area(self, blank: bool = True) -> Floats:
         """Give the cut of each foreground class at which predicted and drawn areas are equal.
@@ -101,29 +100,6 @@ class CutTally:
         areas = np.where(there[..., np.newaxis], np.stack(self.areas), 0.0).sum(axis=0)
         wanted = np.where(there, drawn, 0.0).sum(axis=0)
         return np.array([_highest(-np.abs(row - w)) for row, w in zip(areas, wanted, strict=True)])
-
-    def _add_reference(self, below: NDArray[np.intp], reference: NDArray[Any]) -> None:
-        seen, found = reference != MISSING, []
-        for c, own in enumerate(below, start=1):
-            drawn = reference == c
-            hit, predicted = _area(own[drawn]), _area(own[seen])
-            found.append(overlap_ratio(2 * hit, predicted + drawn.sum(), seen.sum()))
-        self.dice.append(np.stack(found))
-
-    def _add_labels(self, below: NDArray[np.intp], labels: NDArray[Any]) -> None:
-        given = labels != MISSING
-        seen = given.any(axis=0)
-        if not seen.any():
-            return
-        self.areas.append(np.stack([_area(own[seen]) for own in below]))
-        shares, not_blank = [], []
-        for c in range(1, self.classes):
-            drawn = labels == c
-            shares.append(_mean_area(drawn, given))
-            kept = drawn.reshape(len(labels), -1).any(axis=1)
-            not_blank.append(_mean_area(drawn[kept], given[kept]) if kept.any() else np.nan)
-        self.drawn.append(np.array(shares))
-        self.drawn_not_blank.append(np.array(not_blank))
 
 
 def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]) -> Floats:
@@ -165,7 +141,7 @@ def area_cut(
         >>> foreground = np.array([0.1, 0.2, 0.4, 0.45])
         >>> drawn = [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0]]
         >>> both = np.stack([1 - foreground, foreground])
-        >>> area_cut([both], [drawn])  # 4 / 3 voxels: the best is 1
+        >>> area_cut([both], [drawn])  # 4 / 3 voxels: the nearest is 1
         array([0.44])
         >>> area_cut([both], [drawn], blank=False)  # 2 voxels
         array([0.39])
@@ -175,29 +151,6 @@ def area_cut(
         tally = tally or CutTally(len(np.asarray(found)))
         tally.add(found, labels=masks)
     return (tally or CutTally(2)).area(blank)
-
-
-def _cuts_below(probabilities: ArrayLike) -> NDArray[np.intp]:
-    """Give, by class and voxel, how many cuts of the grid the class wins at."""
-    return np.searchsorted(GRID, winning_cut(probabilities), side="left")
-
-
-def _area(below: NDArray[np.intp]) -> Floats:
-    """Count the voxels that a class wins at each cut, `(cuts,)`."""
-    counts = np.bincount(below.ravel(), minlength=len(GRID) + 1)
-    return counts[::-1].cumsum()[::-1][1:].astype(np.float64)
-
-
-def _mean_area(drawn: NDArray[np.bool_], given: NDArray[np.bool_]) -> float:
-    """Sum, over voxels, the share of the raters there who drew."""
-    number = given.sum(axis=0)
-    return float((drawn.sum(axis=0) / np.maximum(number, 1)).sum())
-
-
-def _mean(dice: Floats) -> Floats:
-    """Average over the reference masks whose Dice exists."""
-    kept = dice[~np.isnan(dice).any(axis=1)]
-    return kept.mean(axis=0) if len(kept) else np.zeros(len(GRID))
 
 
 def _highest(values: Floats) -> float:

@@ -53,6 +53,8 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     cuts = cuts_of(cut, len(found))
     if (cuts == 0.5).all():
         return found.argmax(axis=0).astype(np.int16)
+    if len(found) == 2:
+        return (found[1] > cuts[0]).astype(np.int16)
     weights = np.concatenate([[1.0], (1 - cuts) / cuts]).astype(found.dtype)
     return (found * weights.reshape(-1, *(1,) * (found.ndim - 1))).argmax(axis=0).astype(np.int16)
 
