@@ -59,6 +59,7 @@ class ConfusionMethod(NetworkMethod):
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up."""
         self.raters.held = epoch < self.warm_up
+        self.raters.seed = self.seed, epoch
 
     def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
         features, logits = self.network(batch["image"])
@@ -85,7 +86,7 @@ class ConfusionMethod(NetworkMethod):
             if seen.distance is not None:
                 terms["prior"] = prior_term(seen.distance, labels, truth)
                 loss = loss + self.prior * terms["prior"]
-            self.raters.learn(confusion, truth, labels)
+            self.raters.learn(confusion, truth, labels, batch["case"])
         return Step(loss, (labels >= 0).sum(), terms)
 
     def _vote_step(self, batch: Batch) -> Step:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.own import OwnMatrices
+from raters.rater_models.own import OwnMatrices, drawn_places
 from raters.rater_models.pointwise import constant_head
 from raters.rater_models.start import RIGHT, near_identity_logits
 
@@ -23,9 +23,11 @@ class RaterModel(nn.Module):
 
     Attributes:
         held: Whether the matrices stay at their start (the warm-up): they get no gradient.
+        seed: Of the run and the epoch: what is drawn at random depends on it and the case.
     """
 
     held: bool = False
+    seed: tuple[int, ...] = (0, 0)
 
     @property
     def holds(self) -> bool:
@@ -36,8 +38,8 @@ class RaterModel(nn.Module):
         """Give the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
 
-    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
-        """Be told, after a step, which matrices and which truth a batch gave."""
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
+        """Be told, after a step, which matrices and which truth the cases of a batch gave."""
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:
         """Give the matrices.
@@ -123,10 +125,11 @@ class PixelRaters(RaterModel):
         near = self.start.softmax(1).repeat(raters, 1, 1)
         self.own = OwnMatrices(near) if compares == "own" else None
 
-    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
         """Let each rater's own mean matrix follow what a batch gave."""
         if self.own is not None and isinstance(confusion, PixelConfusion):
-            self.own.follow(confusion.logits, truth, labels)
+            places = drawn_places(truth[0, 0].numel(), cases.tolist(), self.seed)
+            self.own.follow(confusion.logits, truth, labels, places)
 
     def _common(self) -> Tensor | None:
         if self.own is not None:

@@ -44,6 +44,7 @@ class Learner(lightning.LightningModule):
         self._train = torch.from_numpy(parts.train)
         self._kept = torch.from_numpy(parts.held_out)
         self.method, self.choice, self.steps = method, options, steps
+        method.seed = options.seed
         self.history: list[Row] = []
         self.best = Best()
         self.stopped = False
