@@ -10,7 +10,7 @@ from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.checks import check_classes
+from raters.training.checks import check_classes, warn_of_unlabelled, without_labels
 from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
 from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
@@ -56,7 +56,10 @@ def plan(
         dims=len(space),
         patch=patch,
         normalisation=normalisation or fit_normalisation(train, training.normalise).to_dict(),
+        unlabelled=without_labels(train),
     )
+    if config.labelled:  # else that is said elsewhere, or the method needs no raters
+        warn_of_unlabelled(config.unlabelled)
     check_classes(train, method)
     return config
 
