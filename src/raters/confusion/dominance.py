@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 def dominance_margin(confusion: NDArray[Any], labels: ArrayLike | None = None) -> float:
     """Give how far the mean matrix is from losing column dominance; positive if it has it.
 
-    With `C* = sum_r w_r C_r` the mean over raters, the margin is `min_{i != j} C*[i, i] - C*[j, i]`:
-    among the labels `i`, those of true class `i` must be more frequent than those of any other true
-    class `j` (classes weighing alike). This is a condition of Theorem 1 in Tanno et al. (2019,
+    With `C*` the mean over raters, the margin is `min_{i != j} C*[i, i] - C*[j, i]`: among the
+    labels `i`, those of true class `i` must be more frequent than those of any other true class
+    `j` (classes weighing alike). This is a condition of Theorem 1 in Tanno et al. (2019,
     "Learning From Noisy Labels By Regularized Estimation Of Annotator Confusion") and in Zhang et
     al. (2020, "Disentangling Human Error from the Ground Truth in Segmentation of Medical
     Images"), who write it by rows of the transposed matrix. The former weigh raters alike, as each
