@@ -101,6 +101,8 @@ def _refuse_method(config: ModelConfig) -> None:
     reason = why.get(config.method)
     if config.options.get("shared"):
         reason = "all raters share one head (shared=True), so there is nothing to add"
+    if config.options.get("annotator") == "cnn":
+        reason = "one network gives the matrices of all raters (annotator='cnn'): train it anew"
     if reason:
         raise RatersError(f"found a model of {config.method}, which cannot be extended: {reason}")
 
@@ -182,7 +184,8 @@ def _planned(
         update={
             "raters": new,
             "unlabelled": (),
-            "options": {**config.options, "warm_up": 0},
+            # Matrices of the new raters start near the identity, whatever brought the others there.
+            "options": {**config.options, "warm_up": 0, "warm_up_on": "labels"},
             "training": training.model_copy(update={"select": select}),
         }
     )
