@@ -19,6 +19,7 @@ from raters.scores.bootstrap_sums import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+    from raters.training.cuts import CutGiven
     from raters.training.model import Model
 
 
@@ -79,6 +80,7 @@ def compare_runs(
     split: str | None = None,
     surfaces: bool = True,
     progress: bool = False,
+    cut: CutGiven = 0.5,
 ) -> Comparison:
     """Score several runs on the same cases, and compare each with the first.
 
@@ -92,6 +94,7 @@ def compare_runs(
         split: As in `evaluate_run`.
         surfaces: Whether to measure surface distances (masks).
         progress: Show a progress bar for each run.
+        cut: As in `evaluate_run`.
     """
     if not runs:
         raise RatersError("found no runs, expected at least one")
@@ -107,7 +110,7 @@ def compare_runs(
     found = Comparison()
     for (model, _), name, used in zip(models, _names(models), seen, strict=True):
         known = list(shared_raters(model.config.labelled, part, common))
-        scores = score_model(model, part, known, surfaces, progress)
+        scores = score_model(model, part, known, surfaces, progress, cut)
         scores.run, scores.split = name, split or ""
         scores.warnings = warnings_of(part, used, name)
         scores.notes += held_out_notes(part, used, name)

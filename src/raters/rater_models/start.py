@@ -92,6 +92,6 @@ def start_values(
     if positivity == "softmax":
         return logits
     # Off the diagonal at -5 as in the listing; the diagonal follows from `right`.
-    small = softplus(torch.tensor(-5.0, dtype=torch.float64))
-    diagonal = torch.expm1(small * right * (classes - 1) / (1 - right)).log()
-    return torch.full((classes, classes), -5.0).fill_diagonal_(float(diagonal))
+    large = math.log1p(math.exp(-5.0)) * right * (classes - 1) / (1 - right)
+    diagonal = large + math.log(-math.expm1(-large))  # whose softplus is `large`
+    return torch.full((classes, classes), -5.0).fill_diagonal_(diagonal)

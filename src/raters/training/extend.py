@@ -208,7 +208,7 @@ def _longer(
     with torch.random.fork_rng(devices=[]):
         method = config.build()
     method.load_state_dict({**before, **state})
-    return Model(method.to(model.device).eval(), config, history, best_epoch)
+    return Model(method.to(model.device).eval(), config, history, best_epoch, model.cuts)
 
 
 def _without(model: Model, silent: tuple[str, ...]) -> Model:
