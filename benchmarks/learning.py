@@ -27,7 +27,10 @@ Row = dict[str, Any]
 CUTS = {"dice": "at 0.5", "dice_best": "at the best cut", "dice_area": "at the area cut"}
 """Dice at each cut, as columns; see `dice_at_cuts`."""
 
-PAPER: Row = {
+PAPER: Row = {"form": "paper"}
+"""A method as its paper describes it: `raters.methods.paper_forms` says what that is."""
+
+PAPER_LOSS: Row = {
     "likelihood": "marginal",
     "trace": 0.01,
     "trace_over": "all",
@@ -35,7 +38,8 @@ PAPER: Row = {
     "warm_up": 2,
     "warm_up_on": "labels",
 }
-"""The form of pixel-cm in Zhang et al. (2020)."""
+"""Only the loss of Zhang et al. (2020), with the matrices of `pixel-cm` (a head on the truth
+network's features, softmax, a start near the identity)."""
 
 IDENTITY: Row = {"prior_to": "identity", "warm_up": 0.4}
 """pixel-cm with matrices that are drawn to one near the identity, after a long warm-up."""
@@ -79,6 +83,17 @@ def trained(study: Study, method: str, **options: Any) -> raters.Model:  # noqa:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return raters.fit(study, method, progress=False, **options)
+
+
+def dice_to(model: raters.Model, study: Study) -> float:
+    """Give the mean Dice of a model against the reference, cut at 0.5."""
+    classes = len(study.classes)
+    scores = [
+        mean_dice(model.labels(case), case.reference, classes)
+        for case in study.iter_cases()
+        if case.reference is not None
+    ]
+    return float(np.mean(scores))
 
 
 def dice_at_cuts(model: raters.Model, held_out: Study, test: Study, each: bool = False) -> Row:

@@ -24,6 +24,7 @@ import raters
 from learning import (
     CUTS,
     PAPER,
+    PAPER_LOSS,
     Row,
     Runs,
     accuracy_to,
@@ -49,6 +50,7 @@ MASKS: dict[str, tuple[str, Row]] = {
     "pixel-cm, from the vote": ("pixel-cm", {"warm_up_on": "vote"}),
     "pixel-cm, shared": ("pixel-cm", {"shared": True}),
     "pixel-cm, paper's form": ("pixel-cm", PAPER),
+    "pixel-cm, paper's loss": ("pixel-cm", PAPER_LOSS),
     "low-rank-cm": ("low-rank-cm", {}),
     "separate": ("separate", {}),
 }
@@ -60,7 +62,8 @@ CLASSES: dict[str, tuple[str, Row]] = {
     "dawid-skene": ("dawid-skene", {}),
     "single-cm": ("single-cm", {}),
     "global-cm": ("global-cm", {}),
-    "global-cm, paper's form": ("global-cm", {k: v for k, v in PAPER.items() if k != "prior"}),
+    "global-cm, paper's form": ("global-cm", PAPER),
+    "single-cm, paper's form": ("single-cm", PAPER),
     "pixel-cm": ("pixel-cm", {}),
     "low-rank-cm": ("low-rank-cm", {}),
     "oracle-cm": ("oracle-cm", {"by": "rater"}),

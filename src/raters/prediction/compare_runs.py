@@ -106,10 +106,10 @@ def compare_runs(
             raise error.at(file=folder) from None
     seen = [Seen.by_run(folder) for _, folder in models]
     part = choose_split(study, split, seen)
-    common = [r for r in study.raters if all(r in model.config.raters for model, _ in models)]
+    common = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
     found = Comparison()
     for (model, _), name, used in zip(models, _names(models), seen, strict=True):
-        known = list(shared_raters(model.config.raters, part, common))
+        known = list(shared_raters(model.config.labelled, part, common))
         scores = score_model(model, part, known, surfaces, progress, cut)
         scores.run, scores.split = name, split or ""
         scores.warnings = warnings_of(part, used, name)

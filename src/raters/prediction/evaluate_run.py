@@ -126,7 +126,7 @@ def score_model(
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
 
-    known = shared_raters(model.config.raters, part, raters)
+    known = shared_raters(model.config.labelled, part, raters)
     asked = Asked(tuple(known), bool(known) and has_matrices(model))
     stream = predict_streams(model, part.iter_cases(), asked)
     columns = [model.config.raters.index(name) for name in known]

@@ -162,7 +162,7 @@ def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
 
-    known = shared_raters(model.config.raters, part)
+    known = shared_raters(model.config.labelled, part)
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
     asked = Asked(tuple(known), bool(known) and has_matrices(model))

@@ -113,7 +113,8 @@ class Model:
     def confusion(self, image: NDArray[Any] | Case) -> Probabilities:
         """Give the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
 
-        An axis of space has length 1 if the matrices are the same everywhere.
+        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
+        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
         """
         found = self._predicted(image, confusion=True).confusion
         assert found is not None  # it was asked for
@@ -144,13 +145,18 @@ class Model:
         """Give the position of a rater.
 
         Raises:
-            RatersError: that lists those the model knows.
+            RatersError: that lists those the model knows; also for a rater of whom no label was
+                trained on.
         """
-        if rater in self.config.raters:
+        names = self.config.labelled
+        if rater in names:
             return self.config.raters.index(rater)
-        known = ", ".join(self.config.raters[:20]) or "none: this model knows no raters"
-        more = ", ..." if len(self.config.raters) > 20 else ""
-        raise RatersError(f"found the rater {rater!r}, expected one of {known}{more}", rater=rater)
+        known = ", ".join(names[:20]) or "none: this model knows no raters"
+        more = ", ..." if len(names) > 20 else ""
+        silent = " without a label in the training" if rater in self.config.unlabelled else ""
+        raise RatersError(
+            f"found the rater {rater!r}{silent}, expected one of {known}{more}", rater=rater
+        )
 
     def pixels(self, image: NDArray[Any] | Case) -> Tensor:
         """Bring an image to what the network takes: `(channels, *space)`, normalised.
