@@ -175,18 +175,21 @@ def test_the_table_has_the_numbers_of_evaluate(
 
 def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, str]) -> None:
     folder, said = told
-    model, study = (
-        raters.load(folder / "runs/pixel-cm"),
-        raters.read(folder / "study").select(split="test"),
-    )
+    model = raters.load(folder / "runs/pixel-cm")
+    cases = list(raters.read(folder / "study").select(split="test").iter_cases())
     rows = rater_rows(folder)
-    assert [row["masks of"] for row in rows] == list(study.raters)
+    assert [row["labels of"] for row in rows] == list(model.config.raters)
     for k, row in enumerate(rows):
-        expected = [
-            mean_dice(case.labels[k], model.as_rater(case, study.raters[k]).argmax(0))
-            for case in study.iter_cases()
+        logs = [
+            np.log(np.take_along_axis(model.as_rater(case, name), case.labels[[k]], 0)).mean()
+            for name in model.config.raters
+            for case in cases
         ]
-        assert row["with what it expects of them"] == pytest.approx(np.mean(expected))
+        by_name = np.reshape(logs, (len(rows), len(cases))).mean(axis=1)
+        assert row["log-likelihood as this rater"] == pytest.approx(by_name[k], abs=1e-4)
+        assert row["as another one"] == pytest.approx(np.delete(by_name, k).mean(), abs=1e-4)
+        dice_of = [mean_dice(case.labels[k], model.labels(case)) for case in cases]
+        assert row["Dice, predicted truth"] == pytest.approx(np.mean(dice_of))
     assert "What pixel-cm knows of each rater" in said
 
 

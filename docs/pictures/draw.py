@@ -143,7 +143,7 @@ def learning(demo: Path) -> None:
     truth = case.reference.astype(int)
     masks = dict(zip(study.raters, case.labels, strict=True))
     drew = [(f"{r} drew", _errors(truth, masks[r])) for r in SHOWN]
-    would = [(f"as {r} would", _errors(truth, ours.as_rater(case, r).argmax(0))) for r in SHOWN]
+    would = [(f"as {r}", _picture(grey(ours.as_rater(case, r)[1:]))) for r in SHOWN]
     cuts = [
         (f"{name}, cut {float(model.cut(cut)[0]):.2g}", _errors(truth, model.labels(case, cut)))
         for name, model in (("vote", vote), ("pixel-cm", ours))
@@ -152,7 +152,7 @@ def learning(demo: Path) -> None:
     rows = [
         [("image", _picture(grey(case.image / 255))), *drew],
         [("truth", _picture(COLOURS[truth])), *would],
-        [("pixel-cm: p", _picture(grey(ours.truth(case)[1:]))), *cuts],
+        [("p of pixel-cm", _picture(grey(ours.truth(case)[1:]))), *cuts],
     ]
     montage(rows, HERE / "learning.png")
 

@@ -139,8 +139,8 @@ def _show_results() -> None:
     rows = results(Path())
     show_rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
     typer.echo(sentence(rows))
-    show_rows("What pixel-cm knows of each rater: Dice of their masks", rater_rows(Path()))
+    show_rows("What pixel-cm knows of each rater", rater_rows(Path()))
     typer.echo(
-        "The report shows what each rater drew, what the network expects of them, and which "
-        "images to look at first."
+        "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
+        "the network expects of them, and which images to look at first."
     )

@@ -10,8 +10,8 @@ from raters.demo.story import BASE, CEILING, FUSED, OURS, TRAINED
 from raters.rows import Row
 
 NETWORKS = {
-    BASE: "network on one label an image, as it is (vote)",
-    OURS: "network on one label an image, pixel-cm",
+    BASE: "network on one label per image, as it is (vote)",
+    OURS: "network on one label per image, pixel-cm",
     CEILING: "network on the truth of each image",
 }
 """What the rows of networks are called."""
@@ -42,23 +42,24 @@ def results(folder: Path) -> list[Row]:
 
 
 def rater_rows(folder: Path) -> list[Row]:
-    """Say of each rater what the network that knows raters makes of them, on the test images.
+    """Say what the network that learns how raters err knows of each, on the test images.
 
-    Their masks against the truth that it predicts, and against what it expects of them: where the
-    second is higher, it knows how this rater errs.
+    Dice of a rater's masks with the truth that it predicts says how far the rater is from it; the
+    log-likelihood of a label under 'as this rater would' and under 'as another one would' (their
+    mean) says whether it knows who draws how: the first is then nearer to 0.
 
     Args:
         folder: Where `scores/` of the demo is.
     """
-    found = next(
-        run for run in _read(folder / "scores/runs/comparison.json")["runs"] if run["run"] == OURS
-    )
+    runs = _read(folder / "scores/runs/comparison.json")["runs"]
+    found = next(run for run in runs if run["run"] == OURS)
     truth = {row["against"]: row["dice"] for row in found["summary"]}
     return [
         {
-            "masks of": row["rater"],
-            "with the predicted truth": truth.get(row["rater"]),
-            "with what it expects of them": row["dice"],
+            "labels of": row["rater"],
+            "Dice, predicted truth": truth.get(row["rater"]),
+            "log-likelihood as this rater": row["log_likelihood"],
+            "as another one": row["log_likelihood_of_others"],
         }
         for row in found["raters"]
     ]
@@ -71,7 +72,7 @@ def sentence(rows: list[Row]) -> str:
         >>> dice = {"vote": (0.5, 0.7), "pixel-cm": (0.75, 0.73), "truth": (0.8, 0.8)}
         >>> rows = [{"": NETWORKS[k], "Dice": half, BEST: best} for k, (half, best) in dice.items()]
         >>> print(sentence(rows))
-        With one label an image there is nothing to vote about. A network that takes the labels as
+        With one label per image there is nothing to vote about. A network that takes the labels as
         they are has a Dice of 0.500, one that also learns how each rater errs (pixel-cm) 0.750.
         That is with masks cut at 0.5. Each at the cut that is best on held-out images with a
         reference, they have 0.700 and 0.730 (+0.030). Trained on the truth it is 0.800.
@@ -80,7 +81,7 @@ def sentence(rows: list[Row]) -> str:
         next(row for row in rows if row[""] == NETWORKS[name]) for name in TRAINED
     )
     text = (
-        "With one label an image there is nothing to vote about. A network that takes the labels "
+        "With one label per image there is nothing to vote about. A network that takes the labels "
         f"as they are has a Dice of {base['Dice']:.3f}, one that also learns how each rater errs "
         f"({OURS}) {ours['Dice']:.3f}."
     )
