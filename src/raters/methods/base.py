@@ -103,11 +103,13 @@ class Method(nn.Module):
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
+        seed: Of the run, for what a method draws at random by itself.
     """
 
     task: Task
     options: MethodOptions
     class_weights: Tensor
+    seed: int = 0
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()

@@ -57,6 +57,12 @@ def notes_of(
             f"{many(len(strange), 'rater')} that the run does not know "
             f"(left out of 'as rater'): {_listed(strange)}"
         )
+    silent = [name for name in study.raters if name in config.unlabelled]
+    if silent:
+        notes.append(
+            f"{many(len(silent), 'rater')} of whom the run was trained on no label "
+            f"(left out of 'as rater' and of matrices): {_listed(silent)}"
+        )
     if found.raters and len(study) * len(known) ** 2 > MOST_PAIRS:
         pairs = f"{len(study):,} cases x {len(known):,} x {len(known):,} raters"
         notes.append(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.prediction.evaluate_checks import notes_of, shared_raters
+from raters.prediction.evaluate_cuts import run_cuts
 from raters.prediction.evaluate_run import has_matrices, score_cases
 from raters.study.classes import MISSING
 
@@ -163,12 +164,12 @@ def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
 
-    known = shared_raters(model.config.raters, part)
+    known = shared_raters(model.config.labelled, part)
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
     asked = Asked(tuple(known), bool(known) and has_matrices(model))
     stream = _watching(predict_streams(model, part.iter_cases(), asked), part, watched)
-    found = score_cases(stream, part, known, columns, progress=progress)
+    found = score_cases(stream, part, known, columns, progress=progress, cuts=run_cuts(model))
     found.method = model.config.method
     found.notes = notes_of(found, model.config, part, known)
     return found, watched

@@ -58,6 +58,8 @@ class ModelConfig(BaseModel):
         dims: Spatial axes of an image; 0 for features.
         patch: Sides of the patches that it was trained on; None for whole images.
         normalisation: As `Normalisation.to_dict` gives it.
+        unlabelled: Those of the raters who labelled none of the cases that were trained on:
+            nothing is known of them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,6 +76,12 @@ class ModelConfig(BaseModel):
     dims: int
     patch: tuple[int, ...] | None
     normalisation: dict[str, Any]
+    unlabelled: tuple[str, ...] = ()
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The raters whose labels were trained on, in order."""
+        return tuple(name for name in self.raters if name not in self.unlabelled)
 
     def task(self) -> Task:
         """Give what the method must know."""
