@@ -346,6 +346,7 @@ def test_a_class_that_a_case_lacks_has_the_raters_mean_row() -> None:
     assert known[0, 0, 1].tolist() == pytest.approx([0.25, 0.75], abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:found no label by the rater '1'")
 def test_separate_leaves_out_networks_that_saw_no_labels() -> None:
     study = masks(raters=3)
     labels = np.stack([case.labels for case in study.iter_cases()])

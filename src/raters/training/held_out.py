@@ -131,7 +131,8 @@ def labels_by_rater(batch: Batch, raters: int) -> Tensor:
         tensor([0, 1, 2])
     """
     labels, who = batch["labels"], batch.get("raters")
-    given = (labels != MISSING).reshape(*labels.shape[:2], -1).sum(2)
+    there = (labels != MISSING).long()
+    given = there.flatten(2).sum(2) if labels.ndim > 2 else there
     if who is None:
         return given.sum(0)
     counts = torch.zeros(raters, dtype=torch.long, device=labels.device)
