@@ -58,7 +58,7 @@ def fuse(
     remember_study(out, described(opened))
     if pool or consensus.study.kind == "classification":
         show_rows("raters", [_short(row) for row in consensus.rows][: 2 * MOST_ROWS])
-    show_notes(study_notes(consensus.study))
+    show_notes([*study_notes(consensus.study), *consensus.notes])
     _report(result)
 
 
@@ -93,7 +93,15 @@ def _value(part: str, text: str) -> Any:  # noqa: ANN401
 
 
 def _short(row: Row) -> Row:
-    return {k: v for k, v in row.items() if not k.endswith("_se") or k.startswith("sensitivity")}
+    """Put its interval beside the sensitivity and leave out what has no room."""
+    short: Row = {}
+    for name, value in row.items():
+        if not name.endswith(("_se", "_low", "_high")):
+            short[name] = value
+        if name == "sensitivity_high":
+            low, high = row["sensitivity_low"], value
+            short["95 %"] = None if low is None else f"{low:.2f} to {high:.2f}"
+    return short
 
 
 def _report(result: ImportResult) -> None:

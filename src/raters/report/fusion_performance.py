@@ -87,7 +87,8 @@ def shown_columns(rows: Sequence[Row]) -> list[str]:
     return [
         c
         for c in names
-        if not (by_case and c.endswith("_se")) and any(row.get(c) is not None for row in rows)
+        if not (c.endswith(("_low", "_high")) or (by_case and c.endswith("_se")))
+        and any(row.get(c) is not None for row in rows)
     ]
 
 
@@ -101,9 +102,12 @@ def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
         )
     if rows and "case" in rows[0]:
         if len({row["case"] for row in rows}) == 1:
-            return "Of one case, with the standard errors of its fit."
+            known = any(row.get("sensitivity_se") for row in rows)
+            return f"Of one case{', with the standard errors of its fit' if known else ''}."
         return "Means over cases with their standard errors between cases."
-    return "Bars are standard errors by bootstrap."
+    if not any(row.get("sensitivity_se") for row in rows):
+        return "There are no standard errors."
+    return "Bars are standard errors."
 
 
 def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report:
