@@ -54,7 +54,7 @@ def t_quantile(freedom: ArrayLike) -> Array:
     """
     given = np.asarray(freedom, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.interp(-1 / given, -1 / _FREEDOM, _QUANTILES)
+        found = np.exp(np.interp(-1 / given, -1 / _FREEDOM, np.log(_QUANTILES)))
     return np.where(given >= 1, found, np.nan)
 
 

@@ -81,15 +81,11 @@ def performance_section(
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Leave out columns without any value, and errors where every case has its row."""
+    """Leave out intervals, columns without any value, and errors where every case has its row."""
     names = dict.fromkeys(column for row in rows for column in row)
-    by_case = "case" in names
-    return [
-        c
-        for c in names
-        if not (c.endswith(("_low", "_high")) or (by_case and c.endswith("_se")))
-        and any(row.get(c) is not None for row in rows)
-    ]
+    hidden = ("_low", "_high", "_se") if "case" in names else ("_low", "_high")
+    shown = [c for c in names if not c.endswith(hidden)]
+    return [c for c in shown if any(row.get(c) is not None for row in rows)]
 
 
 def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
