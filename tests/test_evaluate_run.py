@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
@@ -364,10 +365,10 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
 
 def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
     rng = np.random.default_rng(7)
-    groups = np.array(list("aabbbcdde"))
-    a, b = rng.random((9, 2)), rng.random((9, 2))
-    members = [np.flatnonzero(groups == g) for g in "abcde"]
-    drawn = np.random.default_rng(0).integers(5, size=(300, 5))
+    groups = np.array(list("aabbbcddef"))
+    a, b = rng.random((10, 2)), rng.random((10, 2))
+    members = [np.flatnonzero(groups == g) for g in "abcdef"]
+    drawn = np.random.default_rng(0).integers(6, size=(300, 6))
     scores = []
     for row in drawn:
         cases = np.concatenate([members[g] for g in row])
@@ -375,7 +376,8 @@ def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
         scores.append((first[0] / first[1], second[0] / second[1] - first[0] / first[1]))
     bootstrap = GroupBootstrap(groups, repeats=300)
     one, two = bootstrap.interval(a, ratio), bootstrap.difference(a, b, ratio)
-    ends = np.quantile(np.array(scores), [0.025, 0.975], axis=0)
+    tail = stats.norm.cdf(-np.sqrt(6 / 5) * stats.t.ppf(0.975, 5))
+    ends = np.quantile(np.array(scores), [tail, 1 - tail], axis=0)
     assert (one.low, one.high) == pytest.approx(tuple(ends[:, 0]))
     assert (two.low, two.high) == pytest.approx(tuple(ends[:, 1]))
     assert two.estimate == pytest.approx(b.sum(0)[0] / b.sum(0)[1] - a.sum(0)[0] / a.sum(0)[1])

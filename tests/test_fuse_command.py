@@ -125,7 +125,11 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
     assert sum(int(task) % 3 == int(label) for task, label in fused) > 54
     content = json.loads((tmp_path / "out/raters.json").read_text())
     if method != "mean":
-        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity_se"] > 0
+        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity"] > 0.6
+    if method == "dawid-skene":
+        row = content["raters"][0]
+        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] < 1
+        assert "95 %" in done.out
 
 
 def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:

@@ -61,7 +61,7 @@ def fuse(
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         rows = worst_first([_short(row) for row in consensus.rows])
         show_rows("raters, the worst first", rows)
-    show_notes([*result.notes, *study_notes(consensus.study)])
+    show_notes([*result.notes, *study_notes(consensus.study), *consensus.notes])
     _report(result)
 
 
@@ -116,7 +116,15 @@ def worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _short(row: Row) -> Row:
-    return {k: v for k, v in row.items() if not k.endswith("_se") or k.startswith("sensitivity")}
+    """Put its interval beside the sensitivity and leave out what has no room."""
+    short: Row = {}
+    for name, value in row.items():
+        if not name.endswith(("_se", "_low", "_high")):
+            short[name] = value
+        if name == "sensitivity_high":
+            low, high = row["sensitivity_low"], value
+            short["95 %"] = None if low is None else f"{low:.2f} to {high:.2f}"
+    return short
 
 
 def _report(result: ImportResult) -> None:

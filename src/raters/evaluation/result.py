@@ -68,7 +68,7 @@ def summarise(
 ) -> list[Row]:
     """Average scores over cases, for each labels compared with (in order) and each class.
 
-    The interval of a score is a 95 % bootstrap over groups; with one group there is none.
+    The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
     neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
     out, as `raters.agree` does.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.columns import MOST_PATTERNS, Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
-from raters.fusion.performance import measures
+from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
 from raters.fusion.staple import START, fused, label_shares
 from raters.progress import track
@@ -45,7 +45,7 @@ class PooledStaple:
     Attributes:
         state: The matrices and the prior.
         columns: The patterns of all cases together; None where they are too many to count.
-        groups: How often each pattern occurs in each group, for the bootstrap; None likewise.
+        groups: How often each pattern occurs in each group, for errors; None likewise.
     """
 
     def __init__(
@@ -117,27 +117,24 @@ class PooledStaple:
         columns = columns_of(labels, self._classes)
         return fused(columns, self.state, labels.shape[1:])
 
-    def bootstrap(self, repeats: int, seed: int = 0) -> NDArray[np.float64] | None:
-        """Give the raters' measures, `(repeats, raters, 4, L)`, of studies with groups drawn anew.
+    def labels(self) -> NDArray[np.float64] | None:
+        """Give the number of labels of each rater; None where patterns are too many to count."""
+        if self.columns is None:
+            return None
+        return np.asarray((self.columns.labels != MISSING) @ self.columns.weights)
 
-        NaN for a rater whose labels are in one group only, and in repeats without that rater.
-        None where patterns are too many to keep by group, or there is one group only.
+    def errors(self) -> Errors | None:
+        """Give the errors of the raters' measures, by what each group of cases says.
+
+        None where the prior is not estimated, where patterns are too many to keep by group, or
+        there is one group only.
         """
         if self.columns is None or self.groups is None or len(self.groups) < 2:
             return None
+        if not self._options.update_prior:
+            return None
         weights = np.array(list(self.groups.values()))
-        given = self.columns.labels != MISSING  # (raters, patterns)
-        spread = ((weights @ given.T) > 0).sum(axis=0) >= 2
-        random = np.random.default_rng(seed)
-        found = []
-        for _ in range(repeats):
-            drawn = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)))
-            columns = Columns(self.columns.labels, drawn @ weights)
-            state = self._fit(columns)
-            values = np.stack([measures(matrix, state.prior[:, 0]) for matrix in state.confusion])
-            known = spread & (given @ columns.weights > 0)
-            found.append(np.where(known[:, np.newaxis, np.newaxis], values, np.nan))
-        return np.array(found)
+        return group_errors(self.columns, self.state, weights, self._options.smoothing)
 
 
 def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:

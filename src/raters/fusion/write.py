@@ -20,7 +20,7 @@ import numpy as np
 from raters.errors import RatersError, enough_memory
 from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.cluster import Tell, on_cluster
-from raters.fusion.consensus import Consensus, case_performance
+from raters.fusion.consensus import Consensus
 from raters.fusion.result import Fusion
 from raters.progress import track
 from raters.rows import Row, to_json, write_csv, write_json
@@ -189,7 +189,7 @@ def _facts(consensus: Consensus, case: Case, fusion: Fusion) -> dict[str, Any]:
     facts["log_likelihoods"] = fusion.log_likelihoods
     if fusion.confusion.ndim == 3:
         facts["confusion"] = fusion.confusion.tolist()
-        facts["rows"] = case_performance(consensus.study, case, fusion)
+        facts["rows"] = consensus.case_rows(case, fusion)
     return facts
 
 
@@ -222,5 +222,7 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "labels.csv", rows)
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
+    if consensus.notes:
+        content["notes"] = consensus.notes
     write_json(folder / "raters.json", content)
     return ImportResult(folder, written=len(rows))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from raters.errors import RatersError
 from raters.prediction.evaluate_sums import MOST_PAIRS
+from raters.scores.bootstrap import LEAST_GROUPS
 from raters.study.study import many
 from raters.training.same_study import refuse_other_study
 
@@ -71,8 +72,8 @@ def notes_of(
         )
     if found.likelihood and not any(row["form"] == "joint" for row in found.likelihood):
         notes.append(f"{config.method} has no matrices: there is no joint likelihood")
-    if found.sums is not None and len(set(found.sums.groups)) < 2:
-        notes.append("one group only: there are no intervals")
+    if found.sums is not None and len(set(found.sums.groups)) < LEAST_GROUPS:
+        notes.append(f"fewer than {LEAST_GROUPS} groups: there are no intervals")
     return notes
 
 
