@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
+from raters.fusion.exact import on_grid, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
 from raters.fusion.threads import in_stretches
@@ -59,6 +61,11 @@ class Answers:
     def tasks(self) -> int:
         """The number of tasks, those without answers too."""
         return len(self.starts) - 1
+
+    @cached_property
+    def most(self) -> int:
+        """The largest number of answers to a task."""
+        return int(np.diff(self.starts).max(initial=0))
 
     @property
     def answered(self) -> NDArray[np.bool_]:
@@ -158,6 +165,7 @@ def e_step(
     with np.errstate(divide="ignore"):
         log_prior = np.log(parameters.prior)
         log_confusion = np.log(np.ascontiguousarray(parameters.confusion.transpose(0, 2, 1)))
+    log_prior, log_confusion = on_grid([log_prior, log_confusion], answers.most + 1)
 
     def work(start: int, stop: int) -> float:
         first, last = answers.task_stretch(start, stop)
@@ -186,18 +194,15 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     raters, classes = answers.raters, answers.classes
 
     def work(start: int, stop: int) -> tuple[Array, Array]:
-        counts, tasks = np.zeros((raters, classes, classes)), np.zeros(classes)
+        counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
         first, last = answers.task_stretch(start, stop)
         count_answers(
             answers.starts, answers.rater, answers.label, posteriors, first, last, counts, tasks
         )
         return counts, tasks
 
-    (counts, tasks), *others = in_stretches(work, len(answers.label))
-    for more_counts, more_tasks in others:
-        counts += more_counts
-        tasks += more_tasks
-    return counts, tasks
+    parts = in_stretches(work, len(answers.label))
+    return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
 def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:

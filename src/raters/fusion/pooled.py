@@ -1,8 +1,8 @@
 """Rater matrices shared by all cases of a study: one rater is one person, whatever the image.
 
-Where patterns of labels are few, they are counted in one pass over the cases, EM runs on the sum,
-and a second pass maps the result back. Where they are many, each step of EM is a pass over the
-cases. Memory does not depend on the number of cases.
+The patterns of labels that occur are counted in one pass over the cases, EM runs on the sum, and a
+second pass maps the result back. Where there are more than half a million of them, each step of EM
+is a pass over the cases. Memory does not depend on the number of cases.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.columns import MOST_PATTERNS, Columns, columns_of
+from raters.fusion.columns import Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.pattern_counts import Groups, PatternCounts, occurring
 from raters.fusion.performance import measures
 from raters.fusion.result import Fusion
 from raters.fusion.staple import START, fused, label_shares
@@ -27,8 +28,6 @@ from raters.study.parallel import ordered_map
 if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
-
-Groups = dict[str, NDArray[np.float64]]
 
 
 class PooledStaple:
@@ -62,11 +61,12 @@ class PooledStaple:
         self._options = EMOptions(iterations, tolerance, estimate_prior, smoothing)
         self.columns: Columns | None = None
         self.groups: Groups | None = None
-        if (self._classes + 1) ** len(study.raters) <= MOST_PATTERNS:
-            self.columns, self.groups = self._count()
-            self.state = self._fit(self.columns)
-        else:
+        counts = self._count()
+        if counts.full:
             self.state = self._fit_by_passes()
+        else:
+            self.columns, self.groups = counts.result()
+            self.state = self._fit(self.columns)
 
     def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())
@@ -74,16 +74,19 @@ class PooledStaple:
             if found is not None:  # what cannot be read is named when its turn to be fused comes
                 yield found
 
-    def _count(self) -> tuple[Columns, Groups]:
-        groups: Groups = {}
-        columns = None
-        for group, labels in self._labels("counting"):
-            columns = columns_of(labels, self._classes, always=True)
-            weights = groups.setdefault(group, np.zeros(columns.size))
-            weights += columns.weights
-        if columns is None:
+    def _count(self) -> PatternCounts:
+        counts, cases = PatternCounts(), 0
+        work = partial(_group_and_columns, classes=self._classes)
+        counted = ordered_map(work, self._study.iter_cases())
+        for found in track(counted, len(self._study), "counting", self._progress):
+            if found is not None:
+                counts.add(*found)
+                cases += 1
+            if counts.full:
+                break
+        if not cases:
             raise RatersError("found no cases, expected at least one", kind="empty")
-        return Columns(columns.labels, np.sum(list(groups.values()), axis=0)), groups
+        return counts
 
     def _fit(self, columns: Columns) -> EMState:
         start = EMState(label_shares(columns, self._classes), self._start())
@@ -145,6 +148,12 @@ def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
         return case.group, _small(case.labels)
     except RatersError:
         return None
+
+
+def _group_and_columns(case: Case, classes: int) -> tuple[str, Columns] | None:
+    """Count the patterns of a case, where it was read: on all cores."""
+    found = _group_and_labels(case)
+    return found and (found[0], occurring(columns_of(found[1], classes)))
 
 
 def _small(labels: NDArray[np.int16]) -> NDArray[Any]:
