@@ -58,7 +58,7 @@ def fuse(
     remember_study(out, described(opened))
     if pool or consensus.study.kind == "classification":
         show_rows("raters", [_short(row) for row in consensus.rows][: 2 * MOST_ROWS])
-    show_notes(study_notes(consensus.study))
+    show_notes([*result.notes, *study_notes(consensus.study)])
     _report(result)
 
 

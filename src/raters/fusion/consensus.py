@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.methods import method_of
+from raters.fusion.notes import case_remarks, notes_of
 from raters.fusion.performance import MEASURES, covariance, performance_rows, row_counts
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
@@ -63,7 +64,7 @@ def fuse(
     return Consensus(study, method, pool, options, progress)
 
 
-_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance")
+_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance", "starts")
 
 
 class Consensus:
@@ -103,12 +104,14 @@ class Consensus:
         found = self.table if self._shared is None else self._shared.state
         if found.confusion is None or found.prior is None:
             return {}
+        tried = self.table.starts if self._shared is None else self._shared.found.rows
         return {
             "confusion": found.confusion.tolist(),
             "prior": found.prior.ravel().tolist(),
             "iterations": found.iterations,
             "converged": found.converged,
             "log_likelihoods": found.log_likelihoods,
+            **({"starts": tried} if tried else {}),
         }
 
     @cached_property
@@ -125,10 +128,11 @@ class Consensus:
         """Fuse the labels of one case of masks."""
         if self._shared is not None:
             return self._shared.fuse(case.labels)
-        function = partial(self._method.function("segmentation"), **self._options)
+        options = self._options
         if "spacing" in self._method_options:
-            function = partial(function, spacing=case.geometry.spacing)
-        return function(case.labels, len(self.study.classes))
+            options = {"spacing": case.geometry.spacing, **options}
+        function = self._method.function("segmentation")
+        return function(case.labels, len(self.study.classes), **options)
 
     @cached_property
     def _method_options(self) -> set[str]:
@@ -178,6 +182,18 @@ class Consensus:
         for case, fusion in self.iter_cases():
             rows += [{"case": case.id, **row} for row in case_performance(self.study, case, fusion)]
         return rows
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What has to be said about the result; of masks, every case is fused for it."""
+        if self.study.kind == "classification":
+            return self.table.notes
+        return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
+
+    def notes_from(self, remarks: Iterable[Row]) -> list[str]:
+        """Give the notes on masks from the remarks on their cases."""
+        shared = [] if self._shared is None else self._shared.found.notes
+        return [*shared, *notes_of(remarks, self.study.raters, self.description["method"])]
 
     @property
     def performance(self) -> pd.DataFrame:

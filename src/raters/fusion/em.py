@@ -84,7 +84,7 @@ def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _logs(state: EMState) -> list[NDArray[np.float64]]:
-    """Give the logs of the prior and of the matrices, such that the order of raters is no matter."""
+    """Give the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(state.prior)
     return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
@@ -110,7 +110,7 @@ def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
     return total_of([c for c, _ in parts]), float(sum(ll for _, ll in parts))
 
 
-def _m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
+def m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
     """Give the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
@@ -127,7 +127,7 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
     """
     for _ in range(options.iterations):
         counts, log_likelihood = estimate(state)
-        confusion = _m_step(counts, state.confusion, options.smoothing)
+        confusion = m_step(counts, state.confusion, options.smoothing)
         change = float(np.abs(confusion - state.confusion).max(initial=0.0))
         prior = state.prior
         if options.update_prior and counts.sum():

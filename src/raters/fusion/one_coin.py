@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Options, run
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
 
 
@@ -40,6 +41,7 @@ def one_coin(
     hard: bool = False,
     prior: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    starts: Starts | None = None,
 ) -> Fusion:
     """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
 
@@ -62,7 +64,10 @@ def one_coin(
         smoothing: So many answers `s` are given to each rater in advance, 3 in 4 of them right.
         hard: Put all weight of a task on its most likely class in each E step.
         prior: The share of each class `(L,)`, if known; else it is estimated.
-        start: Posteriors `(tasks, L)` to start from, in place of the vote shares.
+        start: Posteriors `(tasks, L)` to start from, in place of `starts`.
+        starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
+            16), `random`, or a list of them. The most likely solution is kept in which raters are
+            right more often than wrong. By default the first three; above 300,000 answers `mean`.
 
     Returns:
         truth `(tasks, L)`; `confusion[:, 0, 0]` are the accuracies.
@@ -79,4 +84,4 @@ def one_coin(
         ([0, 1, 2, 0], [1.0, 1.0, 0.75])
     """
     options = Options(iterations, tolerance, smoothing, hard)
-    return run(triplets, classes, _m_step, options, prior, start)
+    return run(triplets, classes, Model(_m_step, rows=1 / classes), options, prior, start, starts)

@@ -7,7 +7,7 @@ is a pass over the cases. Memory does not depend on the number of cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.mask_starts import START, alone, fit
 from raters.fusion.pattern_counts import Groups, PatternCounts, occurring
 from raters.fusion.performance import measures
 from raters.fusion.result import Fusion
-from raters.fusion.staple import START, fused, label_shares
+from raters.fusion.staple import fused, label_shares
+from raters.fusion.starts import SEVERAL, Choice, Starts, kinds_of
 from raters.progress import track
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
@@ -39,10 +41,12 @@ class PooledStaple:
         smoothing: Counts added to each entry of a matrix.
         iterations: At most so many steps.
         tolerance: Stop when no entry of a matrix changes by more.
+        starts: Where EM starts, as in `staple`; by default several, and `vote` alone where
+            patterns are too many to count.
         progress: Show a progress bar.
 
     Attributes:
-        state: The matrices and the prior.
+        found: The solution that was kept, and where EM ended from each start.
         columns: The patterns of all cases together; None where they are too many to count.
         groups: How often each pattern occurs in each group, for the bootstrap; None likewise.
     """
@@ -55,18 +59,25 @@ class PooledStaple:
         smoothing: float = 0.0,
         iterations: int = 200,
         tolerance: float = 1e-7,
+        starts: Starts | None = None,
         progress: bool = False,
     ) -> None:
         self._study, self._classes, self._progress = study, len(study.classes), progress
         self._options = EMOptions(iterations, tolerance, estimate_prior, smoothing)
         self.columns: Columns | None = None
         self.groups: Groups | None = None
+        kinds = kinds_of(starts, SEVERAL)
         counts = self._count()
         if counts.full:
-            self.state = self._fit_by_passes()
+            self.found = alone(self._fit_by_passes())
         else:
             self.columns, self.groups = counts.result()
-            self.state = self._fit(self.columns)
+            self.found = self._fit(self.columns, kinds)
+
+    @property
+    def state(self) -> EMState:
+        """The matrices and the prior."""
+        return self.found.kept.state
 
     def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())
@@ -88,9 +99,9 @@ class PooledStaple:
             raise RatersError("found no cases, expected at least one", kind="empty")
         return counts
 
-    def _fit(self, columns: Columns) -> EMState:
-        start = EMState(label_shares(columns, self._classes), self._start())
-        return run_em(partial(e_step, columns), start, self._options)
+    def _fit(self, columns: Columns, kinds: Sequence[str]) -> Choice[EMState]:
+        shares = label_shares(columns, self._classes)
+        return fit(columns, shares, self._options, kinds, self._study.raters)
 
     def _start(self) -> NDArray[np.float64]:
         return start_matrices(len(self._study.raters), self._classes, START)
@@ -118,7 +129,7 @@ class PooledStaple:
     def fuse(self, labels: NDArray[Any]) -> Fusion:
         """Fuse the labels `(raters, *space)` of one case with the shared matrices."""
         columns = columns_of(labels, self._classes)
-        return fused(columns, self.state, labels.shape[1:])
+        return fused(columns, alone(self.state), labels.shape[1:])
 
     def bootstrap(self, repeats: int, seed: int = 0) -> NDArray[np.float64] | None:
         """Give the raters' measures, `(repeats, raters, 4, L)`, of studies with groups drawn anew.
@@ -136,7 +147,7 @@ class PooledStaple:
         for _ in range(repeats):
             drawn = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)))
             columns = Columns(self.columns.labels, drawn @ weights)
-            state = self._fit(columns)
+            state = self._fit(columns, [self.found.kept.kind]).kept.state
             values = np.stack([measures(matrix, state.prior[:, 0]) for matrix in state.confusion])
             known = spread & (given @ columns.weights > 0)
             found.append(np.where(known[:, np.newaxis, np.newaxis], values, np.nan))

@@ -49,12 +49,13 @@ OWN_FILES = (
 
 @dataclass
 class ImportResult:
-    """What was done case by case: cases written, cases found finished, and what failed."""
+    """What was done case by case: cases written, cases found finished, what failed; and notes."""
 
     folder: Path
     written: int = 0
     skipped: int = 0
     failures: list[RatersError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
