@@ -45,6 +45,9 @@ SEVERAL_OF_TABLES = ("mean", "vote", "raters")
 MOST_FOR_SEVERAL = 300_000
 """Tables with more answers are fitted from the mean alone, if nothing else is asked for."""
 
+ANSWERS_A_PARAMETER = 10
+"""And those with fewer: there the likelihood prefers solutions that fit the errors too."""
+
 _DOUBT = 0.1
 
 
@@ -251,10 +254,12 @@ class Model:
 
     Attributes:
         matrices: The M step.
+        free: How many numbers a rater has that are free.
         rows: How many rows of a rater's matrix are free, as a share: smoothing weighs so much.
     """
 
     matrices: MatrixStep
+    free: int
     rows: float = 1.0
 
 
@@ -283,8 +288,9 @@ def run(
     if start is not None:
         found = _em(answers, model, options, fixed, _given_start(start, answers))
         return _fusion(answers, found, [], [])
-    default = SEVERAL_OF_TABLES if len(answers.label) <= MOST_FOR_SEVERAL else ("mean",)
-    kinds = kinds_of(starts, default)
+    enough = ANSWERS_A_PARAMETER * model.free * answers.raters
+    several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
+    kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
         found = _em(answers, model, options, fixed, vote_shares(answers))
         return _fusion(answers, found, [], [])

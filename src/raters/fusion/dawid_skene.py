@@ -85,8 +85,10 @@ def dawid_skene(
         prior: The share of each class `(L,)`, if known; else it is estimated.
         start: Posteriors `(tasks, L)` to start from, in place of `starts`.
         starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
-            16), `random`, or a list of them. The most likely solution is kept in which raters are
-            right more often than wrong. By default the first three; above 300,000 answers `mean`.
+            16), `random`, a list of them, or `several` for the first three. The most likely
+            solution is kept in which raters are right more often than wrong. By default several
+            where there are ten answers for each free number of the model (and no more than
+            300,000), else `mean`: with fewer, the likelihood prefers what fits the errors too.
 
     Returns:
         truth `(tasks, L)` and log-likelihoods of the E steps; confusion and prior of the M step
@@ -107,4 +109,5 @@ def dawid_skene(
         [[0.33, 0.67], [0.67, 0.33]]
     """
     options = Options(iterations, tolerance, smoothing, hard)
-    return run(triplets, classes, Model(_m_step), options, prior, start, starts)
+    model = Model(_m_step, classes * (classes - 1))
+    return run(triplets, classes, model, options, prior, start, starts)

@@ -66,8 +66,10 @@ def one_coin(
         prior: The share of each class `(L,)`, if known; else it is estimated.
         start: Posteriors `(tasks, L)` to start from, in place of `starts`.
         starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
-            16), `random`, or a list of them. The most likely solution is kept in which raters are
-            right more often than wrong. By default the first three; above 300,000 answers `mean`.
+            16), `random`, a list of them, or `several` for the first three. The most likely
+            solution is kept in which raters are right more often than wrong. By default several
+            where there are ten answers for each free number of the model (and no more than
+            300,000), else `mean`: with fewer, the likelihood prefers what fits the errors too.
 
     Returns:
         truth `(tasks, L)`; `confusion[:, 0, 0]` are the accuracies.
@@ -84,4 +86,5 @@ def one_coin(
         ([0, 1, 2, 0], [1.0, 1.0, 0.75])
     """
     options = Options(iterations, tolerance, smoothing, hard)
-    return run(triplets, classes, Model(_m_step, rows=1 / classes), options, prior, start, starts)
+    model = Model(_m_step, 1, rows=1 / classes)
+    return run(triplets, classes, model, options, prior, start, starts)

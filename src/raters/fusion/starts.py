@@ -36,7 +36,7 @@ MOST_RATERS = 16
 _DRAWS = 5
 _FEW = 0.05
 """Solutions are the same if their labels differ in at most this share of what is disputed."""
-_EQUAL = 0.1
+_EQUAL = 2.0
 """Log-likelihoods that differ by less are equal: no data decide by so little."""
 
 
@@ -82,8 +82,10 @@ class Choice(Generic[S]):
     notes: list[str]
 
 
-def kinds_of(starts: Starts | None, default: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of starts.
+def kinds_of(
+    starts: Starts | None, default: Sequence[str], several: Sequence[str] = SEVERAL
+) -> tuple[str, ...]:
+    """Check the names of starts; None are the default ones, `several` stands for some.
 
     Example:
         >>> kinds_of("vote", SEVERAL), kinds_of(None, SEVERAL)
@@ -92,7 +94,7 @@ def kinds_of(starts: Starts | None, default: Sequence[str]) -> tuple[str, ...]:
     if starts is None:
         return tuple(default)
     named = (starts,) if isinstance(starts, str) else tuple(starts)
-    named = SEVERAL if named == ("several",) else named
+    named = tuple(several) if named == ("several",) else named
     for name in named:
         if name not in KINDS:
             raise RatersError(f"found starts={name}, expected several or: {', '.join(KINDS)}")
@@ -150,7 +152,9 @@ def _shares(votes: Array) -> Array:
 
 
 def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxels") -> Choice[S]:
-    """Keep the most likely dominant solution; of equals the first, the raters' by their classes.
+    """Keep the most likely dominant solution; of equals that of the first kind of start.
+
+    Where none is dominant, the first kind of start is kept.
 
     Args:
         solutions: Where EM ended; the first is the one of the usual start.
@@ -161,19 +165,16 @@ def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxel
     sound = [k for k, margin in enumerate(margins) if margin > 0]
     likelihoods = np.array([solution.log_likelihood for solution in solutions])
     slack = _EQUAL + 1e-6 * float(np.abs(likelihoods).max())
-    kept = 0
-    if sound:
-        best = max(likelihoods[k] for k in sound)
-        equal = [k for k in sound if likelihoods[k] >= best - slack]
-        kinds = list(dict.fromkeys(solution.kind for solution in solutions))
+    kinds = list(dict.fromkeys(solution.kind for solution in solutions))
+    usual = [k for k, solution in enumerate(solutions) if solution.kind == kinds[0]]
+    best = max(likelihoods[k] for k in sound or usual)
+
+    def order(k: int) -> tuple[int, list[float]]:
         # The order of raters must not decide: of theirs, that with more of the first class.
-        kept = min(
-            equal,
-            key=lambda k: (
-                kinds.index(solutions[k].kind),
-                (-solutions[k].counts.sum(axis=1)).round(6).tolist(),
-            ),
-        )
+        shares = -solutions[k].counts.sum(axis=1)
+        return kinds.index(solutions[k].kind), shares.round(6).tolist()
+
+    kept = min((k for k in sound or usual if likelihoods[k] >= best - slack), key=order)
     total = float(disputed.sum())
     differ = [
         float(disputed[solution.labels != solutions[kept].labels].sum()) / total if total else 0.0
@@ -209,7 +210,8 @@ def _notes(rows: list[Row], slack: float, what: str) -> list[str]:
     equal = [
         row["start"]
         for row in others
-        if row["dominance"] > 0 and abs(row["log_likelihood"] - kept["log_likelihood"]) <= slack
+        if (row["dominance"] > 0) == (kept["dominance"] > 0)
+        if abs(row["log_likelihood"] - kept["log_likelihood"]) <= slack
     ]
     if equal:
         why = f"the labels do not decide between '{kept['start']}' and {', '.join(equal)}"
