@@ -61,7 +61,7 @@ def fuse(
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         rows = worst_first([_short(row) for row in consensus.rows])
         show_rows("raters, the worst first", rows)
-    show_notes([*result.notes, *study_notes(consensus.study), *consensus.notes])
+    show_notes([*result.notes, *study_notes(consensus.study)])
     _report(result)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.methods import method_of
+from raters.fusion.notes import case_remarks, notes_of
 from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
@@ -62,7 +63,7 @@ def fuse(
     return Consensus(study, method, pool, options, progress)
 
 
-_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance")
+_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance", "starts")
 
 
 class Consensus:
@@ -102,12 +103,14 @@ class Consensus:
         found = self.table if self._shared is None else self._shared.state
         if found.confusion is None or found.prior is None:
             return {}
+        tried = self.table.starts if self._shared is None else self._shared.found.rows
         return {
             "confusion": found.confusion.tolist(),
             "prior": found.prior.ravel().tolist(),
             "iterations": found.iterations,
             "converged": found.converged,
             "log_likelihoods": found.log_likelihoods,
+            **({"starts": tried} if tried else {}),
         }
 
     @cached_property
@@ -124,10 +127,11 @@ class Consensus:
             raise RatersError("found a table, expected masks; take consensus.table instead")
         if self._shared is not None:
             return self._shared.fuse(case.labels)
-        function = partial(self._method.function("segmentation"), **self._options)
+        options = self._options
         if "spacing" in self._method_options:
-            function = partial(function, spacing=case.geometry.spacing)
-        return function(case.labels, len(self.study.classes))
+            options = {"spacing": case.geometry.spacing, **options}
+        function = self._method.function("segmentation")
+        return function(case.labels, len(self.study.classes), **options)
 
     @cached_property
     def _method_options(self) -> set[str]:
@@ -208,16 +212,19 @@ class Consensus:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What to say of the result: whether other methods differ, whether labels are few."""
-        if self.study.kind != "classification":
-            return []
-        return table_notes(
-            self.study.triplets,
-            len(self.study.classes),
-            self.table,
-            self.description["method"],
-            self._options,
-        )
+        """What has to be said about the result; of masks, every case is fused for it."""
+        if self.study.kind == "classification":
+            method, triplets = self.description["method"], self.study.triplets
+            others = table_notes(
+                triplets, len(self.study.classes), self.table, method, self._options
+            )
+            return [*self.table.notes, *others]
+        return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
+
+    def notes_from(self, remarks: Iterable[Row]) -> list[str]:
+        """Give the notes on masks from the remarks on their cases."""
+        shared = [] if self._shared is None else self._shared.found.notes
+        return [*shared, *notes_of(remarks, self.study.raters, self.description["method"])]
 
     @property
     def performance(self) -> pd.DataFrame:

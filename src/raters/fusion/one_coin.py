@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Options, run
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Starts
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
@@ -49,6 +50,7 @@ def one_coin(
     hard: bool = False,
     prior: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:
     """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
@@ -78,7 +80,12 @@ def one_coin(
         smoothing: So many answers `s` are given to each rater in advance, 3 in 4 of them right.
         hard: Put all weight of a task on its most likely class in each E step.
         prior: The share of each class `(L,)`, if known; by default classes are alike.
-        start: Posteriors `(tasks, L)` to start from, in place of the vote shares.
+        start: Posteriors `(tasks, L)` to start from, in place of `starts`.
+        starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
+            16), `random`, a list of them, or `several` for the first three. The most likely
+            solution is kept in which raters are right more often than wrong. By default several
+            where there are ten answers for each free number of the model (and no more than
+            300,000), else `mean`: with fewer, the likelihood prefers what fits the errors too.
         estimate_prior: Estimate the share of each class too.
 
     Returns:
@@ -98,4 +105,5 @@ def one_coin(
     options = Options(iterations, tolerance, smoothing, hard)
     if prior is None and not estimate_prior:
         prior = _alike(triplets, classes)
-    return run(triplets, classes, _m_step, options, prior, start)
+    model = Model(_m_step, 1, rows=1 / classes)
+    return run(triplets, classes, model, options, prior, start, starts)
