@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
     from raters.agreement.result import Agreement
+    from raters.errors import RatersError
     from raters.rows import Row
     from raters.study.study import Study
 
@@ -41,20 +43,22 @@ def agree(
     result = compare(study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)
-    if maps:
-        _write_maps(study, maps)
+    failures = _write_maps(study, maps) if maps else []
     if as_json:
         typer.echo(to_json(vars(result)))
-        return
-    result.notes += study_notes(study)
-    _show(result, out)
+    else:
+        result.notes += study_notes(study)
+        _show(result, out)
+    end_with_failures(failures, "got no map")
 
 
-def _write_maps(study: Study, folder: str) -> None:
+def _write_maps(study: Study, folder: str) -> list[RatersError]:
     from raters.agreement.maps import write_entropy_maps
 
-    number = write_entropy_maps(study, folder, progress=sys.stderr.isatty())
+    failures: list[RatersError] = []
+    number = write_entropy_maps(study, folder, sys.stderr.isatty(), failures)
     typer.echo(f"{number:,} maps written: {folder}", err=True)
+    return failures
 
 
 def _show(result: Agreement, out: str) -> None:
