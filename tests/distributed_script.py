@@ -58,6 +58,12 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "table": (table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
     "separate": (table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
     "masks": (masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    # So many pixels that some are drawn to follow each rater's own matrix.
+    "large": (
+        masks,
+        "pixel-cm",
+        {**PLAIN, "batch_size": 5, "warm_up": 1, "patch": (40, 30), "patches_per_case": 1},
+    ),
     "patches": (
         masks,
         "pixel-cm",

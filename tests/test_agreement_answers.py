@@ -135,4 +135,6 @@ def test_cases_are_ranked_by_entropy_and_lonely_ones_come_last() -> None:
     result = raters.agree(study)
     assert [row["case"] for row in result.cases] == ["t1", "t0", "t2", "t3"]
     assert [row["entropy"] for row in result.cases] == [1.0, 0.0, None, None]
-    assert any("fewer than two labels" in note and note.endswith("2") for note in result.notes)
+    assert any(
+        "fewer than two labels" in note and note.endswith("2 tasks") for note in result.notes
+    )

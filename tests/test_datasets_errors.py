@@ -409,7 +409,7 @@ def test_columns_of_tables(tmp_path: Path) -> None:
         ("answers.txt", lambda s: s.replace("7", "8"), "found the label 8"),
         ("LabelMe_Z_test.txt", lambda s: s + "1\n", "found shape (1, 6), expected (2, features)"),
         ("LabelMe_Z_valid.txt", lambda _: "", "expected"),
-        ("LabelMe_Z_valid.txt", lambda _: "1 2\n", "found 2 columns, expected one label a line"),
+        ("LabelMe_Z_valid.txt", lambda _: "1 2\n", "found 2 columns, expected one label per line"),
     ],
 )
 def test_labelme(file: str, change: Callable[[str], str], words: str, tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ TIME = 300  # seconds until a start that hangs is given up; it takes about 20
 
 def started(command: list[str], folder: Path, expected: int = 0) -> None:
     """Run a command that starts processes of its own; none of them outlives it."""
-    options = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parent)}
+    places = os.pathsep.join([str(SCRIPT.parent), os.environ.get("PYTHONPATH", "")])
+    options = {"OMP_NUM_THREADS": "1", "PYTHONPATH": places}
     with open(folder / "out.txt", "wb") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=out, start_new_session=True, env={**os.environ, **options}

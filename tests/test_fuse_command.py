@@ -75,7 +75,7 @@ def test_finished_cases_are_skipped_and_changed_ones_are_not(
     assert "0 cases fused, 2 were there already" in run(*words).out  # type: ignore[operator]
     assert (out / "raters.csv").read_text() == before
     save(tmp_path / "masks/ann/b.nii.gz", np.zeros((5, 6, 4), np.uint8), AFFINE)
-    assert "1 cases fused, 1 were there already" in run(*words).out  # type: ignore[operator]
+    assert "1 case fused, 1 were there already" in run(*words).out  # type: ignore[operator]
     refused: Outcome = run(*words, "-m", "vote")  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
     assert run(*words, "-m", "vote", "--overwrite").code == 0  # type: ignore[operator]
@@ -87,7 +87,7 @@ def test_a_failing_case_is_named_while_the_others_finish(
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
     done: Outcome = run("fuse", flat(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
     assert done.code == 2
-    assert "1 cases fused" in done.out and "a.nii.gz" in done.err
+    assert "1 case fused" in done.out and "a.nii.gz" in done.err
     assert (tmp_path / "out/b.nii.gz").exists()
 
 
@@ -97,7 +97,7 @@ def test_a_failing_case_does_not_stop_a_pooled_fusion(
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
     words = ("fuse", flat(pattern), "--pool", "-o", tmp_path / "out")
     done: Outcome = run(*words)  # type: ignore[operator]
-    assert done.code == 2 and "1 cases fused" in done.out and "a.nii.gz" in done.err
+    assert done.code == 2 and "1 case fused" in done.out and "a.nii.gz" in done.err
 
 
 @pytest.mark.parametrize("other", [("--raters", "ann,bob"), ("--classes", "2"), ("--ignore", "4")])
@@ -125,7 +125,11 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
     assert sum(int(task) % 3 == int(label) for task, label in fused) > 54
     content = json.loads((tmp_path / "out/raters.json").read_text())
     if method != "mean":
-        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity_se"] > 0
+        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity"] > 0.6
+    if method == "dawid-skene":
+        row = content["raters"][0]
+        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] < 1
+        assert "95 %" in done.out
 
 
 def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:
@@ -174,6 +178,16 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
     (tmp_path / "full/notes.txt").write_text("mine")
     done = run("fuse", flat(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
     assert done.code == 2 and (tmp_path / "full/notes.txt").read_text() == "mine"
+
+
+def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: object) -> None:
+    found = []
+    for k, prior in enumerate(("prior=0.8,0.1,0.1", "prior=[0.8, 0.1, 0.1]")):
+        words = ("fuse", flat(pattern), "-m", "staple", "--option", prior)
+        done: Outcome = run(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
+        assert done.code == 0, done.err
+        found.append(json.loads((tmp_path / str(k) / "raters.json").read_text()))
+    assert found[0] == found[1] and found[0]["fusion"]["options"]["prior"] == [0.8, 0.1, 0.1]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -314,7 +314,7 @@ def test_a_panel_a_class_the_most_disputed_ones() -> None:
 def test_errors_have_their_colours() -> None:
     truth, mask = [[1, 1, 0, 0, 1]], [[1, 0, 1, 0, MISSING]]
     found = [to_hex(colour) for colour in plots.error_colours(truth, mask)[0]]
-    assert found == ["#ffffff", "#00a000", "#e00000", "#000000", "#808080"]
+    assert found == ["#ffffff", "#0072b2", "#e69f00", "#000000", "#808080"]
     image = plots.errors(truth, mask).axes[0].images[0].get_array()
     assert np.array_equal(np.asarray(image), plots.error_colours(truth, mask))
 

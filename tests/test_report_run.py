@@ -38,7 +38,7 @@ from raters.study.study import Study
 from raters.training.run import write_splits
 
 NASTY = "<script>alert(1)</script>"
-GREEN, RED = [0.0, 160 / 255, 0.0], [224 / 255, 0.0, 0.0]
+BLUE, ORANGE = [0.0, 114 / 255, 178 / 255], [230 / 255, 159 / 255, 0.0]
 WHITE, BLACK = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]
 Array = NDArray[Any]
 
@@ -112,21 +112,21 @@ def test_certain_matrices_have_the_colours_of_errors() -> None:
     matrices = np.eye(2)[:, said][np.newaxis].repeat(2, axis=0)  # C[t, o] = 1 where o was said
     found = confusion_colours(truth, matrices)
     assert found == pytest.approx(error_colours(truth, said))
-    assert found.tolist() == [[WHITE, pytest.approx(GREEN)], [pytest.approx(RED), BLACK]]
+    assert found.tolist() == [[WHITE, pytest.approx(BLUE)], [pytest.approx(ORANGE), BLACK]]
 
 
 def test_shades_go_with_the_row_of_the_true_class() -> None:
     matrix = np.array([[0.75, 0.25], [0.9, 0.1]]).reshape(2, 2, 1, 1)
     found = confusion_colours([[0, 1]], matrix)
-    assert found[0, 0] == pytest.approx(0.25 * np.array(RED))
-    assert found[0, 1] == pytest.approx(0.1 * np.array(WHITE) + 0.9 * np.array(GREEN))
+    assert found[0, 0] == pytest.approx(0.25 * np.array(ORANGE))
+    assert found[0, 1] == pytest.approx(0.1 * np.array(WHITE) + 0.9 * np.array(BLUE))
 
 
 def test_several_classes_are_right_or_wrong() -> None:
     matrix = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]])[..., None]
     found = confusion_colours([0, 1, 2], matrix)
-    assert found[0] == pytest.approx(0.4 * np.array(RED))
-    assert found[1] == pytest.approx(0.5 * (np.array(WHITE) + GREEN))
+    assert found[0] == pytest.approx(0.4 * np.array(ORANGE))
+    assert found[1] == pytest.approx(0.5 * (np.array(WHITE) + BLUE))
     assert found[2].tolist() == WHITE
 
 
@@ -181,7 +181,7 @@ def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> 
     rows = named(report, "raters").rows
     assert [row["rater"] for row in rows] == list(study.raters)
     expected = [np.trace(matrix) / 2 for matrix in matrices]
-    assert [row["skill"] for row in rows] == pytest.approx(expected)
+    assert [row["balanced_accuracy"] for row in rows] == pytest.approx(expected)
 
 
 def test_how_much_more_raters_draw(report: Report, run: Path, study: Study) -> None:
@@ -252,7 +252,7 @@ def test_without_a_study_shared_matrices_are_shown(tmp_path: Path) -> None:
     model = make_model("global-cm")
     model.save(tmp_path)
     report = run_report(tmp_path)
-    skills = [row["skill"] for row in named(report, "raters").rows]
+    skills = [row["balanced_accuracy"] for row in named(report, "raters").rows]
     matrices = model.confusion(np.zeros((1, 8, 8))).reshape(3, 2, 2)
     assert skills == pytest.approx(np.einsum("rll->r", matrices) / 2)
     assert "no history.csv" in texts(report)
@@ -309,8 +309,7 @@ def test_classes_of_features(tmp_path: Path) -> None:
         truth = model.truth(case)
         assert found[case.id] == pytest.approx(-(truth * np.log2(truth)).sum(), abs=1e-5)
     row = next(row for row in table.rows if row["case"] == "0")
-    given = {study.raters[r]: study.classes.names[o]
-             for r, o in zip(study["0"].raters, study["0"].labels, strict=True)}  # fmt: skip
+    given = {rater: study.classes.names[label] for rater, label in study["0"].answers}
     assert row["answers"] == ", ".join(f"{who}: {what}" for who, what in given.items())
 
 
@@ -338,7 +337,7 @@ def test_simulated_raters_have_true_matrices(tmp_path: Path) -> None:
         total += true_confusion(study, case.id) * counts[:, None]
         pixels += counts
     skills = np.einsum("rll->r", total / pixels[:, None]) / 2
-    found = [row["true_skill"] for row in named(report, "raters").rows]
+    found = [row["true_balanced_accuracy"] for row in named(report, "raters").rows]
     assert found == pytest.approx(skills) and has(report, "skill_true")
 
 
@@ -359,9 +358,9 @@ def test_a_reference_gives_true_matrices_of_raters_who_labelled(tmp_path: Path) 
     )
     report = run_report(tmp_path, study, shown=1)
     rows = {row["rater"]: row for row in named(report, "raters").rows}
-    assert rows["ann"]["true_skill"] == pytest.approx((1 + 0.875) / 2)
-    assert rows["bob"]["true_skill"] == pytest.approx(0.5)
-    assert np.isnan(rows["cat"]["true_skill"]) and rows["cat"]["matrix_error"] is None
+    assert rows["ann"]["true_balanced_accuracy"] == pytest.approx((1 + 0.875) / 2)
+    assert rows["bob"]["true_balanced_accuracy"] == pytest.approx(0.5)
+    assert np.isnan(rows["cat"]["true_balanced_accuracy"]) and rows["cat"]["matrix_error"] is None
     render(report)
 
 

@@ -254,12 +254,10 @@ def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study, cases_shown=1)
     text = words_of(made)
-    assert "over draws" in text
-    assert "outside the border" in text
     assert "under misses" in text
-    assert "inside the border" in text
     # 3 pixels too much all around: half of it lies within 2.
-    assert "within 2 pixels outside" in text
+    over = text.split("over over-segments by ")[1].split(";")[0]
+    assert over.endswith("(of the errors within 10 pixels of its border, half lie within 2 pixels)")
 
 
 def test_error_shares_and_border_of_known_drawings() -> None:
@@ -272,7 +270,7 @@ def test_error_shares_and_border_of_known_drawings() -> None:
     assert shares["narrow"] == pytest.approx((0.0, 1 - labels[2].sum() / truth.sum()))
     borders = border_counts(truth, labels, (1.0, 1.0), 1.0, 1)
     text = border_sentence(shares, borders, ["right", "wide", "narrow"], "pixels")
-    assert text.startswith("wide draws")
+    assert text.startswith("wide over-segments by ")
     assert "narrow misses" in text
     assert "right" not in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ Row = dict[str, Any]
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Write rows as CSV; a value that does not exist (None, NaN) is an empty cell."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
+    write_long_csv(path, rows, columns)
+
+
+def write_long_csv(path: Path, rows: Iterable[Row], columns: Sequence[str]) -> None:
+    """Write rows that need not be in memory together, as CSV with these columns."""
     with written_whole(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -27,6 +32,31 @@ def write_json(path: Path, content: Any) -> None:  # noqa: ANN401
     """Write plain data as JSON; a number that does not exist is null."""
     with written_whole(path) as file:
         file.write(to_json(content) + "\n")
+
+
+def write_long_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON; iterators in it become lists, those of pairs objects.
+
+    What they give need not be in memory together; the text is that of `write_json`.
+    """
+    with written_whole(path) as file:
+        for k, (name, value) in enumerate(content.items()):
+            file.write(f"{',' if k else '{'}\n  {json.dumps(name, ensure_ascii=False)}: ")
+            for part in _json_parts(value) if isinstance(value, Iterator) else [to_json(value)]:
+                file.write(part.replace("\n", "\n  "))
+        file.write("\n}\n" if content else "{}\n")
+
+
+def _json_parts(items: Iterator[Any]) -> Iterator[str]:
+    ends, k = "[]", -1
+    for k, item in enumerate(items):
+        name = ""
+        if isinstance(item, tuple):
+            ends, name = "{}", f"{json.dumps(item[0], ensure_ascii=False)}: "
+            item = item[1]
+        text = to_json(item).replace("\n", "\n  ")
+        yield f"{',' if k else ends[0]}\n  {name}{text}"
+    yield f"\n{ends[1]}" if k >= 0 else ends
 
 
 def to_json(content: Any) -> str:  # noqa: ANN401

@@ -17,6 +17,7 @@ from raters.agreement.coefficients import (
 )
 from raters.agreement.result import ALL, Agreement, known, rank_cases
 from raters.rows import Row
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -232,14 +233,14 @@ def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
     total = votes.sum(axis=1)
     bits = entropy(votes.T)
     names, index = study.classes.names, study.index
-    favourite = votes.argmax(axis=1)
+    majority = votes.argmax(axis=1)
     return [
         {
             "case": index.ids[k],
             "group": index.groups[k],
             "labels": int(total[k]),
             "entropy": float(bits[k]) if total[k] >= 2 else None,
-            "favourite": names[favourite[k]] if total[k] else None,
+            "majority": names[majority[k]] if total[k] else None,
             "share": float(votes[k].max() / total[k]) if total[k] else None,
         }
         for k in range(len(study))
@@ -254,5 +255,5 @@ def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
     ]
     alone = int((votes.sum(axis=1) < 2).sum())
     if alone:
-        notes.append(f"cases with fewer than two labels, which say nothing here: {alone:,}")
+        notes.append(f"not counted, as they have fewer than two labels: {many(alone, 'task')}")
     return notes

@@ -30,7 +30,7 @@ def refuse_place(study: Study, folder: str | Path) -> None:
 
 
 def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False) -> int:
-    """Write a map a case; give how many were written.
+    """Write a map per case; give how many were written.
 
     Volumes with geometry hold bits as floats. Pictures are PNG, where 255 is the highest entropy
     that so many classes can have, `log2(classes)` bits, so that maps of one study compare.

@@ -17,11 +17,13 @@ from raters.agreement.coefficients import (
     one_against_rest,
 )
 from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.errors import enough_memory
 from raters.progress import track
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.parallel import ordered_map
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -42,8 +44,9 @@ def mask_agreement(
 
     def count(case: Case) -> tuple[CaseAgreement, NDArray[np.float64] | None]:
         labels, spacing = case.labels, case.geometry.spacing
-        counted = case_agreement(case.id, labels, len(study.classes), spacing)
-        return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
+        with enough_memory(case.id):
+            counted = case_agreement(case.id, labels, len(study.classes), spacing)
+            return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
 
     counted = ordered_map(count, study.iter_cases())
     for position, (case, distances) in enumerate(track(counted, len(study), "comparing", progress)):
@@ -210,7 +213,9 @@ class _Totals:
             return ["no two raters labelled the same voxel: there is nothing to compare"]
         alone = sum(row["raters"] < 2 for row in self.rows)
         if alone:
-            notes.append(f"cases with fewer than two raters, which say nothing here: {alone:,}")
+            notes.append(
+                f"not counted, as fewer than two raters labelled them: {many(alone, 'case')}"
+            )
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes

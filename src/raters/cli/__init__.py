@@ -1,4 +1,4 @@
-"""The command line: `raters VERB ...`, one file a verb."""
+"""The command line: `raters VERB ...`, one file per verb."""
 
 from __future__ import annotations
 

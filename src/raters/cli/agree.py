@@ -53,11 +53,11 @@ def agree(
             _write_maps(part, maps)
         return result
 
-    result, failures = go_on(work, study, lambda case: case.labels)
+    result, failures = go_on(work, study, lambda case: case.given)
     if as_json:
         typer.echo(to_json(result.to_dict()))
     else:
-        _show(result, out)
+        _show(result, out, study.anonymous)
     end_with_failures(failures, LEFT_OUT, "raters check lists all")
 
 
@@ -80,11 +80,12 @@ def _write_maps(study: Study, folder: str) -> None:
     typer.echo(f"{number:,} maps written: {folder}", err=True)
 
 
-def _show(result: Agreement, out: str) -> None:
+def _show(result: Agreement, out: str, anonymous: bool = False) -> None:
     several = len({row["class"] for row in result.overall}) > 2
     show_rows("agreement", result.overall if several else result.overall[-1:])
-    show_rows("pairs of raters", _of_all(result.pairs, several))
-    show_rows("raters against the rest", _of_all(result.raters, several))
+    if not anonymous:  # rows of columns that are not people
+        show_rows("pairs of raters", _of_all(result.pairs, several))
+        show_rows("raters against the rest", _of_all(result.raters, several))
     show_rows("most disputed cases", _short(result.cases[:10]), total=len(result.cases))
     notes = list(result.notes)
     if several and not out:

@@ -53,7 +53,7 @@ def end_with_failures(failures: Sequence[RatersError], what: str, all_in: str = 
     """List what failed on the error stream and end with exit code 2; say nothing if nothing did.
 
     Args:
-        failures: The errors, one a case.
+        failures: The errors, one per case.
         what: What happened to them, after their number: 'left out, for what could not be read'.
         all_in: Where all of them are listed, if more than 20 are not shown here.
     """

@@ -1,4 +1,4 @@
-"""`raters fuse`: the truth from labels alone, and how far each rater can be trusted."""
+"""`raters fuse`: a consensus from labels alone, and how far each rater can be trusted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fuse(
     engine: Annotated[str, typer.Option(help="local, or dask (with --scheduler).")] = "local",
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
 ) -> None:
-    """Find the truth from labels alone; called again, finished cases are skipped.
+    """Estimate a consensus from labels, without images; called again, finished cases are skipped.
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """
@@ -58,7 +58,7 @@ def fuse(
     consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, say)
     remember_study(out, described(opened))
-    if pool or consensus.study.kind == "classification":
+    if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         rows = worst_first([_short(row) for row in consensus.rows])
         show_rows("raters, the worst first", rows)
     show_notes([*result.notes, *study_notes(consensus.study)])
@@ -86,8 +86,12 @@ def _value(part: str, text: str) -> Any:  # noqa: ANN401
     """Read a value as YAML, and numbers that YAML takes for text (1e-5) as numbers."""
     import yaml
 
+    from raters.study.plain_yaml import load_plain
+
     try:
-        found = yaml.safe_load(text)
+        found = load_plain(text)
+        if isinstance(found, str) and "," in found:  # 0.5,0.5 as [0.5, 0.5]
+            return [float(item) for item in found.split(",")]
         return float(found) if isinstance(found, str) else found
     except yaml.YAMLError:
         raise RatersError(f"--option: found {part!r}, expected NAME=VALUE in YAML") from None
@@ -112,7 +116,15 @@ def worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _short(row: Row) -> Row:
-    return {k: v for k, v in row.items() if not k.endswith("_se") or k.startswith("sensitivity")}
+    """Put its interval beside the sensitivity and leave out what has no room."""
+    short: Row = {}
+    for name, value in row.items():
+        if not name.endswith(("_se", "_low", "_high")):
+            short[name] = value
+        if name == "sensitivity_high":
+            low, high = row["sensitivity_low"], value
+            short["95 %"] = None if low is None else f"{low:.2f} to {high:.2f}"
+    return short
 
 
 def _report(result: ImportResult) -> None:

@@ -34,7 +34,7 @@ def import_(
     seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
 ) -> None:
-    """Write a study as a folder of raters' own; called again, it goes on where it stopped.
+    """Convert a study to raters' native format; called again, it goes on where it stopped.
 
     raters import "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz" -o study/
     """

@@ -39,11 +39,19 @@ def predict(
     ] = False,
     as_rater: Annotated[
         list[str] | None,
-        typer.Option("--as-rater", help="Also what this rater would draw; may come again."),
+        typer.Option("--as-rater", help="Also what this rater would draw; can be repeated."),
     ] = None,
     confusion: Annotated[
         bool, typer.Option("--confusion", help="Also the matrices of all raters.")
     ] = False,
+    cut: Annotated[
+        str,
+        typer.Option(
+            help="Foreground is where its probability is above this: a number; area (predicts as "
+            "much as raters draw on average) or area-drawn (without blank masks); best (chosen on "
+            "held-out cases with a reference); or by class: 2=0.3,3=area."
+        ),
+    ] = "0.5",
     overlap: Annotated[
         float, typer.Option(help="Share of a window that the next one covers again.")
     ] = 0.25,
@@ -67,7 +75,8 @@ def predict(
     from raters.prediction.writing import Outputs
 
     model = raters.load(run)
-    outputs = Outputs(probabilities, entropy, _once(as_rater or []), confusion, overlap)
+    told = _once(as_rater or [])
+    outputs = Outputs(probabilities, entropy, told, confusion, overlap, cut)
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())

@@ -37,7 +37,7 @@ def report(
     ] = "",
     against: Annotated[
         list[str],
-        typer.Option("--against", help="Compare a run with this one; may come again."),
+        typer.Option("--against", help="Compare a run with this one; can be repeated."),
     ] = [],  # noqa: B006
     cases_shown: Annotated[
         int, typer.Option("--cases-shown", help="How many cases can be looked at.", min=0)
@@ -83,7 +83,7 @@ def report(
 
 def _all_of(case: Case) -> object:
     """Read all of a case that a report may show."""
-    return case.labels, case.reference, case.image
+    return case.given, case.reference, case.image
 
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:

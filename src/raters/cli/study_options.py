@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OpenStudy = Callable[..., "Study"]
 """Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
 
-_CHOOSE = "Choose a part"
+_CHOOSE = "Filter cases, raters, classes"
 _MASKS = "Masks"
 _TABLES = "Tables"
 
@@ -42,7 +42,7 @@ def open_study(
     ] = None,
     reference: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Pattern of true masks; for tables a file with a true label a task."),
+        typer.Option(help="Pattern of true masks; for tables a file with a true label per task."),
     ] = None,
     raters: Annotated[
         str, _option("--raters", text="Keep these raters: ann,bob.", panel=_CHOOSE)
@@ -59,6 +59,14 @@ def open_study(
     split: Annotated[
         str, _option("--split", text="Keep the cases of a split.", panel=_CHOOSE)
     ] = "",
+    anonymous: Annotated[
+        bool,
+        _option(
+            "--anonymous",
+            text="Raters of one name are not one person: rank and name nobody.",
+            panel=_CHOOSE,
+        ),
+    ] = False,
     values: Annotated[
         str,
         _option(
@@ -78,7 +86,7 @@ def open_study(
     ] = None,
     overlap: Annotated[
         str,
-        _option("--overlap", text="With a file a class: error, priority (last wins) or combine."),
+        _option("--overlap", text="With a file per class: error, priority (last wins) or combine."),
     ] = "error",
     resample: Annotated[
         str, _option("--resample", text="'nearest' puts masks on the grid of the image.")
@@ -88,7 +96,7 @@ def open_study(
         str, _option("--worker", text="Column of the rater.", panel=_TABLES)
     ] = "worker",
     label: Annotated[str, _option("--label", text="Column of the label.", panel=_TABLES)] = "label",
-    wide: Annotated[bool, _option("--wide", text="One column a rater.", panel=_TABLES)] = False,
+    wide: Annotated[bool, _option("--wide", text="One column per rater.", panel=_TABLES)] = False,
     missing: Annotated[
         str,
         _option(

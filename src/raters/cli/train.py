@@ -53,16 +53,14 @@ def train(
         typer.Option(
             "--config",
             help="YAML with method, options and training, such as config.yaml of a run; "
-            "what stands on the command line comes first.",
+            "options on the command line override the file.",
             metavar="FILE.yaml",
         ),
     ] = "",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be trained, how long and in how much room."),
+        typer.Option("--dry-run", help="Show the plan with estimated time and memory."),
     ] = False,
     extend: Annotated[
         str,

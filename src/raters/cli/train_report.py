@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def told() -> Callable[[str], None] | None:
-    """Say who is told of each epoch: the bar of a terminal, else a line an epoch."""
+    """Say who is told of each epoch: the bar of a terminal, else a line per epoch."""
     return None if sys.stderr.isatty() else say
 
 

@@ -53,7 +53,7 @@ TABLE = Dataset(
     ),
     layout="""
 SOURCE/  (or the file itself)
-  anaesthetist.csv    patient,observer,occasion,label: a row a reading, labels 1 to 4
+  anaesthetist.csv    patient,observer,occasion,label: a row per reading, labels 1 to 4
 """,
     where="the paper's Table 1; as text in github.com/dallascard/dawid_skene",
     read=read,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from raters.datasets.download import Download
 from raters.errors import RatersError
 from raters.study.pattern import there
+from raters.study.study import ANONYMOUS
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -33,6 +34,7 @@ class Dataset:
         form: How `prepare` writes it, unless told otherwise.
         downloads: Files that `prepare --download` fetches.
         form_of: Says the form where it depends on the source.
+        anonymous: Whether a column of labels is not one person.
     """
 
     name: str
@@ -46,12 +48,14 @@ class Dataset:
     form: Form
     downloads: tuple[Download, ...] = ()
     form_of: Callable[[Path], Form] | None = None
+    anonymous: bool = False
 
     def about(self, *notes: str) -> dict[str, str]:
         """Give the facts to keep with the study; empty notes are left out."""
         facts = {"title": self.title, "licence": self.licence, "citation": self.citation}
         note = "; ".join(filter(None, notes))
-        return facts | ({"note": note} if note else {})
+        who = {"raters": ANONYMOUS} if self.anonymous else {}
+        return facts | who | ({"note": note} if note else {})
 
     def need(self, path: Path) -> Path:
         """Give back a file or folder that must be there.

@@ -139,7 +139,7 @@ def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int1
         message = f"found data {data.dtype} {data.shape}, expected uint8 (images, {width})"
         raise CIFAR10.wrong(message, path)
     if labels.shape != (len(data),):
-        message = f"found {labels.size:,} labels, expected {len(data):,}: one an image"
+        message = f"found {labels.size:,} labels, expected {len(data):,}: one per image"
         raise CIFAR10.wrong(message, path)
     return data, _class_numbers(labels, path)
 
@@ -323,6 +323,7 @@ and beside it, for human labels of the train images
     where="https://www.cs.toronto.edu/~kriz/cifar.html and github.com/UCSC-REAL/cifar-10-100n",
     read=read,
     form="packed",
+    anonymous=True,
     downloads=(
         Download(
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",

@@ -59,7 +59,7 @@ def _named(study: Study) -> Study:
 GLEASON = Dataset(
     name="gleason2019",
     title="Gleason 2019 challenge: prostate tissue cores with Gleason grades by pixel",
-    raters="6 named pathologists, 3 to 6 an image",
+    raters="6 named pathologists, 3 to 6 per image",
     licence="non-commercial research, terms of the challenge",
     citation=(
         "G. Nir et al.: Automatic grading of prostate cancer in digitized histopathology images: "

@@ -74,7 +74,7 @@ def _numbers(path: Path) -> NDArray[np.int16]:
 def _truth(path: Path) -> NDArray[np.int16]:
     table = _numbers(path)
     if table.shape[1] != 1:
-        raise LABELME.wrong(f"found {table.shape[1]} columns, expected one label a line", path)
+        raise LABELME.wrong(f"found {table.shape[1]} columns, expected one label per line", path)
     return table[:, 0]
 
 
@@ -109,8 +109,8 @@ LABELME = Dataset(
     ),
     layout="""
 SOURCE/
-  answers.txt                                 a line a train image, a column a worker; -1 for none
-  LabelMe_Z_{train,valid,test}.txt            the true class, 0 to 7, a line an image
+  answers.txt                                 a line per image, a column per worker; -1 for none
+  LabelMe_Z_{train,valid,test}.txt            the true class, 0 to 7, a line per image
   LabelMe_VGG_avg_{train,valid,test}.npy      features (images, 512)
 """,
     where="http://fprodrigues.com/publications/deep-crowds/ and github.com/fmenat/PyLearningCrowds",

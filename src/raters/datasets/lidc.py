@@ -181,4 +181,5 @@ SOURCE: one of
     read=read,
     form="canonical",
     form_of=form_of,
+    anonymous=True,
 )

@@ -82,7 +82,7 @@ class Step:
 
 
 _WHY = {
-    BASE: "Train on one label an image, as it is; the epoch is chosen by raters' labels too.",
+    BASE: "Train on one label per image, as it is; the epoch is chosen by raters' labels too.",
     OURS: "The same, but learn how each rater errs beside it.",
     CEILING: "What could be reached: the same network, trained on the truth.",
 }

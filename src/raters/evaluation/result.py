@@ -27,7 +27,7 @@ class Evaluation:
     """How good predictions are.
 
     Attributes:
-        cases: A row a case, class, and labels that it was compared with.
+        cases: A row per case, class, and labels that it was compared with.
         summary: Means over cases with bootstrap intervals over groups.
         notes: What a reader must know about the tables.
         failures: Predictions that could not be scored.
@@ -68,7 +68,7 @@ def summarise(
 ) -> list[Row]:
     """Average scores over cases, for each labels compared with (in order) and each class.
 
-    The interval of a score is a 95 % bootstrap over groups; with one group there is none.
+    The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
     neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
     out, as `raters.agree` does.

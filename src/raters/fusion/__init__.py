@@ -1,1 +1,1 @@
-"""Truth from labels alone: one file a method."""
+"""Truth from labels alone: one file per method."""

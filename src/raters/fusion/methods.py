@@ -65,7 +65,7 @@ _FROM_CASES = ("spacing",)
 METHODS: dict[str, Method] = {
     "vote": Method("majority vote", "raters.fusion.vote:vote", "raters.fusion.table_vote:vote"),
     "mean": Method("mean label (soft)", "raters.fusion.vote:mean", "raters.fusion.table_vote:mean"),
-    "staple": Method("one matrix a rater, EM", "raters.fusion.staple:staple", pools=True),
+    "staple": Method("one matrix per rater, EM", "raters.fusion.staple:staple", pools=True),
     "dawid-skene": Method(
         "STAPLE with the class prior estimated; tables",
         "raters.fusion.staple:staple",

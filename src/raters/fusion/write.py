@@ -3,13 +3,14 @@
 <case>.*        the consensus mask
 soft/<case>.*   the probability of each class, as channels (on request)
 raters.csv      how far each rater can be trusted, by case or (pooled) for all
-raters.json     the same with matrices, prior, steps and log-likelihoods
+raters.json     the same with matrices, prior, steps, log-likelihoods, starts and notes
 labels.csv      tables: the label of each task (with probabilities on request)
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.errors import RatersError
-from raters.evaluation.predictions import SOFT_FOLDER
+from raters.errors import RatersError, enough_memory
+from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.cluster import Tell, on_cluster
-from raters.fusion.consensus import Consensus, case_performance
+from raters.fusion.consensus import Consensus
+from raters.fusion.notes import case_remarks
 from raters.fusion.result import Fusion
 from raters.progress import track
-from raters.rows import Row, to_json, write_csv, write_json
+from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
 
-JOURNAL = ".fuse.jsonl"
+JOURNAL = FUSE_JOURNAL
+_APART = ("rows", "remarks")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def _write_all(
     journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
     try:
         result = _write_masks(consensus, folder, soft, progress, scheduler, tell, journal)
-        _write_raters(consensus, folder, journal)
+        result.notes += _write_raters(consensus, folder, journal)
     finally:
         journal.close()
     return result
@@ -155,9 +158,10 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
     """Fuse one case and write its files; an error is part of the outcome."""
     case = consensus.study[position]
     try:
-        fusion = consensus.fuse_case(case)
-        _write_case(consensus, case, fusion, folder, soft)
-        return Outcome(position, _facts(consensus, case, fusion))
+        with enough_memory(case.id):
+            fusion = consensus.fuse_case(case)
+            _write_case(consensus, case, fusion, folder, soft)
+            return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
 
@@ -181,31 +185,47 @@ def _facts(consensus: Consensus, case: Case, fusion: Fusion) -> dict[str, Any]:
         "iterations": fusion.iterations,
         "converged": fusion.converged,
         "undecided": int((fusion.labels == MISSING).sum()),
+        "remarks": case_remarks(case.labels, fusion),
     }
+    if fusion.starts:
+        facts["starts"] = fusion.starts
     if consensus.pooled or fusion.confusion is None or fusion.prior is None:
         return facts
     facts["prior"] = fusion.prior.tolist()
     facts["log_likelihoods"] = fusion.log_likelihoods
     if fusion.confusion.ndim == 3:
         facts["confusion"] = fusion.confusion.tolist()
-        facts["rows"] = case_performance(consensus.study, case, fusion)
+        facts["rows"] = consensus.case_rows(case, fusion)
     return facts
 
 
-def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> None:
-    """Write the tables of raters from what was kept of each case, finished now or before."""
-    kept = {case: journal.facts(case) for case in consensus.study.cases}
-    facts = {case: found for case, found in kept.items() if found}
-    if consensus.pooled:
-        rows = consensus.rows
-    else:
-        rows = [{"case": c, **row} for c, found in facts.items() for row in found.get("rows", [])]
-    write_csv(folder / "raters.csv", rows)
-    content: Row = {"fusion": consensus.description, "raters": rows}
-    content["cases"] = {c: {k: v for k, v in f.items() if k != "rows"} for c, f in facts.items()}
+def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[str]:
+    """Write the tables of raters from what was kept of each case, finished now or before.
+
+    Cases are read from the journal one by one, as often as needed: memory does not grow with them.
+    """
+    study = consensus.study
+
+    def facts() -> Iterator[tuple[str, Row]]:
+        return ((case, found) for case in study.cases if (found := journal.facts(case)))
+
+    def rows() -> Iterator[Row]:
+        if consensus.pooled:
+            yield from consensus.rows
+        for case, found in facts():
+            yield from ({"case": case, **row} for row in found.get("rows", []))
+
+    notes = consensus.notes_from(found.get("remarks", {}) for _, found in facts())
+    content: Row = {"fusion": consensus.description, "raters": rows(), "notes": notes}
+    content["cases"] = ((c, {k: f[k] for k in f if k not in _APART}) for c, f in facts())
+    if next(facts(), None) is None:
+        content["cases"] = {}
     if consensus.pooled:
         content |= consensus.fitted()
-    write_json(folder / "raters.json", content)
+    columns = dict.fromkeys(column for row in rows() for column in row)
+    write_long_csv(folder / "raters.csv", rows(), list(columns))
+    write_long_json(folder / "raters.json", content)
+    return notes
 
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
@@ -221,5 +241,6 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "labels.csv", rows)
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
+    content["notes"] = consensus.notes
     write_json(folder / "raters.json", content)
-    return ImportResult(folder, written=len(rows))
+    return ImportResult(folder, written=len(rows), notes=list(consensus.notes))

@@ -157,7 +157,7 @@ def bias(
     unit: str = "pixels",
     theme: Theme = "light",
 ) -> Figure:
-    """Draw the share of foreground by distance to the border of the consensus, a curve a rater.
+    """Draw the share of foreground by distance to the border of the consensus, a curve per rater.
 
     A rater whose curve lies above the grey step outside (to the right) draws too much, one below
     it inside (to the left) too little.

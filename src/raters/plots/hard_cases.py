@@ -38,7 +38,7 @@ def difficulty(
 
     Masks: the mean pairwise Dice of a case against a column of `agreement.cases`, or against
     numbers of your own by case, such as sizes of objects; a line is the running median, and the
-    three most disputed cases are named. Tables: the share of the favourite class of all cases, the
+    three most disputed cases are named. Tables: the share of the majority label of all tasks, the
     most disputed first.
 
     Args:
@@ -142,12 +142,12 @@ def _ranked(rows: Sequence[Row], theme: Theme) -> Figure:
     if not shares:
         raise RatersError("found no case with two labels, expected some to compare")
     figure = new_figure(4.6, 3.0)
-    axes = plain_axes(figure.subplots(), theme, x="cases, the most disputed first")
-    axes.set_ylabel("share of the favourite class")
+    axes = plain_axes(figure.subplots(), theme, x="tasks, the most disputed first")
+    axes.set_ylabel("majority share")
     places: NDArray[Any] = np.arange(len(shares) + 1) / len(shares) * 100
     axes.fill_between(places, [*shares, shares[-1]], step="post", color=look(theme).line, alpha=0.6)
     whole = sum(share == 1 for share in shares) / len(shares)
-    axes.set_title(f"raters are of one mind on {whole:.0%} of {len(shares):,} cases")
+    axes.set_title(f"unanimous on {100 * whole:.0f} % of {len(shares):,} tasks")
     axes.title.set_fontsize(SMALL + 2)
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 1.02)

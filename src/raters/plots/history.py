@@ -38,10 +38,10 @@ def curves(
     columns: Sequence[str] | None = None,
     theme: Theme = "light",
 ) -> Figure:
-    """Draw the history of a training, a panel a column; epochs without a value are gaps.
+    """Draw the history of a training, a panel per column; epochs without a value are gaps.
 
     Args:
-        history: `model.history`, a row an epoch.
+        history: `model.history`, a row per epoch.
         warm_up: How many epochs held the matrices: they are shaded.
         best_epoch: The epoch that was kept: it is marked.
         columns: What to draw; by default all numbers but the epoch and its seconds.
@@ -129,6 +129,7 @@ def _line(
         )  # fmt: skip
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     panel.margins(y=0.15)
+    panel.ticklabel_format(axis="y", useOffset=False)
     panel.set_xlim(first - 0.5, float(np.nanmax(epochs)) + 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Confusion matrices as heat maps, a panel a rater; estimated beside true ones."""
+"""Confusion matrices as heat maps, a panel per rater; estimated beside true ones."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def confusion(
     truth: ArrayLike | None = None,
     theme: Theme = "light",
     numbers: bool | None = None,
+    rows: str = "true class",
 ) -> Figure:
     """Draw the matrices `C[t, o]` of raters: rows are true, columns observed classes.
 
@@ -49,6 +50,7 @@ def confusion(
         theme: The page.
         numbers: Write the numbers into the cells; by default with up to 10 classes and 1,500
             numbers in all.
+        rows: What rows are.
 
     Example:
         >>> matrix = [[0.9, 0.1], [0.2, 0.8]]
@@ -64,7 +66,7 @@ def confusion(
         pairs = np.stack([found, _like(_stack(truth, "true matrices"), found)], axis=1)
     names = _names(raters, len(found), "raters", [""] if len(found) == 1 else None)
     labels = _names(classes, found.shape[1], "classes", None)
-    return _draw(pairs, labels, names, theme, numbers)
+    return _draw(pairs, labels, names, theme, numbers, rows)
 
 
 def _stack(matrices: ArrayLike, what: str) -> NDArray[np.float64]:
@@ -100,6 +102,7 @@ def _draw(
     raters: list[str],
     theme: Theme,
     numbers: bool | None,
+    rows: str,
 ) -> Figure:
     count, beside, size = pairs.shape[:3]
     if numbers is None:
@@ -128,7 +131,7 @@ def _draw(
         "family": list(families()),
     }
     middle = layout.middle()
-    figure.text(0.06 / layout.inches[0], middle[1], "true class", rotation=90, va="center", **words)
+    figure.text(0.06 / layout.inches[0], middle[1], rows, rotation=90, va="center", **words)
     figure.text(middle[0], 0.06 / layout.inches[1], "observed class", ha="center", **words)
     return figure
 

@@ -40,8 +40,9 @@ def volumes(
     progress: bool = False,
     theme: Theme = "light",
     measured: NDArray[np.float64] | None = None,
+    together: bool = False,
 ) -> Figure:
-    """Draw how much each rater draws, a dot a case and a box for the middle half of the cases.
+    """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
 
     Masks: with `relative`, the volume `v` is compared with the mean `o` of the other raters of the
     case as `(v - o) / (v + o)`: 0 is the same, 1/3 double, -1 nothing where others drew, 1 alone.
@@ -55,6 +56,7 @@ def volumes(
         progress: Show a progress bar.
         theme: The page.
         measured: What `case_volumes` gave, where it is known already.
+        together: Draw all raters of masks in one row: where they are anonymous.
 
     Example:
         >>> from raters.study.study import Study
@@ -68,11 +70,14 @@ def volumes(
     if study.kind == "classification":
         return _shares(study, theme)
     found = case_volumes(study, class_name, progress) if measured is None else measured
-    title = "volume against the other raters"
+    size = "volume" if len(study[0].geometry.shape) == 3 else "area"
+    title, ticks = f"{size} against the other raters", _TICKS
+    values = relative_volumes(found) if relative else found
     if not relative:
-        title = f"volume ({study[0].geometry.volume_unit})"
-        return _strips(study.raters, found, title, theme, None)
-    return _strips(study.raters, relative_volumes(found), title, theme, _TICKS)
+        title, ticks = f"{size} ({study[0].geometry.volume_unit})", None
+    if together:
+        return _strips(["all raters"], values.reshape(-1, 1), title, theme, ticks)
+    return _strips(study.raters, values, title, theme, ticks)
 
 
 def case_volumes(

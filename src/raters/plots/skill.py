@@ -1,9 +1,9 @@
-"""How far each rater can be trusted, as dots with error bars; and estimated against true skill."""
+"""How far each rater can be trusted, as dots with error bars; and estimated against true."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_TITLES = {"ppv": "positive predictive value", "npv": "negative predictive value"}
+
+
 class Skill(NamedTuple):
     """A measure of one rater and its standard error; NaN where it does not exist."""
 
@@ -42,8 +45,10 @@ def skills(
     measures: Sequence[str] = ("sensitivity", "specificity"),
     class_name: str | None = None,
     theme: Theme = "light",
+    raters: Sequence[str] | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Figure:
-    """Draw the skill of each rater with its standard error, the best first.
+    """Draw measures of each rater with their standard errors, the best first.
 
     Raters are sorted by their mean over the measures. A rater without a value leaves a gap.
 
@@ -52,6 +57,9 @@ def skills(
         measures: Columns to draw, a panel each.
         class_name: The class; by default the second of two, else the mean over classes.
         theme: The page.
+        raters: All raters in the order of the study, by which they have their colours; by default
+            those of the rows, as they come.
+        weights: How much each class counts in the mean, by its name; by default all count alike.
 
     Example:
         >>> rows = [{"rater": "ann", "class": "a", "sensitivity": 0.9, "sensitivity_se": 0.05},
@@ -61,13 +69,16 @@ def skills(
         ['bob', 'ann']
     """
     rows = _rows(performance)
-    found = {m: skill_of_raters(rows, m, class_name) for m in measures}
+    found = {m: skill_of_raters(rows, m, class_name, weights) for m in measures}
     names = list(dict.fromkeys(str(row["rater"]) for row in rows))
-    return _draw(names, found, theme)
+    return _draw(names, found, theme, rater_colours(_order(names, raters)))
 
 
 def matrix_skills(matrices: ArrayLike) -> NDArray[np.float64]:
-    """Give the skill of raters from matrices `(raters, L, L)`: the mean of the diagonal.
+    """Give the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
+
+    All classes count alike, the background of masks too: a rater who draws far too much of a small
+    object still scores high.
 
     Example:
         >>> matrix_skills([[[0.9, 0.1], [0.3, 0.7]]])
@@ -84,8 +95,9 @@ def skill_scatter(
     true: ArrayLike,
     raters: Sequence[str] | None = None,
     theme: Theme = "light",
+    all_raters: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw the estimated against the true skill of raters.
+    """Draw the estimated against the true skill of raters: the mean of the diagonal.
 
     As Figure 7b of R. Tanno et al., Learning from noisy labels by regularized estimation of
     annotator confusion, CVPR 2019: points on the diagonal are right.
@@ -95,6 +107,7 @@ def skill_scatter(
         true: The same of the true ones.
         raters: Names; with up to 12 they are in the legend.
         theme: The page.
+        all_raters: All raters in the order of the study, by which they have their colours.
 
     Example:
         >>> figure = skill_scatter([0.5, 0.9], [0.6, 0.9], ["ann", "bob"])
@@ -110,9 +123,14 @@ def skill_scatter(
     figure = new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
     error = float(np.nanmean(np.abs(x - y))) if np.isfinite(x - y).any() else math.nan
     axes = plain_axes(
-        figure.subplots(), theme, f"mean difference {error:.3f}", "true skill", "estimated skill"
+        figure.subplots(),
+        theme,
+        f"mean difference {error:.3f}",
+        "true mean of the diagonal",
+        "estimated mean of the diagonal",
     )
-    colours = list(rater_colours(names).values())
+    known = rater_colours(_order(names, all_raters))
+    colours = [known[name] for name in names]
     low = min(np.nanmin(x, initial=1.0), np.nanmin(y, initial=1.0))
     ends = (max(0.0, low - 0.05), 1.02)
     axes.plot(ends, ends, color=look(theme).muted, lw=0.8, zorder=0)
@@ -129,6 +147,11 @@ def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
     return matrix_skills(array) if array.ndim == 3 else array.ravel()
 
 
+def _order(names: Sequence[str], everybody: Sequence[str] | None) -> list[str]:
+    """Give all raters in the order of the study; any others follow."""
+    return list(dict.fromkeys([*(everybody or ()), *names]))
+
+
 def _rows(performance: pd.DataFrame | Sequence[Row]) -> list[Row]:
     if isinstance(performance, Sequence):
         rows = list(performance)
@@ -142,11 +165,15 @@ def _rows(performance: pd.DataFrame | Sequence[Row]) -> list[Row]:
 
 
 def skill_of_raters(
-    rows: Sequence[Row], measure: str, class_name: str | None = None
+    rows: Sequence[Row],
+    measure: str,
+    class_name: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, Skill]:
     """Average a measure of each rater over classes and cases.
 
-    The error of a mean over n rows is `sqrt(sum se²) / n` (as if they were independent).
+    The error of a mean with weights `w` is `sqrt(sum w² se²) / sum w` (rows taken as
+    independent).
 
     Example:
         >>> rows = [{"rater": "ann", "case": "1", "ppv": 0.8, "ppv_se": 0.06},
@@ -161,14 +188,18 @@ def skill_of_raters(
     found: dict[str, Skill] = {}
     for rater in dict.fromkeys(str(row["rater"]) for row in rows):
         own = [row for row in chosen if str(row["rater"]) == rater and _known(row.get(measure))]
-        if not own:
+        shares = [1.0 if weights is None else float(weights[row["class"]]) for row in own]
+        total = math.fsum(shares)
+        if not total:
             found[rater] = Skill(math.nan, math.nan)
             continue
         errors = [row.get(f"{measure}_se") for row in own]
         spread = math.nan
         if all(_known(error) for error in errors):
-            spread = math.sqrt(math.fsum(float(e or 0) ** 2 for e in errors)) / len(own)
-        found[rater] = Skill(math.fsum(float(row[measure]) for row in own) / len(own), spread)
+            squares = [(w * float(e or 0)) ** 2 for w, e in zip(shares, errors, strict=True)]
+            spread = math.sqrt(math.fsum(squares)) / total
+        values = [w * float(row[measure]) for w, row in zip(shares, own, strict=True)]
+        found[rater] = Skill(math.fsum(values) / total, spread)
     return found
 
 
@@ -188,7 +219,9 @@ def _known(value: Any) -> bool:  # noqa: ANN401
     return value is not None and math.isfinite(value)
 
 
-def _draw(names: list[str], found: dict[str, dict[str, Skill]], theme: Theme) -> Figure:
+def _draw(
+    names: list[str], found: dict[str, dict[str, Skill]], theme: Theme, colours: Mapping[str, str]
+) -> Figure:
     def mean(name: str) -> float:
         values = [by_rater[name].value for by_rater in found.values()]
         known = [v for v in values if math.isfinite(v)]
@@ -200,9 +233,8 @@ def _draw(names: list[str], found: dict[str, dict[str, Skill]], theme: Theme) ->
     letters = max(map(len, all_shown(names))) * 0.07
     figure = new_figure(letters + 2.6 * len(found) + 0.3, height)
     panels = np.asarray(figure.subplots(1, len(found), sharey=True, squeeze=False))[0]
-    colours = rater_colours(names)
     for panel, (measure, by_rater) in zip(panels, found.items(), strict=True):
-        plain_axes(panel, theme, x=measure.replace("_", " "))
+        plain_axes(panel, theme, x=_TITLES.get(measure, measure.replace("_", " ")))
         _dots(panel, [by_rater[name] for name in ordered], [colours[n] for n in ordered], theme)
     size = SMALL if many else MEDIUM
     words: dict[str, Any] = {"fontsize": size, "family": list(families())}
@@ -234,4 +266,5 @@ def _dots(panel: Axes, values: list[Skill], colours: list[str], theme: Theme) ->
     pad = max(0.08 * (most - least), 0.01)
     panel.set_xlim(max(0.0, least - pad), min(max(most + pad, 0.5), 1.0))
     panel.xaxis.set_major_locator(MaxNLocator(4))
+    panel.ticklabel_format(axis="x", style="plain", useOffset=False)
     panel.tick_params(axis="y", length=0)

@@ -35,14 +35,15 @@ cannot be seen on dark pages."""
 
 LINE_STYLES: tuple[LineStyleType, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
-TRUE_POSITIVE, FALSE_NEGATIVE = "#FFFFFF", "#00A000"
-FALSE_POSITIVE, TRUE_NEGATIVE = "#E00000", "#000000"
-"""Colours of errors, as in Figures 2 and 5 of L. Zhang et al., Disentangling human error from the
-ground truth in segmentation of medical images, NeurIPS 2020."""
+TRUE_POSITIVE, FALSE_NEGATIVE = "#FFFFFF", "#0072B2"
+FALSE_POSITIVE, TRUE_NEGATIVE = "#E69F00", "#000000"
+"""Colours of errors: too much is orange, missed is blue, of Okabe and Ito, which colour-blind
+people can tell apart. (They cannot tell red from green, as Figures 2 and 5 of L. Zhang et al. have
+them: Disentangling human error from the ground truth in segmentation of medical images, 2020.)"""
 ERROR_LEGEND = {
     "true positive": TRUE_POSITIVE,
-    "false negative": FALSE_NEGATIVE,
-    "false positive": FALSE_POSITIVE,
+    "missed (false negative)": FALSE_NEGATIVE,
+    "too much (false positive)": FALSE_POSITIVE,
     "true negative": TRUE_NEGATIVE,
 }
 """What the colours of errors stand for."""

@@ -19,6 +19,7 @@ from raters.scores.bootstrap_sums import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+    from raters.training.cuts import CutGiven
     from raters.training.model import Model
 
 
@@ -85,6 +86,7 @@ def compare_runs(
     split: str | None = None,
     surfaces: bool = True,
     progress: bool = False,
+    cut: CutGiven = 0.5,
 ) -> Comparison:
     """Score several runs on the same cases, and compare each with the first.
 
@@ -98,6 +100,7 @@ def compare_runs(
         split: As in `evaluate_run`.
         surfaces: Whether to measure surface distances (masks).
         progress: Show a progress bar for each run.
+        cut: As in `evaluate_run`.
     """
     if not runs:
         raise RatersError("found no runs, expected at least one")
@@ -109,11 +112,11 @@ def compare_runs(
             raise error.at(file=folder) from None
     seen = [Seen.by_run(folder) for _, folder in models]
     part = choose_split(study, split, seen)
-    common = [r for r in study.raters if all(r in model.config.raters for model, _ in models)]
+    common = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
     found = Comparison()
     for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
-        known = list(shared_raters(model.config.raters, part, common))
-        scores = score_model(model, part, known, surfaces, progress)
+        known = list(shared_raters(model.config.labelled, part, common))
+        scores = score_model(model, part, known, surfaces, progress, cut)
         scores.run, scores.split = name, split or ""
         scores.inputs = inputs_of(study, folder)
         scores.warnings = warnings_of(part, used, name)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TABLES = (
     "summary",
+    "cuts",
     "likelihood",
     "calibration",
     "reliability",
@@ -40,6 +41,8 @@ class RunScores:
         split: The split that was scored; '' for all cases.
         score: What the main score is, for example 'dice, reference'.
         summary: The truth against the reference and each rater: means with intervals.
+        cuts: Dice at each cut of the run: at 0.5, at the best cut and at the area cut, which were
+            chosen on held-out cases; against the reference, or the mean over raters.
         likelihood: Mean log-likelihood of a label: joint, marginal, and as if labels were the
             truth.
         calibration: Calibration error, Brier score and log loss, of the truth and of 'as rater'.
@@ -61,6 +64,7 @@ class RunScores:
     split: str = ""
     score: str = ""
     summary: list[Row] = field(default_factory=list)
+    cuts: list[Row] = field(default_factory=list)
     likelihood: list[Row] = field(default_factory=list)
     calibration: list[Row] = field(default_factory=list)
     reliability: list[Row] = field(default_factory=list)

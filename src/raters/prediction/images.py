@@ -52,7 +52,7 @@ def open_images(source: str, config: ModelConfig) -> Study:
     Args:
         source: An image file, a folder of images, a pattern (`'images/{case}.nii.gz'`), a folder
             written by raters, a manifest (CSV: case, image), or, where the model takes features or
-            classifies images, an array (.npy, a row a case) or a table of features (.csv).
+            classifies images, an array (.npy, a row per case) or a table of features (.csv).
         config: What the model takes.
 
     Raises:
@@ -158,7 +158,7 @@ def _of_index(found: FilesIndex, config: ModelConfig) -> Study:
 
 
 def _rows(path: Path, config: ModelConfig) -> NDArray[Any] | None:
-    """Open an array with a row a case; None if it is a single image."""
+    """Open an array with a row per case; None if it is a single image."""
     array = open_array(path, 0)
     assert array is not None  # it exists
     axes, channels = array.ndim, config.channels
@@ -197,6 +197,6 @@ def _features(path: Path, config: ModelConfig) -> Study:
 
 def _of_arrays(arrays: NDArray[Any], names: list[str], config: ModelConfig) -> Study:
     if not len(arrays):
-        raise RatersError("found no rows, expected a row a case", kind="empty")
+        raise RatersError("found no rows, expected a row per case", kind="empty")
     study = Study.from_arrays(images=arrays, cases=names)
     return replace(study, _classes=config.classes_of_study())

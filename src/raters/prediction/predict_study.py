@@ -109,6 +109,7 @@ def _refuse(model: Model, outputs: Outputs) -> None:
         model.number_of(rater)
     if not 0 <= outputs.overlap < 1:
         raise RatersError(f"found overlap {outputs.overlap:g}, expected at least 0 and below 1")
+    model.cut(outputs.cut)  # refuses what is none
     if outputs.confusion:
         same_confusion(model)  # refuses where there are none
 
@@ -120,7 +121,10 @@ def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
     for name, tensor in sorted(model.method.state_dict().items()):
         plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         digest.update(name.encode() + plain.numpy().tobytes())
-    plan = {"method": model.config.method, "overlap": outputs.overlap}
+    plan: dict[str, Any] = {"method": model.config.method, "overlap": outputs.overlap}
+    cut = model.cut(outputs.cut)
+    if (cut != 0.5).any():  # what was predicted at 0.5 before there were cuts stays valid
+        plan["cut"] = cut.tolist()
     return {**plan, "weights": digest.hexdigest()}
 
 

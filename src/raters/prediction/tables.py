@@ -42,12 +42,16 @@ def write_tables(
 
 
 def write_confusion(model: Model, folder: Path) -> None:
-    """Write matrices that never vary as one table: rater, true, observed, p."""
+    """Write matrices that never vary as one table: rater, true, observed, p.
+
+    Raters of whom no label was trained on are left out.
+    """
     names = [c.name for c in model.config.classes]
     matrices = same_confusion(model).reshape(-1, len(names), len(names))
     rows: list[Row] = [
         {"rater": rater, "true": names[t], "observed": names[o], "p": float(matrix[t, o])}
         for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        if rater not in model.config.unlabelled
         for t, o in product(range(len(names)), repeat=2)
     ]
     write_csv(folder / CONFUSION_TABLE, rows)

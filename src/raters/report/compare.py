@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from raters.progress import track
 from raters.report.fusion_files import Refit
 from raters.report.leave_out import left_out_scores
 from raters.report.near_border import STEPS, bin_step, border_counts
+from raters.report.two_raters import KINDS, kinds_of
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.parallel import ordered_map
@@ -43,6 +44,9 @@ class Compared:
         bordered: On how many cases distances were measured.
         left_dice: Dice of the consensus with and without a rater, `(cases, raters)`; of a sample.
         left_change: The relative change of volume without a rater.
+        dice_given: The mean Dice, where it does not follow from the counts.
+        flat: Whether cases have two axes: 'pixels', not 'voxels'.
+        two: Of two raters, what the consensus is in all cases (`two_raters.KINDS`), or ''.
     """
 
     cases: tuple[str, ...]
@@ -52,10 +56,15 @@ class Compared:
     bordered: int
     left_dice: NDArray[np.float64]
     left_change: NDArray[np.float64]
+    flat: bool = True
+    two: str = ""
+    dice_given: NDArray[np.float64] | None = None
 
     @property
     def dice(self) -> NDArray[np.float64]:
         """The mean Dice over drawn classes, `(cases, raters)`; NaN where nothing was drawn."""
+        if self.dice_given is not None:
+            return self.dice_given
         scores = dice_from_counts(self.counts)
         drawn = (self.counts.sum(axis=-1) + self.counts.sum(axis=-2))[..., 1:] > 0
         total = np.where(drawn, scores, 0.0).sum(axis=-1)
@@ -75,6 +84,7 @@ class _One:
     borders: list[DistanceCounts] | None
     left: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     sized: bool
+    two: dict[str, bool] | None = None
 
 
 def compare(
@@ -109,7 +119,8 @@ def compare(
             numbers = targets.values()
             near = [border_counts(consensus, labels, spacing, step, n) for n in numbers]
         left = left_out_scores(labels, classes, refit) if k in leave else None
-        return _One(np.array(counted), near, left, case.geometry.affine is not None)
+        two = kinds_of(labels, consensus) if len(labels) == 2 else None
+        return _One(np.array(counted), near, left, case.geometry.affine is not None, two)
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
     return _together(study, tuple(cases), list(done), targets, step)
@@ -135,12 +146,33 @@ def _together(
     change = np.array([one[1] for one in left]).reshape(-1, raters)
     counts = np.array([one.counts for one in found], np.int64).reshape(-1, raters, classes, classes)
     unit = "mm" if any(one.sized for one in found) else "pixels"
-    return Compared(cases, counts, total, unit, len(near), dice, change)
+    kinds = [one.two for one in found if one.two is not None]
+    two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
+    flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
+    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
 
 
 def _step(study: Study, cases: Sequence[str]) -> float:
     geometry = study[cases[0]].geometry
     return bin_step(geometry.shape, geometry.spacing)
+
+
+def pooled(found: Compared) -> Compared:
+    """Take all raters as one: for raters who are anonymous."""
+    borders = {
+        name: DistanceCounts(
+            counts.edges,
+            counts.seen.sum(axis=0, keepdims=True),
+            counts.drawn.sum(axis=0, keepdims=True),
+        )
+        for name, counts in found.borders.items()
+    }
+    counts = found.counts.sum(axis=1, keepdims=True)
+    there = np.isfinite(found.dice) & found.labelled
+    number = there.sum(axis=1, keepdims=True)
+    total = np.where(there, found.dice, 0.0).sum(axis=1, keepdims=True)
+    dice = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+    return replace(found, counts=counts, borders=borders, dice_given=dice)
 
 
 def evenly(number: int, most: int) -> list[int]:

@@ -14,17 +14,22 @@ from raters.evaluation.predictions import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.cases import SHOWN, cases_block
-from raters.report.compare import Compared, compare, counted_rows, known
+from raters.report.compare import Compared, compare, counted_rows, known, pooled
+from raters.report.foreground import foreground_rows
 from raters.report.fusion_files import FusionFiles, read_fusion
 from raters.report.fusion_performance import (
     performance_section,
     report_without_study,
     scores_figure,
 )
+from raters.report.fusion_words import ALL_RATERS
 from raters.report.leave_out import left_out_rows
+from raters.report.minority import Minority, minorities, minority_sentence
 from raters.report.notes import notes_block, short_section
+from raters.report.two_raters import two_sentence
 from raters.report.viewer import free_name
 from raters.rows import Row
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -65,13 +70,24 @@ def fusion_report(
     found = compare(study, cases, masks.read, refit, targets_of(study.classes.names), progress)
     dice = found.dice[np.isfinite(found.dice)]
     rows = files.rows or counted_rows(found, study.raters, study.classes.names)
+    total = found.counts.sum(axis=0, dtype=np.int64)
+    names, shown = (study.raters, found) if not study.anonymous else ((ALL_RATERS,), pooled(found))
+    foreground = foreground_rows(shown.counts, names)
+    classes = study.classes.names
     sections = [
-        _raters(study, found),
+        _raters(names, shown, foreground),
         performance_section(
-            files, rows, study.classes.names, found.counts.sum(axis=0, dtype=np.int64), study
+            files,
+            rows,
+            classes,
+            total,
+            study,
+            foreground=foreground,
+            doubtful=[one.number for one in few_drew(found) if 2 * len(one.cases) > one.of],
+            two=found.two,
         ),
-        _borders(study, found),
-        _left_out(study, found, by),
+        _borders(names, shown),
+        *([] if study.anonymous else [_left_out(study, found, by)]),
         _cases(study, found, masks, cases_shown, progress),
     ]
     return Report(
@@ -82,7 +98,10 @@ def fusion_report(
             "method": files.method + (", pooled" if files.pooled else ""),
             "mean Dice with the consensus": float(dice.mean()) if dice.size else None,
         },
-        [short_section(_findings(study, found, by), _notes(study, masks, files)), *sections],
+        [
+            short_section(_findings(study, found, shown, files, by), _notes(study, masks, files)),
+            *sections,
+        ],
     )
 
 
@@ -104,9 +123,36 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
     return {ALL_FOREGROUND: None, **few}
 
 
-def _findings(study: Study, found: Compared, by: str) -> list[str]:
-    texts = [words.closeness_sentence(_mean_dice(study, found)), _border_words(study, found)]
-    return [*texts, _left_words(study, found, by) if len(found.left_dice) else ""]
+def _findings(
+    study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
+) -> list[str]:
+    if study.anonymous:
+        names, left = (ALL_RATERS,), ""
+    else:
+        names = study.raters
+        left = _left_words(study, found, by) if len(found.left_dice) else ""
+    two = len(study.raters) == 2 and not study.anonymous
+    return [
+        two_sentence(found.two, files.method, study.raters) if two else "",
+        words.closeness_sentence(_mean_dice(names, shown)),
+        _minority_words(study, found, files.method),
+        "" if two and found.two else _border_words(names, shown),
+        left,
+    ]
+
+
+def few_drew(found: Compared) -> list[Minority]:
+    """Give the classes that the consensus has although a minority drew them."""
+    size = found.counts.sum(axis=-1).max(axis=1)
+    return minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
+
+
+def _minority_words(study: Study, found: Compared, method: str) -> str:
+    """Say where the consensus has a class that only a minority drew."""
+    few = few_drew(found)
+    names = () if study.anonymous else study.raters
+    unit = "voxels" if found.flat is False else "pixels"
+    return minority_sentence(few, found.cases, names, study.classes.names, unit, method)
 
 
 def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
@@ -114,59 +160,53 @@ def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock
 
     notes = study_notes(study)
     if masks.missing:
-        notes.append(f"cases without a consensus mask: {len(masks.missing):,}")
+        notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
     stopped = sum(not facts.get("converged", True) for facts in files.cases.values())
     if stopped:
-        notes.append(f"cases whose fit did not come to rest: {stopped:,}")
+        notes.append(f"{many(stopped, 'case')} did not converge")
     return notes_block(notes)
 
 
-def _mean_dice(study: Study, found: Compared) -> dict[str, float | None]:
+def _mean_dice(raters: Sequence[str], found: Compared) -> dict[str, float | None]:
     dice = found.dice
     known_ = np.isfinite(dice) & found.labelled
     total = np.where(known_, dice, 0.0).sum(axis=0) / np.maximum(known_.sum(axis=0), 1)
     number = known_.sum(axis=0)
-    return {r: float(total[k]) if number[k] else None for k, r in enumerate(study.raters)}
+    return {r: float(total[k]) if number[k] else None for k, r in enumerate(raters)}
 
 
-def _raters(study: Study, found: Compared) -> Section:
-    shares = words.error_shares(found.counts, study.raters)
-    dice, labelled = _mean_dice(study, found), found.labelled.sum(axis=0)
+def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -> Section:
+    dice, labelled = _mean_dice(raters, found), found.labelled.sum(axis=0)
     spread = _standard_errors(np.where(found.labelled, found.dice, np.nan))
     rows: list[Row] = []
-    for k, rater in enumerate(study.raters):
-        beyond, missed = shares.get(rater, (None, None))
-        rows.append(
-            {
-                "rater": rater,
-                "cases": int(labelled[k]),
-                "dice": dice[rater],
-                "dice_se": known(spread[k]),
-                "beyond": beyond,
-                "missed": missed,
-            }
-        )
+    for k, own in enumerate(foreground):
+        row: Row = {"rater": own["rater"], "cases": int(labelled[k])}
+        rows.append({**row, "dice": dice[own["rater"]], "dice_se": known(spread[k]), **own})
     caption = words.closeness_sentence(dice)
     columns = {
         "rater": "rater",
         "cases": "cases",
         "dice": "mean Dice",
         **({"dice_se": "standard error"} if len(found.cases) > 1 else {}),
+        "sensitivity": "sensitivity",
+        "ppv": "PPV",
         "beyond": "drawn beyond",
         "missed": "missed",
+        **({"other": "another class"} if found.counts.shape[-1] > 2 else {}),
     }
     blocks: list[Block] = []
     if any(row["dice"] is not None for row in rows):
-        figure = scores_figure(rows, "dice", "Dice with the consensus")
+        figure = scores_figure(rows, "dice", "Dice with the consensus", raters)
         several = len(found.cases) > 1
         error = "Bars are standard errors between cases." if several else ""
         blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption} {error}".strip()))
     about = (
-        "'Drawn beyond' and 'missed' are foreground outside of the consensus and consensus without "
-        "the rater, both as shares of the foreground of the consensus."
+        "Of the foreground of the consensus over all cases: the share that the rater draws "
+        "(sensitivity), misses, and draws beyond it. PPV (positive predictive value) is the share "
+        "of what the rater draws that is in the consensus."
     )
     blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
-    return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
+    return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
 
 
 def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,22 +218,22 @@ def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
 
 
-def _border_words(study: Study, found: Compared) -> str:
+def _border_words(raters: Sequence[str], found: Compared) -> str:
     if not found.borders:
         return ""
-    shares = words.error_shares(found.counts, study.raters)
+    shares = words.error_shares(found.counts, raters)
     first = next(iter(found.borders.values()))
-    return words.border_sentence(shares, first, study.raters, found.unit)
+    return words.border_sentence(shares, first, raters, found.unit)
 
 
-def _borders(study: Study, found: Compared) -> Section:
+def _borders(raters: Sequence[str], found: Compared) -> Section:
     blocks: list[Block] = []
     sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
     for k, (name, counts) in enumerate(found.borders.items()):
         if counts.seen.any():
             caption = f"{_subject(name)} by distance to its border{sample}. "
-            caption += _border_words(study, found) if k == 0 else ""
-            figure = plots.bias(counts, study.raters, found.unit)
+            caption += _border_words(raters, found) if k == 0 and not found.two else ""
+            figure = plots.bias(counts, raters, found.unit)
             blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
     if not blocks:
         blocks = [TextBlock("The consensus has no foreground: there is no border.", "note")]
@@ -217,13 +257,13 @@ def _left_words(study: Study, found: Compared, by: str) -> str:
 def _left_out(study: Study, found: Compared, by: str) -> Section:
     about = "How the consensus changes when one rater is left out."
     if not len(found.left_dice):
-        text = "With fewer than three raters nobody can be left out: the others would be one."
+        text = "Leave-one-out needs at least three raters."
         return Section("Without a rater", about, [TextBlock(text, "note")])
     rows = left_out_rows(study.raters, found.left_dice, found.left_change)
     caption = _left_words(study, found, by)
     blocks: list[Block] = []
     if any(row["dice"] is not None for row in rows):
-        figure = scores_figure(rows, "dice", "Dice with and without")
+        figure = scores_figure(rows, "dice", "Dice with and without", study.raters)
         blocks.append(FigureBlock("without-a-rater", figure, caption))
     columns = {
         "rater": "left out",

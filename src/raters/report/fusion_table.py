@@ -39,19 +39,18 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     changed, by = left_out_rows(files, study, most_labelled(rows, study.raters, _MOST_LEFT_OUT))
     undecided = int((consensus == MISSING).sum())
     findings = [
-        _closest(rows),
-        _left_words(changed, by),
+        "" if study.anonymous else _closest(rows),
+        "" if study.anonymous else _left_words(changed, by),
         words.undecided_sentence(undecided, len(study)),
     ]
     performance = performance_section(
         files, measured, study.classes.names, counts, study, by_labels(rows, names)
     )
-    sections = [
-        short_section(findings, notes_block(study_notes(study))),
-        _raters(study, rows, names),
-        performance,
-        _left_section(changed, by),
-    ]
+    sections = [short_section(findings, notes_block(study_notes(study)))]
+    if study.anonymous:
+        sections.append(performance)
+    else:
+        sections += [_raters(study, rows, names), performance, _left_section(changed, by)]
     if agreement is not None:
         sections.append(tasks_section(study, agreement, consensus))
     facts: dict[str, object] = {
@@ -131,7 +130,7 @@ def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     shown = [row for row in rows if row["rater"] in set(names)]
     blocks: list[Block] = []
     if any(row["accuracy"] is not None for row in shown):
-        figure = scores_figure(shown, "accuracy", "share equal to the consensus")
+        figure = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
         blocks.append(FigureBlock("accuracy", figure, _closest(rows) + left_out(study, names)))
     columns = {
         "rater": "rater",
@@ -178,7 +177,7 @@ def left_out_rows(files: FusionFiles, study: Study, names: list[str]) -> tuple[l
 
 def _left_words(rows: list[Row], by: str) -> str:
     if not rows:
-        return "With fewer than three raters nobody can be left out."
+        return "Leave-one-out needs at least three raters."
     most, least = rows[0], rows[-1]
     return (
         f"Without {named(most['rater'])} the consensus changes on {most['changed']:,} of "

@@ -14,49 +14,66 @@ from raters.rows import Row
 _NOTABLE = 0.05
 _SAME = 0.99
 _EQUAL = 0.02
+_APART = 0.05
+ALL_RATERS = "all raters"
+"""The name of all raters together, where they are anonymous."""
 
 
 def closeness_sentence(dice: Mapping[str, float | None]) -> str:
     """Say who is closest to the consensus and who farthest from it."""
     known = {name: d for name, d in dice.items() if d is not None}
+    trust = "The consensus is an estimate: to be far from it is not yet to be wrong."
     if len(known) < 2:
-        return "There are fewer than two raters to compare with the consensus."
+        if not known:
+            return "There is nobody to compare with the consensus."
+        rater, score = next(iter(known.items()))
+        return f"{begin(named(rater))}: Dice {score:.2f} with the consensus. {trust}"
     far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
-    trust = "The consensus is an estimate: check it where it follows the majority."
     if known[near] - known[far] < _EQUAL:
-        spread = f"{known[far]:.2f} to {known[near]:.2f}"
+        spread = _range(known[far], known[near])
         return f"All raters are about equally close to the consensus (Dice {spread}). {trust}"
     return begin(
         f"{named(near)} is closest to the consensus (Dice {known[near]:.2f}), {named(far)} "
-        f"farthest from it ({known[far]:.2f}): look at what {named(far)} draws first. {trust}"
+        f"farthest from it ({known[far]:.2f}). {trust}"
     )
 
 
-def skill_sentence(rows: Sequence[Row], classes: Sequence[str]) -> str:
-    """Say who misses most and who calls too much, of the class that figures show."""
-    shown = [r for r in rows if len(classes) != 2 or r["class"] == classes[1]]
-    by_rater: dict[str, dict[str, list[float]]] = {}
-    for row in shown:
-        for measure in ("sensitivity", "ppv"):
-            if row[measure] is not None:
-                own = by_rater.setdefault(row["rater"], {})
-                own.setdefault(measure, []).append(row[measure])
-    means = {
-        measure: {r: float(np.mean(v[measure])) for r, v in by_rater.items() if measure in v}
-        for measure in ("sensitivity", "ppv")
-    }
-    if not means["sensitivity"] or not means["ppv"]:
-        return "There is no performance to show."
-    miss = min(means["sensitivity"], key=lambda r: means["sensitivity"][r])
-    wrong = min(means["ppv"], key=lambda r: means["ppv"][r])
-    found, right = means["sensitivity"][miss], means["ppv"][wrong]
-    text = begin(
-        f"{named(miss)} finds least of what is there (sensitivity {found:.2f}), and of what "
-        f"{named(wrong)} names, least is there (positive predictive value {right:.2f})."
-    )
-    if miss == wrong:
-        text += f" Give {named(miss)}'s cases to someone else as well."
-    return text
+def skill_sentence(rows: Sequence[Row]) -> str:
+    """Say who misses most and who draws most that is not there, of rows of `foreground_rows`.
+
+    Example:
+        >>> rows = [{"rater": "ann", "sensitivity": 0.9, "ppv": 0.7},
+        ...         {"rater": "bob", "sensitivity": 0.6, "ppv": 0.95}]
+        >>> skill_sentence(rows)
+        'Lowest sensitivity: bob (0.60). Lowest positive predictive value: ann (0.70).'
+    """
+    parts, lowest = [], []
+    for measure, name in (("sensitivity", "sensitivity"), ("ppv", "positive predictive value")):
+        known = {str(r["rater"]): float(r[measure]) for r in rows if r[measure] is not None}
+        if not known:
+            return "There is no performance to show."
+        low, high = min(known, key=lambda r: known[r]), max(known.values())
+        if len(known) == 1:
+            parts.append(f"{name[0].upper()}{name[1:]}: {known[low]:.2f}.")
+        elif high - known[low] < _EQUAL:
+            parts.append(f"All raters are about equal in {name} ({_range(known[low], high)}).")
+        else:
+            parts.append(f"Lowest {name}: {named(low)} ({known[low]:.2f}).")
+            lowest.append(low)
+    if len(lowest) == 2 and lowest[0] == lowest[1]:
+        parts.append(f"Give {named(lowest[0])}'s cases to someone else as well.")
+    return " ".join(parts)
+
+
+def _range(low: float, high: float) -> str:
+    """Give two numbers, or one where they are written alike.
+
+    Example:
+        >>> _range(0.871, 0.889), _range(0.999, 1.0)
+        ('0.87 to 0.89', '1.00')
+    """
+    ends = f"{low:.2f}", f"{high:.2f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def error_shares(
@@ -99,26 +116,38 @@ def border_sentence(
     """
     over = sorted(shares, key=lambda r: -shares[r][0])
     under = sorted(shares, key=lambda r: -shares[r][1])
-    half = f"half of what is near it ({_length(float(borders.edges[-1]), unit)})"
     parts = []
     if over and shares[over[0]][0] > _NOTABLE:
         near = _half_within(borders, list(raters).index(over[0]), outside=True)
-        where = f", {half} within {_length(near, unit)} outside the border" if near else ""
+        much = percent(shares[over[0]][0])
         parts.append(
-            f"{named(over[0])} draws {percent(shares[over[0]][0])} of the consensus' size beyond "
-            f"it{where}"
+            f"{named(over[0])} {_does(over[0], 'over-segment')} by {much} of the consensus"
+            f"{_where(borders, near, unit)}"
         )
     if under and shares[under[0]][1] > _NOTABLE:
         near = _half_within(borders, list(raters).index(under[0]), outside=False)
-        whole = "it" if parts else "the consensus"
-        where = f", {half} within {_length(near, unit)} inside the border" if near else ""
-        parts.append(f"{named(under[0])} misses {percent(shares[under[0]][1])} of {whole}{where}")
+        much = percent(shares[under[0]][1])
+        verb = "miss" if under[0] == ALL_RATERS else "misses"
+        where = _where(borders, near, unit)
+        parts.append(f"{named(under[0])} {verb} {much} of the consensus{where}")
     if not parts:
         return "Nobody draws 5 % beyond the consensus or misses 5 % of it."
     return begin(
         f"{'; '.join(parts)}. Errors along the border are a matter of where it is drawn, which a "
         "guideline settles; errors far from it are objects that were missed or taken for another."
     )
+
+
+def _does(rater: str, verb: str) -> str:
+    return verb if rater == ALL_RATERS else f"{verb}s"
+
+
+def _where(borders: DistanceCounts, near: float, unit: str) -> str:
+    """Say how far from the border errors lie, of those that are near enough to be measured."""
+    if not near:
+        return ""
+    far = _length(float(borders.edges[-1]), unit)
+    return f" (of the errors within {far} of its border, half lie within {_length(near, unit)})"
 
 
 def _length(distance: float, unit: str) -> str:
@@ -165,20 +194,41 @@ def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: i
 
 
 def confusion_sentence(
-    matrices: NDArray[np.float64], raters: Sequence[str], classes: Sequence[str]
+    matrices: NDArray[np.float64],
+    raters: Sequence[str],
+    classes: Sequence[str],
+    counted: NDArray[np.float64] | None = None,
+    doubtful: Sequence[int] = (),
 ) -> str:
-    """Say which class is most often taken for which other one, and by whom."""
+    """Say which class is most often taken for which other one, and by whom.
+
+    Args:
+        matrices: Those that are shown, `(raters, L, L)`.
+        raters: Names.
+        classes: Names.
+        counted: What the raters say against the written consensus, if the matrices are estimated:
+            where both differ, the sentence says so.
+        doubtful: Classes that a minority drew: nobody is blamed for calling them something else.
+    """
     errors = np.array(matrices, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
+    errors[:, list(doubtful)] = np.nan
     if not (errors > 0).any():
         return "There are no errors to show."
     r, t, o = (int(k) for k in np.unravel_index(np.nanargmax(errors), errors.shape))
     share = float(errors[r, t, o])
+    text = (
+        f"Rows are the consensus, columns what a rater says. {begin(named(raters[r]))} "
+        f"{_does(raters[r], 'take')} {percent(share)} of {named(classes[t], 'class')} for "
+        f"{named(classes[o], 'class')}, the largest error."
+    )
+    if counted is not None and abs(counted[r, t, o] - share) > _APART:
+        text += (
+            f" That is the method's own estimate, in which unsure pixels count in part; of the "
+            f"written consensus it is {percent(float(counted[r, t, o]))}."
+        )
     return (
-        f"Rows are the consensus, columns what a rater says. {begin(named(raters[r]))} takes "
-        f"{percent(share)} of {named(classes[t], 'class')} for {named(classes[o], 'class')}, the "
-        "largest error. "
-        "Bright cells off the diagonal that many raters share point to an unclear guideline."
+        f"{text} Dark cells off the diagonal that many raters share point to an unclear guideline."
     )
 
 

@@ -26,12 +26,21 @@ class Measured:
         volumes: The foreground that each rater drew, `(cases, raters)`; NaN where unknown.
         labelled: Who labelled anything, `(cases, raters)`.
         unit: Of the volumes, as `Geometry.volume_unit`.
+        by_class: What each rater drew of each class, `(cases, raters, L)`.
+        flat: Whether cases have two axes.
     """
 
     agreement: Agreement
     volumes: NDArray[np.float64]
     labelled: NDArray[np.bool_]
     unit: str
+    by_class: NDArray[np.float64]
+    flat: bool = False
+
+    @property
+    def size_name(self) -> str:
+        """What sizes are called: 'volume', or 'area' of flat cases."""
+        return "area" if self.flat else "volume"
 
     @property
     def sizes(self) -> NDArray[np.float64]:
@@ -53,15 +62,19 @@ def measured(study: Study, progress: bool = False) -> Measured:
     """
     volumes: list[NDArray[np.float64]] = []
     labelled: list[NDArray[np.bool_]] = []
+    by_class: list[NDArray[np.float64]] = []
 
     def keep(case: CaseAgreement) -> None:
         drawn = case.volumes[:, 1:].sum(axis=1) * case.voxel
         volumes.append(np.where(case.complete, drawn, np.nan))
         labelled.append(case.labelled)
+        by_class.append(case.volumes * case.voxel)
 
     agreement = mask_agreement(study, progress=progress, seen=keep)
     unit = study[0].geometry.volume_unit if len(study) else "pixels"
-    return Measured(agreement, np.array(volumes), np.array(labelled), unit)
+    flat = len(study) > 0 and len(study[0].geometry.shape) == 2
+    per_class = np.array(by_class)
+    return Measured(agreement, np.array(volumes), np.array(labelled), unit, per_class, flat)
 
 
 def of_all(rows: list[Row]) -> list[Row]:

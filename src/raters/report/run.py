@@ -22,6 +22,7 @@ from raters.report.run_part import Part, shown_part
 from raters.report.run_pass import Watched, score_and_watch
 from raters.report.run_raters import Estimated, rater_section
 from raters.report.run_scores import calibration_section, score_section
+from raters.report.study import study_notes
 from raters.study.study import many
 from raters.training.run import read_scores
 
@@ -103,6 +104,8 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
     if model.best_epoch:
         facts["best epoch"] = model.best_epoch
     facts |= {"raters": len(config.raters), "classes": len(config.classes)}
+    if config.unlabelled:
+        facts["raters without labels"] = ", ".join(config.unlabelled)
     if seen.known:
         facts["cases trained on"] = parts.count("train")
         facts["cases held out"] = parts.count("held-out")
@@ -114,6 +117,11 @@ def _steps(config: ModelConfig, seen: Seen) -> int | None:
     trained = list(seen.parts.values()).count("train")
     patches = config.training.patches_per_case if config.patch else 1
     return -(-trained * patches // config.training.batch_size) or None
+
+
+def _shared(config: ModelConfig) -> bool:
+    """Say whether all raters have one matrix or head."""
+    return config.method == "single-cm" or bool(config.options.get("shared"))
 
 
 def _network(config: ModelConfig) -> str:
@@ -134,11 +142,14 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
         names = [c.name for c in model.config.classes]
+        labelled = [model.config.raters.index(name) for name in model.config.labelled]
         found = Estimated(
-            model.config.raters,
+            model.config.labelled,
             names,
-            matrices.reshape(-1, size, size).astype(np.float64),
-            over="all cases: this method has one matrix a rater",
+            matrices.reshape(-1, size, size)[labelled].astype(np.float64),
+            over="all cases: this method has one matrix per rater",
+            masks=model.config.kind == "segmentation",
+            shared=_shared(model.config),
         )
         sections.insert(0, rater_section(found))
     return sections
@@ -155,7 +166,8 @@ def _with_study(
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        cases = case_section(model, part.study, scores, watched, shown, progress)
+        shared = _shared(model.config)
+        cases = case_section(model, part.study, scores, watched, shown, progress, shared)
     else:
         cases = answer_section(part.study, watched, shown)
     sections = [cases]
@@ -170,13 +182,20 @@ def _with_study(
                     watched.true_matrices,
                     watched.draws_more,
                     f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
+                    masks,
+                    watched.pixels,
+                    part.study.raters,
+                    part.study.anonymous,
+                    _shared(model.config),
                 )
             )
         )
-    judged = score_section(scores)
+    judged = score_section(scores, part.study.anonymous)
     before = _judged(part, seen, scores)
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
-    further = as_rater_section(scores), calibration_section(scores)
+    # 'As X' means nothing where X is not one person.
+    told = None if part.study.anonymous else as_rater_section(scores)
+    further = told, calibration_section(scores)
     return [*sections, *(section for section in further if section is not None)]
 
 
@@ -185,8 +204,8 @@ def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
     blocks: list[Block] = [TextBlock(part.said)]
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
     chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
-    notes = [*scores.notes, *chosen]
-    blocks += [TextBlock(f"{text}.", "note") for text in notes]
+    notes = [*scores.notes, *chosen, *study_notes(part.study)]
+    blocks += [TextBlock(f"{text[:1].upper()}{text[1:]}.", "note") for text in notes]
     if scores.failures:
         first = "; ".join(str(error) for error in scores.failures[:3])
         failed = many(len(scores.failures), "case")

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import REFERENCE
-from raters.plots.pictures import chosen_slice, cut
+from raters.plots.pictures import most_disputed
 from raters.plots.style import ERROR_LEGEND
+from raters.plots.views import view_of
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
@@ -27,6 +28,7 @@ from raters.report.viewer import (
     free_name,
     rater_layers,
 )
+from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.prediction.evaluate_result import RunScores
@@ -53,15 +55,15 @@ class _Names:
     confusion: dict[str, str]
 
     @classmethod
-    def of(cls, raters: Sequence[str], shown: Sequence[str]) -> _Names:
+    def of(cls, raters: Sequence[str], shown: Sequence[str], shared: bool = False) -> _Names:
         def free(name: str) -> str:
             return free_name(name, raters, " (model)")
 
         return cls(
             free("predicted truth"),
             "uncertainty",
-            {name: free(f"as {name}") for name in shown},
-            {name: f"confusion of {name}" for name in shown},
+            {name: free(f"as {'any rater' if shared else name}") for name in shown},
+            {name: f"confusion of {'any rater' if shared else name}" for name in shown},
         )
 
 
@@ -72,43 +74,54 @@ def case_section(
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
+    shared: bool = False,
 ) -> Section:
-    """Show the telling cases in the viewer, and the first one as a figure of confusion."""
-    raters = watched.raters[:MOST_RATERS]
-    names = _Names.of(part.raters, raters)
+    """Show the telling cases in the viewer, and the first one as a figure of confusion.
+
+    Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
+    means nothing.
+    """
+    raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
+    names = _Names.of(part.raters, raters, shared)
     rows = dict(_case_rows(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
     views: list[ViewerCase] = []
     figures: list[Block] = []
+    varies = False
     for name in track(why, len(why), "drawing cases", progress):
         case = part[name]
         said = _predicted(model, case, raters)
         facts = {"dice with raters": rows[name]["with_raters"]}
         facts |= {"dice with the reference": rows[name]["with_reference"]}
-        facts |= {"uncertainty (bits a pixel)": uncertainty[name], "chosen as": why[name]}
+        facts |= {"uncertainty (bits per pixel)": uncertainty[name], "chosen as": why[name]}
         known = {k: v for k, v in facts.items() if isinstance(v, str) or math.isfinite(v)}
         colours = _colours(model, said, raters)
         views.append(_view(case, part, said, colours, names, known))
-        if colours and not figures:
+        varies |= bool(colours)
+        if colours and not figures and not shared:
             figures.append(_figure(case, part, said, colours))
     number = len(uncertainty)
-    share = f"All {number}" if len(views) == number else f"{len(views)} of {number}"
-    about = f"{share} cases: in turn the most uncertain, those"
-    about += " where raters and predicted truth differ most, and typical ones."
+    about = (
+        f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
+    )
+    about += " predicted truth differ most, and typical ones."
     layers = [
         *extra_layers([names.truth, free_name(REFERENCE, part.raters)]),
         *rater_layers(part.raters),
     ]
     layers += _as_layers(part.raters, names)
     maps = [MapLayer(names.uncertainty, {"model unsure": _UNSURE}), disagreement_map()]
-    varies = bool(figures)
     if varies:
         maps += [MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()]
-    viewer = ViewerBlock("cases", views, _caption(varies, len(watched.raters)), layers, maps)
+    viewer = ViewerBlock(
+        "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps
+    )
     blocks: list[Block] = [viewer, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
-        text = f"{model.config.method} has one matrix a rater, the same at all pixels: see Raters."
+        text = (
+            f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
+        )
         blocks.append(TextBlock(text))
     return Section("Cases", about, blocks)
 
@@ -195,17 +208,22 @@ def _figure(
 ) -> FigureBlock:
     labels, truth = np.asarray(case.labels), said.labels
     drawn = dict(zip(part.raters, labels, strict=True))
-    where = ""
+    where, spacing = "", case.geometry.spacing
+    aspect, letters = spacing[0] / spacing[1], None
     if truth.ndim == 3:
-        at = chosen_slice(labels, 2, None)
-        truth, where = cut(truth, 2, at, 0), f", slice {at}"
-        drawn = {name: cut(mask, 2, at, 0) for name, mask in drawn.items()}
-        colours = {name: cut(picture, 2, at, 0) for name, picture in colours.items()}
+        view = view_of(truth.shape, case.geometry.affine)
+        at = most_disputed(view.turn(labels, 1))
+        where = f", {view.name(at, truth.shape)}"
+        truth, aspect, letters = view.turn(truth)[at], view.aspect(spacing), view.letters
+        drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
+        colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
     caption = (
         f"Case {case.id}{where}: what each rater drew, by its errors against the predicted truth "
         f"(above), and the errors that the model expects of the rater (below). {MEANING}"
     )
-    return FigureBlock("confusion_maps", confusion_figure(truth, drawn, colours), caption)
+    return FigureBlock(
+        "confusion_maps", confusion_figure(truth, drawn, colours, aspect, letters), caption
+    )
 
 
 def _as_layers(raters: Sequence[str], names: _Names) -> list[Layer]:
@@ -216,14 +234,15 @@ def _as_layers(raters: Sequence[str], names: _Names) -> list[Layer]:
     ]
 
 
-def _caption(varies: bool, raters: int) -> str:
+def _caption(varies: bool, raters: int, shown: int) -> str:
+    told = ", and dotted 'as X', what the model thinks X would draw" if shown else ""
     text = (
         "Outlines: the predicted truth and the reference in white, each rater's own labels in the "
-        "rater's colour, and dotted 'as X', what the model thinks X would draw. Look where the "
+        f"rater's colour{told}. Look where the "
         "uncertainty lies: on borders it is normal, inside it is a case to discuss."
     )
     if varies:
         text += f" The maps of confusion: {MEANING[0].lower()}{MEANING[1:]}"
-    if raters > MOST_RATERS:
+    if raters > shown == MOST_RATERS:
         text += f" 'As X' and confusion are of the first {MOST_RATERS} of {raters} raters."
     return text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from raters.report.blocks import Block, Section, TableBlock, TextBlock
 from raters.report.run_scores import brief
 from raters.rows import Row
+from raters.scores.bootstrap import LEAST_GROUPS
 
 if TYPE_CHECKING:
     from raters.prediction.compare_runs import Comparison
@@ -21,8 +22,6 @@ NAMES = {
     "confusion_error": "error of the matrices",
 }
 
-_FEW_GROUPS = 10
-
 
 def comparison_section(found: Comparison) -> Section:
     """Show this run beside others, with paired differences."""
@@ -30,8 +29,8 @@ def comparison_section(found: Comparison) -> Section:
     rows = [{**row, "score": name_of(row["score"], score)} for row in found.differences]
     blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
     groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
-    if groups < _FEW_GROUPS:
-        text = f"Only {groups} groups (patients) were compared: intervals of so few are too narrow."
+    if groups < LEAST_GROUPS:
+        text = f"Only {groups} groups (patients) were compared: so few have no intervals."
         blocks.append(TextBlock(text, "note"))
     about_rows = (
         f"Each run on the same cases with 95 % intervals. 'score' is {score}; calibration errors "
@@ -40,7 +39,7 @@ def comparison_section(found: Comparison) -> Section:
     about_differences = (
         f"How much higher each score is than that of {found.runs[0].run}, with the interval of a "
         "paired bootstrap over groups: what makes a case hard cancels. An interval on one side of "
-        "0 is more than chance."
+        "0 is significant."
     )
     blocks.append(TableBlock("comparison", found.rows, about_rows, brief(found.rows)))
     blocks.append(TableBlock("differences", rows, about_differences))
@@ -64,8 +63,8 @@ def _compared(rows: Sequence[Row], score: str) -> list[str]:
         if low is None or high is None:
             ends = "no interval: too few groups"
         elif low > 0 or high < 0:
-            ends = f"{low:+.3f} to {high:+.3f}, more than chance"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
         else:
-            ends = f"{low:+.3f} to {high:+.3f}, so it may be chance: more cases would tell"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: it may be chance, more cases would tell"
         said.append(f"{begun} ({score}; {ends}).")
     return said

@@ -1,4 +1,4 @@
-"""A rater's estimated matrices at all pixels as colours: white, green, red and black."""
+"""A rater's estimated matrices at all pixels as colours: white, blue, orange and black."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from raters.plots.style import (
     no_frame,
     plain_axes,
 )
+from raters.plots.views import Letters, draw_letters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -33,19 +34,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEANING = (
-    "Colours as in Figures 2 and 5 of Zhang et al. (NeurIPS 2020): where the predicted truth is "
-    "foreground, white means that the rater labels it rightly and green that it is missed (false "
-    "negative); where it is background, black means rightly left and red wrongly drawn (false "
-    "positive). Shades between them are probabilities."
+    "Where the predicted truth is foreground, white means that the rater labels it rightly and "
+    "blue that it is missed (false negative); where it is background, black means rightly left and "
+    "orange wrongly drawn (false positive). Shades between them are probabilities."
 )
 
 
 def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float64]:
     """Colour each pixel by how likely a rater errs there, `(*space, 3)` from 0 to 1.
 
-    Where the true class `t` is foreground the colour goes from white (true positive) to green
-    (false negative), where it is background from black (true negative) to red (false positive),
-    each with `1 - C[t, t]`. With two classes that is `C[1, 0]` and `C[0, 1]`; with several, green
+    Where the true class `t` is foreground the colour goes from white (true positive) to blue
+    (false negative), where it is background from black (true negative) to orange (false positive),
+    each with `1 - C[t, t]`. With two classes that is `C[1, 0]` and `C[0, 1]`; with several, blue
     also stands for another foreground class.
 
     Args:
@@ -54,8 +54,8 @@ def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float
 
     Example:
         >>> matrix = np.array([[1.0, 0.0], [0.5, 0.5]])[..., None]
-        >>> confusion_colours([0, 1], matrix).round(2).tolist()  # black; half white, half green
-        [[0.0, 0.0, 0.0], [0.5, 0.81, 0.5]]
+        >>> confusion_colours([0, 1], matrix).round(2).tolist()  # black; half white, half blue
+        [[0.0, 0.0, 0.0], [0.5, 0.72, 0.85]]
     """
     labels, array = np.asarray(truth), np.asarray(matrices, np.float64)
     if array.ndim != 2 + labels.ndim or array.shape[0] != array.shape[1]:
@@ -77,6 +77,8 @@ def confusion_figure(
     truth: NDArray[Any],
     labels: Mapping[str, NDArray[Any]],
     colours: Mapping[str, NDArray[np.float64]],
+    aspect: float = 1.0,
+    letters: Letters | None = None,
 ) -> Figure:
     """Draw, for each rater, the errors that were drawn above those that the model expects.
 
@@ -84,11 +86,13 @@ def confusion_figure(
         truth: Predicted class numbers of one slice, `(rows, columns)`.
         labels: Those that raters drew, by name; MISSING ones are grey.
         colours: Of `confusion_colours`, by name.
+        aspect: Height of a pixel over its width.
+        letters: The sides of the patient at the edges.
     """
     names = list(colours)
     blocks, columns = grid_shape(len(names), 5)
     side = min(2.4, 10.5 / columns)
-    ratio = min(1.6, max(0.4, truth.shape[0] / truth.shape[1]))
+    ratio = min(1.6, max(0.4, aspect * truth.shape[0] / truth.shape[1]))
     figure = new_figure(
         max(columns * side, 4.2) + 0.3, 2 * blocks * (side * ratio + 0.25) + 0.4, pictures=True
     )
@@ -101,6 +105,9 @@ def confusion_figure(
         _drawn(panels[row, column], truth, labels.get(name))
         panels[row, column].set_title(plots.shown(name))
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")
+        for panel in panels[row : row + 2, column]:
+            panel.set_aspect(aspect)
+            draw_letters(panel, letters)
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")

@@ -12,9 +12,9 @@ from raters.rows import Row
 
 _NOT_DRAWN = ("epoch", "phase", "seconds", "waiting")
 _CAPTION = (
-    "One panel a number, by epoch: the loss on the training cases and on the held-out ones (lower "
-    "is better), the score by the reference, the trace of the raters' matrices, and the dominance "
-    "margin, which must stay above 0. The dashed line is the epoch that was kept."
+    "One panel per number, by epoch: the loss on the training cases and on the held-out ones "
+    "(lower is better), the score by the reference, the trace of the raters' matrices, and the "
+    "dominance margin, which must stay above 0. The dashed line is the epoch that was kept."
 )
 _HELP = "try a longer --warm-up, a smaller --trace, a larger --prior (pixel-cm), or global-cm."
 _MUCH_WAITING = 0.3
@@ -32,7 +32,7 @@ def training_section(
     """Show the curves of a run, and a sentence or more on them.
 
     Args:
-        history: A row an epoch.
+        history: A row per epoch.
         scores: `scores.json` of the run.
         steps: How many steps an epoch had; None if nobody knows.
     """
@@ -73,8 +73,8 @@ def told(
     said += _trend_told(history, last, bool(scores.get("stopped_early")))
     if steps is not None and steps * len(history) < _FEW_STEPS:
         text = (
-            f"It took only {steps * len(history):,} steps in all ({steps} an epoch): more --epochs "
-            "or a smaller --batch-size would teach it more."
+            f"It took only {steps * len(history):,} steps in all ({steps} per epoch): more "
+            "--epochs or a smaller --batch-size would teach it more."
         )
         said.append(TextBlock(text, "note"))
     if best:
@@ -115,19 +115,25 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
 
 
 def still_falling(values: Sequence[float]) -> bool:
-    """Say whether the last third of the values is still well below the third before it.
+    """Say whether values were falling up to the end.
 
-    'Well' is a tenth of the whole way that they went.
+    The last third must be well below the third before it (by a tenth of the whole way that they
+    went), and its own second half below its first one (by a twentieth): else they have settled.
 
     Example:
         >>> still_falling([9, 8, 7, 6, 5, 4, 3, 2]), still_falling([9, 4, 2, 1, 1, 1, 1, 1])
         (True, False)
+        >>> still_falling([9, 8, 7, 6, 5, 4, 1, 1, 1])  # it fell late, and settled
+        False
     """
     if len(values) < 3:
         return False
-    part = len(values) // 3
-    before, after = values[-2 * part : -part], values[-part:]
-    return (sum(before) - sum(after)) / part > 0.1 * (max(values) - min(values))
+    part, way = len(values) // 3, max(values) - min(values)
+    before, after = values[-2 * part : -part], values[-max(2, part) :]
+    if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
+        return False
+    half = len(after) // 2
+    return (sum(after[:half]) - sum(after[-half:])) / half > 0.05 * way
 
 
 def _values(history: Sequence[Row], column: str) -> list[float]:
@@ -148,12 +154,12 @@ def _dominance_told(history: Sequence[Row], best: int) -> list[TextBlock]:
     lost = [epoch for epoch, margin in margins.items() if margin <= 0]
     if lost:
         text = (
-            f"Dominance was lost in {len(lost)} of {len(margins)} epochs (first in {lost[0]}); the "
-            f"epoch that was kept has it. If that worries you, {_HELP}"
+            f"Rater matrices were not diagonally dominant in {len(lost)} of {len(margins)} epochs "
+            f"(first in {lost[0]}), but are in the one that was kept. If that worries you, {_HELP}"
         )
         return [TextBlock(text, "note")]
     if margins:
-        text = "Dominance was never lost: nothing speaks for truth and errors being swapped."
+        text = "Rater matrices stayed diagonally dominant: no sign of label swapping."
         return [TextBlock(text)]
     return []
 

@@ -1,4 +1,4 @@
-"""How far each rater can be trusted, by a run: skill, confusion matrices, and their errors."""
+"""How far each rater can be trusted, by a run: measures, confusion matrices, and their errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from raters import plots
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
+from raters.report.fusion_words import ALL_RATERS
 from raters.rows import Row
 
 MOST_MATRICES = 24
 """Raters whose matrices are drawn."""
 _MOST_DOTS = 60
-_ALIKE = 0.01  # of skills that are not worth a sentence
+_ALIKE = 0.01  # of measures that are not worth a sentence
 _TELLING = 10  # percent of what a rater draws more or less, from which on a sentence says so
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,12 @@ class Estimated:
         draws_more: How much more foreground than the predicted truth has each rater drew, as a
             share; None if nobody knows, or nothing is drawn.
         over: What the matrices are averaged over, in words.
+        masks: Whether class 0 is background.
+        pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity
+            and a positive predictive value over all foreground.
+        all_raters: All raters in the order of the study, by which they have their colours.
+        anonymous: Whether raters are anonymous: all are one then.
+        shared: Whether all raters share one matrix or head.
     """
 
     raters: Sequence[str]
@@ -41,20 +48,30 @@ class Estimated:
     true: Floats | None = None
     draws_more: Floats | None = None
     over: str = "the cases"
+    masks: bool = False
+    pixels: Floats | None = None
+    all_raters: Sequence[str] | None = None
+    anonymous: bool = False
+    shared: bool = False
 
 
 def rater_section(found: Estimated) -> Section:
-    """Show the skill of each rater and the matrices, beside true ones if they are known."""
+    """Show measures of each rater and the matrices, beside true ones if they are known."""
+    if found.anonymous or found.shared:
+        return _shared_section(found)
     rows = skill_rows(found)
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
     names = list(found.raters)
     if len(names) <= _MOST_DOTS:
-        blocks.append(FigureBlock("skill", plots.skills(rows, ["skill"]), _SKILL))
-    headings = {name: name.replace("_", " ") for name in rows[0]}
-    headings |= {"draws_more_percent": "draws more (%)"} if "draws_more_percent" in rows[0] else {}
-    blocks.append(TableBlock("raters", rows, _TABLE, headings))
+        both = ["sensitivity", "ppv"] if "ppv" in rows[0] else ["balanced_accuracy"]
+        figure = plots.skills(rows, both, raters=found.all_raters)
+        caption = _FOREGROUND if "ppv" in rows[0] else _BALANCED
+        blocks.append(FigureBlock("skill", figure, caption))
+    blocks.append(TableBlock("raters", rows, _TABLE, _headings(rows[0], found.masks)))
     if found.true is not None:
-        scatter = plots.skill_scatter(skills_of(found.matrices), skills_of(found.true), names)
+        scatter = plots.skill_scatter(
+            skills_of(found.matrices), skills_of(found.true), names, all_raters=found.all_raters
+        )
         blocks.append(FigureBlock("skill_true", scatter, _SCATTER))
     kept = _kept(found.matrices)
     true = None if found.true is None else found.true[kept]
@@ -71,18 +88,62 @@ def rater_section(found: Estimated) -> Section:
     return Section("Raters", "How far can each rater be trusted, and how do they err?", blocks)
 
 
-_SKILL = (
-    "Skill by rater: the mean of the diagonal of the estimated matrix, so the chance that the "
-    "rater is right, classes weighing alike. 1 is perfect."
+def _shared_section(found: Estimated) -> Section:
+    """Show one matrix for all raters: they share it, or are anonymous."""
+    matrix = _mean(found.matrices)
+    true = None if found.true is None else _mean(found.true)
+    figure = plots.confusion(matrix, found.classes, [ALL_RATERS], truth=true)
+    why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
+    text = f"{why}, so none of them is ranked."
+    said = _all_one_way(found)
+    beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
+    caption = (
+        f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
+        f"class, and says how often raters call it what. Ideal is 1 on the diagonal.{beside}"
+    )
+    blocks: list[Block] = [TextBlock(part) for part in (text, said) if part]
+    return Section(
+        "Raters", "How do raters err?", [*blocks, FigureBlock("confusion", figure, caption)]
+    )
+
+
+def _mean(matrices: Floats) -> Floats:
+    """Average over raters, where they have a value; NaN where none has."""
+    known = np.isfinite(matrices)
+    total = np.where(known, matrices, 0.0).sum(axis=0)
+    return np.asarray(total / np.where(known.any(axis=0), known.sum(axis=0), np.nan))[np.newaxis]
+
+
+def _headings(row: Row, masks: bool) -> dict[str, str]:
+    balanced = "balanced accuracy" + (", background included" if masks else "")
+    special = {
+        "ppv": "PPV",
+        "balanced_accuracy": balanced,
+        "true_balanced_accuracy": f"true {balanced}",
+        "draws_more_percent": "draws more (%)",
+    }
+    return {name: special.get(name, name.replace("_", " ")) for name in row}
+
+
+_BALANCED = (
+    "The mean of the diagonal of each rater's estimated matrix (balanced accuracy): the chance "
+    "that the rater is right, classes weighing alike. 1 is perfect."
+)
+_FOREGROUND = (
+    "By each rater's estimated matrix, over all foreground of the predicted truth: how much of it "
+    "the rater calls the same (sensitivity), and how much of what the rater draws is in it "
+    "(positive predictive value). 1 is perfect; the model may be wrong."
 )
 _TABLE = (
-    "Of each rater: the skill, the error with the highest rate in its true class, and (masks) how "
-    "much more foreground than the predicted truth has the rater drew, in percent (less: below 0)."
+    "Of each rater: the error with the highest rate in its true class, and (masks) how much more "
+    "foreground than the predicted truth has the rater drew, in percent (less: below 0). Balanced "
+    "accuracy is the mean of the diagonal; in masks background counts as much as what was drawn, "
+    "so that drawing too much hardly lowers it."
 )
 _TRUE = "counted against the reference (of simulated raters: as they were made)"
 _SCATTER = (
-    f"Estimated against true skill, {_TRUE}, as Figure 7b of Tanno et al. (CVPR 2019): points on "
-    "the line are right."
+    f"The mean of the diagonal, estimated against true, {_TRUE}, as Figure 7b of Tanno et al. "
+    "(CVPR 2019): points on the line are right."
 )
 
 
@@ -95,7 +156,7 @@ def skills_of(matrices: Floats) -> Floats:
 
 
 def skill_rows(found: Estimated) -> list[Row]:
-    """Give a row a rater.
+    """Give one row per rater.
 
     Example:
         >>> matrices = np.array([[[0.9, 0.1], [0.4, 0.6]]])
@@ -107,9 +168,12 @@ def skill_rows(found: Estimated) -> list[Row]:
     skills = skills_of(found.matrices)
     true = None if found.true is None else skills_of(found.true)
     for k, name in enumerate(found.raters):
-        row: Row = {"rater": name, "skill": float(skills[k])}
+        row: Row = {"rater": name}
+        if found.masks and found.pixels is not None:
+            row |= foreground_of(found.matrices[k], found.pixels)
+        row["balanced_accuracy"] = float(skills[k])
         if true is not None:
-            row |= {"true_skill": float(true[k]), "matrix_error": _error(found, k)}
+            row |= {"true_balanced_accuracy": float(true[k]), "matrix_error": _error(found, k)}
         row["most_frequent_error"] = _worst(found.matrices[k], found.classes)
         if found.draws_more is not None:
             share = float(found.draws_more[k])
@@ -118,24 +182,31 @@ def skill_rows(found: Estimated) -> list[Row]:
     return rows
 
 
+def foreground_of(matrix: Floats, pixels: Floats) -> Row:
+    """Give sensitivity and positive predictive value over all foreground, from a matrix.
+
+    With `w` pixels of each true class: `sum_{t > 0} w_t C[t, t]` over `sum_{t > 0} w_t`, and over
+    `sum_t sum_{o > 0} w_t C[t, o]`. None where it does not exist.
+
+    Example:
+        >>> foreground_of(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([80.0, 20.0]))
+        {'sensitivity': 0.8, 'ppv': 0.6666666666666666}
+    """
+    joint = np.nan_to_num(matrix) * np.nan_to_num(pixels)[:, np.newaxis]
+    same = float(np.trace(joint[1:, 1:]))
+    there, drawn = float(np.nan_to_num(pixels)[1:].sum()), float(joint[:, 1:].sum())
+    return {"sensitivity": same / there if there else None, "ppv": same / drawn if drawn else None}
+
+
 def said_of(rows: Sequence[Row]) -> list[str]:
-    """Say who is the best and the weakest, and who draws too much or too little."""
-    rows = [row for row in rows if np.isfinite(row["skill"])]
+    """Say who misses most and who draws too much; if all err one way, that the model does."""
+    rows = [row for row in rows if np.isfinite(row["balanced_accuracy"])]
     if len(rows) < 2:
         return []
-    ordered = sorted(rows, key=lambda row: row["skill"])
-    low, high = ordered[0], ordered[-1]
-    if high["skill"] - low["skill"] < _ALIKE:
-        said = [
-            f"The run sees no raters of unlike skill ({low['skill']:.2f} to {high['skill']:.2f}): "
-            "they are alike, or it was trained too short to tell them apart."
-        ]
-    else:
-        said = [
-            f"{high['rater']} has the highest estimated skill ({high['skill']:.2f}), "
-            f"{low['rater']} the lowest ({low['skill']:.2f}): {low['rater']} "
-            f"{low['most_frequent_error']}."
-        ]
+    said = [_foreground_said(rows) if rows[0].get("ppv") is not None else _balanced_said(rows)]
+    way = _one_way([row.get("draws_more_percent") for row in rows])
+    if way:
+        return [*said, way]
     telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
     telling = sorted(telling, key=lambda row: -abs(row["draws_more_percent"]))[:4]
     if telling:
@@ -145,10 +216,71 @@ def said_of(rows: Sequence[Row]) -> list[str]:
             for row in telling
         ]
         said.append(
-            f"Foreground drawn, against the predicted truth: {', '.join(parts)}. Show them the "
-            "guideline, with cases from above."
+            f"Foreground drawn, against the predicted truth: {', '.join(parts)}. Look at their "
+            "cases above: if the prediction is right there, review the guideline with these raters."
         )
     return said
+
+
+def _foreground_said(rows: Sequence[Row]) -> str:
+    parts = []
+    for measure, name in (("sensitivity", "sensitivity"), ("ppv", "positive predictive value")):
+        known = sorted(
+            (row[measure], str(row["rater"])) for row in rows if row[measure] is not None
+        )
+        if not known:
+            continue
+        (low, who), (high, _) = known[0], known[-1]
+        if high - low < _ALIKE:
+            parts.append(f"No rater stands out in {name} ({low:.2f} to {high:.2f}).")
+        else:
+            parts.append(f"Lowest {name}: {who} ({low:.2f}).")
+    return f"By the model's matrices, over all foreground: {' '.join(parts)}"
+
+
+def _balanced_said(rows: Sequence[Row]) -> str:
+    ordered = sorted(rows, key=lambda row: row["balanced_accuracy"])
+    low, high = ordered[0], ordered[-1]
+    least, most = low["balanced_accuracy"], high["balanced_accuracy"]
+    if most - least < _ALIKE:
+        return (
+            f"The run tells no raters apart (balanced accuracy {least:.2f} to {most:.2f}): they "
+            "are alike, or it was trained too short."
+        )
+    return (
+        f"{high['rater']} has the highest balanced accuracy by the model ({most:.2f}), "
+        f"{low['rater']} the lowest ({least:.2f}): {low['rater']} {low['most_frequent_error']}."
+    )
+
+
+def _one_way(percents: Sequence[float | None]) -> str:
+    """Accuse the model where all raters draw more, or all less, than it predicts.
+
+    Example:
+        >>> _one_way([65.0, 50.0])[:60]
+        'All raters draw more than the model predicts (50 % to 65 %):'
+        >>> _one_way([65.0, -50.0]), _one_way([65.0, 2.0]), _one_way([None, 20.0])
+        ('', '', '')
+    """
+    known = [value for value in percents if value is not None]
+    if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
+        return ""
+    more, sizes = known[0] > 0, [abs(value) for value in known]
+    much = " to ".join(dict.fromkeys(f"{end:.0f} %" for end in (min(sizes), max(sizes))))
+    return (
+        f"All raters draw {'more' if more else 'less'} than the model predicts "
+        f"({much}): that speaks against the model, which draws too "
+        f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
+        "probabilities elsewhere than at 0.5, before raters are judged by it."
+    )
+
+
+def _all_one_way(found: Estimated) -> str:
+    if found.draws_more is None:
+        return ""
+    return _one_way(
+        [None if np.isnan(share) else 100 * share for share in found.draws_more.tolist()]
+    )
 
 
 def _error(found: Estimated, rater: int) -> float | None:

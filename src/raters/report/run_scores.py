@@ -10,6 +10,7 @@ import numpy as np
 from raters import plots
 from raters.evaluation.result import REFERENCE
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
+from raters.report.fusion_words import ALL_RATERS
 from raters.rows import Row
 from raters.scores.calibration import ReliabilityCurve
 
@@ -19,28 +20,43 @@ if TYPE_CHECKING:
 _WELL = 0.05  # calibration errors below it are small
 
 
-def score_section(found: RunScores) -> Section:
-    """Show how well the truth and 'as rater' fit references and raters."""
+def score_section(found: RunScores, anonymous: bool = False) -> Section:
+    """Show how well the truth and 'as rater' fit references and raters.
+
+    Args:
+        found: The scores.
+        anonymous: Whether raters are anonymous: their rows become one.
+    """
     blocks: list[Block] = []
     if "score" in found.main:
         blocks.append(
             TextBlock(f"{score_name(found.score)}: {with_interval(found.main, 'score')}.")
         )
+    rows = raters_together(found.summary) if anonymous else found.summary
+    each = "all raters together" if anonymous else "each rater"
     blocks.append(
         TableBlock(
             "summary",
-            found.summary,
-            "The predicted truth against the references and against each rater, as means over "
-            "cases with 95 % intervals. Trust the rows of the reference; a rater's row says how "
-            "far that rater is from the predicted truth.",
-            brief(found.summary),
+            rows,
+            f"The predicted truth against the references and against {each}, as means over "
+            "cases with 95 % intervals. Trust the rows of the reference; a row of raters says how "
+            "far they are from the predicted truth.",
+            brief(rows),
         )
     )
+    if found.cuts:
+        blocks.append(TableBlock("cuts", found.cuts, _CUTS, brief(found.cuts)))
     if found.likelihood:
         blocks.append(TableBlock("likelihood", found.likelihood, _LIKELIHOOD))
     return Section("Scores", "How good is the predicted truth?", blocks)
 
 
+_CUTS = (
+    "Dice where the probability of a class is above 0.5, above the best cut (chosen on held-out "
+    "cases with a reference), and above the cut at which as much is predicted as raters draw. "
+    "Where a cut other than 0.5 gives much more, predict with it (raters predict --cut), and "
+    "compare methods at their own cuts."
+)
 _LIKELIHOOD = (
     "Mean log-likelihood of a label (nearer to 0 is better): one truth explaining all raters "
     "(joint), each rater alone (marginal), and as if raters never erred (as the truth). Matrices "
@@ -95,6 +111,34 @@ def score_name(score: str) -> str:
     fit, of = score.split(", ", 1)
     whom = REFERENCE if of == REFERENCE else "raters (their mean)"
     return f"{fit.capitalize()} against the {whom}"
+
+
+def raters_together(rows: Sequence[Row]) -> list[Row]:
+    """Average the rows of raters into one per class; those of the reference stay as they are.
+
+    Example:
+        >>> rows = [{"against": "a", "class": "all", "cases": 3, "dice": 0.5},
+        ...         {"against": "b", "class": "all", "cases": 3, "dice": 0.7}]
+        >>> raters_together(rows)
+        [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
+    """
+    kept = [row for row in rows if row["against"] == REFERENCE]
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        if row["against"] != REFERENCE:
+            groups.setdefault(row.get("class"), []).append(row)
+    for own in groups.values():
+        new: Row = {"against": ALL_RATERS}
+        for name, value in own[0].items():
+            numbers = [row[name] for row in own if isinstance(row.get(name), float)]
+            if name.endswith(("_low", "_high")) or name == "against":
+                continue
+            if numbers:
+                new[name] = float(np.mean(numbers))
+            elif isinstance(value, str):
+                new[name] = value
+        kept.append(new)
+    return kept
 
 
 def brief(rows: Sequence[Row]) -> list[str]:

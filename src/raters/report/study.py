@@ -12,12 +12,17 @@ from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.cases import SHOWN, cases_block
 from raters.report.measure import Measured, measured, of_all
+from raters.report.minority import minorities, minority_sentence
 from raters.report.notes import notes_block, short_section
 from raters.rows import Row
 
 if TYPE_CHECKING:
     from raters.study.study import Study
 
+_ANONYMOUS = (
+    "Raters are anonymous: a name in one case and in the next may be different people, so all "
+    "raters are taken together and nobody is ranked"
+)
 MOST_RATERS = 40
 """How many raters a figure shows at most: those with most cases."""
 
@@ -53,6 +58,8 @@ def study_report(
         _volumes(study, found),
         _cases(study, found, cases_shown, progress),
     ]
+    if study.anonymous:
+        sections[:3] = [_one_of_all(found), _volumes(study, found)]
     notes = notes_block([*found.agreement.notes, *study_notes(study)])
     return Report(
         study.about.get("title") or title or "Study",
@@ -66,7 +73,7 @@ def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
     names = study.classes.names[1:] if study.kind == "segmentation" else study.classes.names
     few = len(names) <= 4 and sum(map(len, names)) < 40
     facts: dict[str, object] = {
-        "cases": len(study),
+        "cases" if study.kind == "segmentation" else "tasks": len(study),
         "raters": len(study.raters),
         "classes": ", ".join(names) if few else len(names),
     }
@@ -82,16 +89,30 @@ def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
 
 def study_notes(study: Study) -> list[str]:
     """Give what has to be said of a study beside any result from it."""
-    return [*study.notes, *([study.about["note"]] if "note" in study.about else [])]
+    said = "anonymous" in study.about.get("note", "")
+    who = [_ANONYMOUS] if study.anonymous and not said else []
+    return [*who, *study.notes, *([study.about["note"]] if "note" in study.about else [])]
 
 
 def _findings(study: Study, found: Measured) -> list[str]:
     agreement = found.agreement
-    return [
-        words.volumes_sentence(_ratios(study, found)),
-        words.pairs_sentence(of_all(agreement.pairs), of_all(agreement.raters), "dice", "Dice"),
-        words.cases_sentence(agreement.cases),
-    ]
+    texts = [_volumes_words(study, found)]
+    if not study.anonymous:
+        rows = of_all(agreement.raters)
+        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows, "dice", "Dice"))
+    return [*texts, _minority_words(study, found), words.cases_sentence(agreement.cases)]
+
+
+def _volumes_words(study: Study, found: Measured) -> str:
+    if study.anonymous:
+        return words.spread_sentence(found.volumes)
+    return words.volumes_sentence(_ratios(study, found))
+
+
+def _minority_words(study: Study, found: Measured) -> str:
+    few = minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
+    names = () if study.anonymous else study.raters
+    return minority_sentence(few, study.cases, names, study.classes.names, found.unit)
 
 
 def _ratios(study: Study, found: Measured) -> dict[str, float]:
@@ -109,7 +130,7 @@ def _raters(study: Study, found: Measured) -> Section:
     alone = int((found.labelled.sum(axis=1) < 2).sum())
     caption = (
         f"{words.coverage_sentence(rows, len(study), alone)} 'Vote' is that of the other raters, "
-        "'ratio' the typical volume over that of the others."
+        "'ratio' the typical size over that of the others."
     )
     columns = {
         "rater": "rater",
@@ -117,7 +138,7 @@ def _raters(study: Study, found: Measured) -> Section:
         "labelled": "labelled",
         "dice_rest": "Dice to vote",
         "kappa_rest": "kappa to vote",
-        "volume": f"volume ({found.unit})",
+        "volume": f"{found.size_name} ({found.unit})",
         "typical_ratio": "ratio to others",
     }
     return Section(
@@ -125,6 +146,21 @@ def _raters(study: Study, found: Measured) -> Section:
         "Who labelled how much, and how each compares with what most of the others say.",
         [TableBlock("raters", rows, caption, columns)],
     )
+
+
+def _one_of_all(found: Measured) -> Section:
+    """Give the agreement of raters whom nobody can tell apart: no pairs, no names."""
+    overall = found.agreement.overall
+    alpha = words.alpha_sentence(of_all(overall)[0]["krippendorff_alpha"])
+    number = found.labelled.sum(axis=1)
+    rows: list[Row] = [
+        {"raters of a case": int(n), "cases": int((number == n).sum())} for n in np.unique(number)
+    ]
+    blocks: list[Block] = [
+        TableBlock("agreement-by-class", overall, alpha),
+        TableBlock("raters-of-a-case", rows, "How many raters labelled a case."),
+    ]
+    return Section("Agreement", "How far the raters of a case agree.", blocks)
 
 
 def _agreement(study: Study, found: Measured) -> Section:
@@ -183,15 +219,15 @@ def _hardest_class(rows: list[Row]) -> str:
 def _volumes(study: Study, found: Measured) -> Section:
     blocks: list[Block] = []
     if np.isfinite(relative_volumes(found.volumes)).any():
-        figure = plots.volumes(study, measured=found.volumes)
-        caption = (
-            "A dot is a case, a box the middle half of the cases. "
-            f"{words.volumes_sentence(_ratios(study, found))}"
-        )
+        figure = plots.volumes(study, measured=found.volumes, together=study.anonymous)
+        dot = "mask" if study.anonymous else "case"
+        caption = f"A dot is a {dot}, a box the middle half of them. {_volumes_words(study, found)}"
         blocks.append(FigureBlock("volumes", figure, caption))
     else:
         blocks.append(TextBlock("No case was labelled wholly by two raters.", "note"))
     about = "Who draws more, and who less, than the other raters of the same case."
+    if study.anonymous:
+        about = "How far sizes differ between the raters of a case."
     return Section("Volumes", about, blocks)
 
 
@@ -203,7 +239,7 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
     dice = np.array([np.nan if r["dice"] is None else r["dice"] for r in rows])
     ordered = np.array([sizes[r["case"]] for r in rows])
     if (np.isfinite(dice) & np.isfinite(ordered)).any():
-        figure = plots.difficulty(found.agreement, sizes, f"mean volume ({found.unit})")
+        figure = plots.difficulty(found.agreement, sizes, f"mean {found.size_name} ({found.unit})")
         blocks.append(FigureBlock("difficulty", figure, words.size_sentence(ordered, dice)))
     first = [row["case"] for row in rows[:shown]]
     if first:
@@ -220,7 +256,7 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
         "dice": "mean Dice",
         "differing": "differing",
         "entropy": "entropy",
-        "size": f"volume ({found.unit})",
+        "size": f"{found.size_name} ({found.unit})",
     }
     caption = (
         "All cases, the most disputed first: give the first ones to another rater. 'Differing' is "

@@ -55,13 +55,13 @@ def table_report(study: Study, title: str = "") -> Report:
     facts["Krippendorff's alpha"] = overall["krippendorff_alpha"]
     rows = worker_rows(study, agreement)
     findings = [
-        workers_sentence(rows),
+        "" if study.anonymous else workers_sentence(rows),
         words.alpha_sentence(overall["krippendorff_alpha"]),
         disputed_sentence(agreement.cases),
     ]
     sections = [
         short_section(findings, notes_block([*agreement.notes, *study_notes(study)])),
-        _raters(study, agreement, rows),
+        *([] if study.anonymous else [_raters(study, agreement, rows)]),
         _agreement(study, agreement),
         tasks_section(study, agreement),
     ]
@@ -127,7 +127,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
 
     names = most_labelled(agreement.raters, study.raters, MOST_SHOWN)
     least = _LEAST_SHARED if len(study.raters) > 10 else 1
-    pairs = [p for p in agreement.pairs if p["cases"] >= least]
+    pairs = [p for p in agreement.pairs if p["cases"] >= least and not study.anonymous]
     among = [p for p in pairs if {p["rater_a"], p["rater_b"]} <= set(names)]
     blocks: list[Block] = []
     if among:
@@ -135,7 +135,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
         figure = plots.agreement(among, names, score="agreement", order=order)
         caption = heat_caption(among, least) + left_out(study, names)
         blocks.append(FigureBlock("agreement", figure, caption))
-    else:
+    elif not study.anonymous:
         text = f"No two raters have {least} tasks in common: only the vote of all can be compared."
         blocks.append(TextBlock(text, "note"))
     blocks.append(
@@ -145,13 +145,10 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
             words.alpha_sentence(agreement.overall[-1]["krippendorff_alpha"]),
         )
     )
-    blocks.append(
-        TableBlock(
-            "pairs",
-            sorted(agreement.pairs, key=lambda p: -int(p["cases"])),
-            "Pairs with most tasks in common first; the others rest on few.",
-        )
-    )
+    if not study.anonymous:
+        ordered = sorted(agreement.pairs, key=lambda p: -int(p["cases"]))
+        caption = "Pairs with most tasks in common first; the others are based on few."
+        blocks.append(TableBlock("pairs", ordered, caption))
     return Section("Agreement", "Who agrees with whom.", blocks)
 
 
@@ -169,7 +166,7 @@ def tasks_section(
             "task": row["case"],
             "labels": row["labels"],
             "given": given_labels(counts[k], names),
-            "favourite": row["favourite"],
+            "majority": row["majority"],
             "share": row["share"],
             "entropy": row["entropy"],
         }
@@ -183,13 +180,14 @@ def tasks_section(
         caption = disputed_sentence(agreement.cases)
         blocks.append(FigureBlock("difficulty", plots.difficulty(agreement), caption))
     caption = "All tasks, the most disputed first. Let an expert settle the first ones."
-    given = {c: "given (how often)" if c == "given" else c for c in rows[0]} if rows else None
+    heads = {"given": "given (how often)", "majority": "majority label", "share": "majority share"}
+    given = {c: heads.get(c, c) for c in rows[0]} if rows else None
     blocks.append(TableBlock("tasks", rows, caption, given))
     return Section("Tasks", "Which tasks raters differ on, and what they said.", blocks)
 
 
 def given_labels(counts: NDArray[np.int64], names: tuple[str, ...]) -> str:
-    """List the labels of a task, the favourite first.
+    """List the labels of a task, the most frequent first.
 
     Example:
         >>> given_labels(np.array([1, 0, 3]), ("cat", "dog", "cow"))

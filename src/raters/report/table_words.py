@@ -31,7 +31,7 @@ def workers_sentence(rows: Sequence[Row]) -> str:
     if not enough:
         return (
             f"Nobody has {_ENOUGH} labels that can be compared with the vote of the others: "
-            "collect more labels a task before raters are judged."
+            "collect more labels per task before raters are judged."
         )
     middle = float(np.median([r["agreement_rest"] for r in enough]))
     low = [r for r in enough if r["agreement_rest"] < middle - _FAR]
@@ -59,7 +59,7 @@ def disputed_sentence(cases: Sequence[Row]) -> str:
     if not known:
         return "No task has two labels: no task can be called disputed."
     if not split:
-        return f"Raters are of one mind on all {len(known):,} tasks with two labels or more."
+        return f"Raters are unanimous on all {len(known):,} tasks with two labels or more."
     first = together([named(row["case"], "task") for row in split[:_NAMED]])
     return (
         f"Raters differ on {len(split):,} of {len(known):,} tasks "
@@ -95,13 +95,13 @@ def shares_sentence(study: Study) -> str:
     all_shares = counts.sum(axis=0) / max(1.0, counts.sum())
     enough = np.flatnonzero(total >= 2 * _ENOUGH)
     if not enough.size:
-        return "A bar a rater: how often each class was given."
+        return "One bar per rater: how often each class was given."
     gap = counts[enough] / total[enough, np.newaxis] - all_shares
     r, c = np.unravel_index(np.abs(gap).argmax(), gap.shape)
     share = counts[enough[r], c] / total[enough[r]]
     who = begin(named(study.raters[enough[r]]))
     return (
-        f"A bar a rater: how often each class was given. {who} differs most: "
+        f"One bar per rater: how often each class was given. {who} differs most: "
         f"{percent(share)} {named(names[c], 'class')}, where all together give it "
         f"{percent(all_shares[c])}. That may be the tasks, or a habit: see which tasks these were."
     )

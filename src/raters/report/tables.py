@@ -14,6 +14,8 @@ SHOWN_ROWS = 200
 MOST_ROWS = 5000
 """Rows that are searched and sorted in the page; the CSV file has all."""
 
+_LEAST = 0.0001  # smaller numbers are not told apart; the CSV file has them in full
+
 Cell = str | tuple[str, float] | None
 
 
@@ -63,7 +65,7 @@ def shown_value(value: object) -> str:
 
     Example:
         >>> shown_value(0.5), shown_value(None), shown_value(1234), shown_value(1e-9)
-        ('0.500', '–', '1,234', '1e-09')
+        ('0.500', '–', '1,234', '<0.0001')
     """
     one = cell(value)
     if one is None:
@@ -81,8 +83,10 @@ def _number(value: Real) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}"
     number = float(value)
-    if number and not 0.01 <= abs(number) < 1e6:
-        return f"{number:.2g}"
     if abs(number) >= 1000:
         return f"{number:,.0f}"
+    if 0 < abs(number) < _LEAST:
+        return f"<{_LEAST}" if number > 0 else f">-{_LEAST}"
+    if 0 < abs(number) < 0.01:
+        return f"{number:.4f}"
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.rows import Row
+from raters.study.study import many
 
 NOTABLE = 0.1
 """Volumes that differ by less than this from those of the others are not worth a word."""
 _NAMED = 3
-_OWN_WORDS = ("rater ", "class ", "case ", "task ")
+_OWN_WORDS = ("rater ", "class ", "case ", "task ", "all raters")
 _LONGEST = 40
 _STRONG = 0.3
 _APART = 0.05
@@ -94,19 +95,19 @@ def volumes_sentence(ratios: Mapping[str, float]) -> str:
 
     Example:
         >>> volumes_sentence({"ann": 1.02, "bob": 1.01, "hasty": 0.75})
-        'In the typical case hasty draws 25 % less than the others. Show the guideline with drawn \
-examples to those who differ, and look at their cases before their labels are taken as true.'
+        'In the typical case hasty draws 25 % less than the others. Review the guideline with \
+these raters on example cases before their labels are taken as true.'
     """
     more = sorted((r for r in ratios if ratios[r] > 1 + NOTABLE), key=lambda r: -ratios[r])
     less = sorted((r for r in ratios if ratios[r] < 1 - NOTABLE), key=lambda r: ratios[r])
     if not more and not less:
         return (
-            "In the typical case nobody draws 10 % more or less than the others: "
-            "raters mean the same border."
+            "In the typical case nobody draws 10 % more or less than the others: sizes are alike, "
+            "which says nothing of where they are."
         )
     advice = (
-        "Show the guideline with drawn examples to those who differ, and look at their cases "
-        "before their labels are taken as true."
+        "Review the guideline with these raters on example cases before their labels are taken "
+        "as true."
     )
     if len(ratios) == 2 and more:
         other = next(r for r in ratios if r != more[0])
@@ -121,6 +122,35 @@ examples to those who differ, and look at their cases before their labels are ta
         words = [f"{named(r)} draws {percent(1 - ratios[r])} less" for r in less]
         parts.append(together(words) + ("" if more else " than the others"))
     return f"In the typical case {', and '.join(parts)}. {advice}"
+
+
+def spread_sentence(volumes: NDArray[np.float64]) -> str:
+    """Say how far sizes differ within a case, where raters are anonymous.
+
+    Args:
+        volumes: `(cases, raters)`; NaN where unknown.
+
+    Example:
+        >>> spread_sentence(np.array([[10.0, 20.0], [10.0, 12.0], [8.0, 8.0]]))
+        'Raters are anonymous, so nobody is named. In the typical case the largest mask is 1.2 \
+times the smallest.'
+    """
+    begun = "Raters are anonymous, so nobody is named."
+    several = np.isfinite(volumes).sum(axis=1) > 1
+    if not several.any():
+        return f"{begun} No case was labelled wholly by two raters."
+    low, high = np.nanmin(volumes[several], axis=1), np.nanmax(volumes[several], axis=1)
+    empty = int(((low == 0) & (high > 0)).sum())
+    text = f"{begun} "
+    if (low > 0).any():
+        ratio = float(np.median(high[low > 0] / low[low > 0]))
+        drawn = " of those that all drew on" if empty else ""
+        text += f"In the typical case{drawn} the largest mask is {ratio:.1f} times the smallest."
+    if empty:
+        text += (
+            f" On {empty:,} of {int(several.sum()):,} cases somebody drew nothing where others did."
+        )
+    return text.strip()
 
 
 def _more(ratio: float) -> str:
@@ -143,18 +173,18 @@ def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what
         return "No two raters labelled the same: there is nothing to compare."
     low, high = known[0], known[-1]
     if len(known) == 1:
-        over = f"over {low['cases']:,} cases"
+        over = f"over {many(low['cases'], 'case')}"
         return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
     if high[score] - low[score] < _EQUAL:
         spread = f"{low[score]:.2f} to {high[score]:.2f}"
         return f"All pairs agree about equally ({what} {spread}): nobody stands apart."
     text = begin(
-        f"{_couple(low)} agree least ({what} {low[score]:.2f} over {low['cases']:,} cases), "
+        f"{_couple(low)} agree least ({what} {low[score]:.2f} over {many(low['cases'], 'case')}), "
         f"{_couple(high)} most ({high[score]:.2f})."
     )
     apart = standing_apart(raters)
     if apart is None:
-        return f"{text} Let the former go through the most disputed cases together."
+        return f"{text} Ask {_couple(low)} to review the disputed cases together."
     name, own, next_best = apart
     return (
         f"{text} {begin(named(name))} stands apart: {own:.2f} against the vote of the others, "
@@ -186,13 +216,15 @@ def cases_sentence(cases: Sequence[Row]) -> str:
     known = [row for row in cases if row["dice"] is not None]
     if not known:
         return "No case was drawn on by two raters: no case can be called disputed."
+    if len(cases) == 1:
+        return f"The mean pairwise Dice of the only case is {known[0]['dice']:.2f}."
     first = [f"{named(row['case'], 'case')} (Dice {row['dice']:.2f})" for row in known[:_NAMED]]
     text = f"Look first at {together(first)}: raters differ most there."
     low = sum(row["dice"] < 0.5 for row in known)
     if low and len(known) > _NAMED:
         text += (
             f" On {low:,} of {len(known):,} cases ({percent(low / len(known))}) the mean pairwise "
-            "Dice is below 0.5: ask for another opinion on those, or leave them out of a test set."
+            "Dice is below 0.5: ask for another opinion on those."
         )
     return text
 
@@ -208,13 +240,13 @@ def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
     shown = f"(rank correlation {rank:.2f})"
     if rank > _STRONG:
         return (
-            f"Raters agree better where more is drawn {shown}: small ones are the hard ones, "
-            "so give these to more raters."
+            f"Raters agree better where more is drawn {shown}. Dice does so by itself: one pixel "
+            "of border is a larger part of a small region. So small ones need not be harder."
         )
     if rank < -_STRONG:
         return (
-            f"Raters agree less where more is drawn {shown}: look at the large cases, and whether "
-            "the guideline says where such a region ends."
+            f"Raters agree less where more is drawn {shown}, although Dice is kinder to large "
+            "regions: look at the large cases."
         )
     return (
         f"Agreement hardly depends on size {shown}: what makes a case hard is something else, "
@@ -233,15 +265,15 @@ def coverage_sentence(raters: Sequence[Row], cases: int, alone: int) -> str:
     few = sorted((int(row["cases"]), str(row["rater"])) for row in raters)
     if few and few[0][0] == cases:
         return "Every rater labelled every case."
-    words = [f"{named(rater)} {number:,}" for number, rater in few if number < cases / 2]
+    words = [f"{named(rater)}: {number:,}" for number, rater in few if number < cases / 2]
     text = f"Every rater labelled at least half of the {cases:,} cases."
     if words:
         text = (
-            f"Some labelled less than half of the {cases:,} cases ({together(words)}): "
-            "what is said of them rests on few."
+            f"Some labelled less than half of the {cases:,} cases ({together(words)}): their "
+            "numbers are based on few cases."
         )
     if alone:
-        text += f" {alone:,} cases have fewer than two raters: ask for a second opinion on them."
+        text += f" {many(alone, 'case')} with fewer than two raters: ask for a second opinion."
     return text
 
 

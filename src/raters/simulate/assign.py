@@ -82,7 +82,7 @@ def _shares(
 ) -> NDArray[np.bool_]:
     if shares.shape != (raters,) or not ((shares >= 0) & (shares <= 1)).all():
         raise RatersError(
-            f"found shares {shares.tolist()}, expected {raters} numbers from 0 to 1, one a rater"
+            f"found shares {shares.tolist()}, expected {raters} numbers from 0 to 1, one per rater"
         )
     numbers = np.rint(shares * cases).astype(int)
     return np.stack([rng.permutation(cases) < number for number in numbers], axis=1)

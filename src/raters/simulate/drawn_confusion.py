@@ -1,4 +1,4 @@
-"""The confusion that a drawn rater really has: one matrix an image and rater."""
+"""The confusion that a drawn rater really has: one matrix per image and rater."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np
     """Give the confusion `(raters, L, L)` that simulated raters really have on a case.
 
     For class labels it is the known matrix of each rater. For masks it is counted over
-    independent draws, one matrix an image and rater; rows of classes that the image does not
+    independent draws, one matrix per image and rater; rows of classes that the image does not
     have are those of the identity.
     """
     position = _position(study, case)

@@ -1,4 +1,4 @@
-"""Studies held in files: one mask a rater and case (or one a rater, case and class)."""
+"""Studies held in files: one mask per rater and case (or one per rater, case and class)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FilesBackend:
     Args:
         cases: The files of each case.
         rules: How mask files are to be understood.
-        class_names: With one file a class, the classes in order; else empty.
+        class_names: With one file per class, the classes in order; else empty.
         modalities: With one file a modality, their names in order; else empty.
         channels_first: Whether arrays (.npy) surely have a channel axis in front.
         white: Whether a mask of nothing but 0 and 255 means 0 and 1.
@@ -92,8 +92,15 @@ class FilesBackend:
         return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
 
     def _embedded(self, mask: RawMask, case: int) -> RawMask:
-        """Put a DICOM segmentation, which stores only slices with content, on the image's grid."""
-        image = self.image_grid(case, mask.values.ndim)
+        """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
+
+        Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
+        case gets the error of the image, and nobody blames the mask.
+        """
+        try:
+            image = self.image_grid(case, mask.values.ndim)
+        except RatersError:
+            return mask
         if image is None or image[0].affine is None:
             return mask
         try:
@@ -104,7 +111,7 @@ class FilesBackend:
         return replace(mask, values=whole.array, geometry=image[0])
 
     def _read_by_class(self, files: Files) -> RawMask:
-        """Put one file a class together as bits: class k sets bit k."""
+        """Put one file per class together as bits: class k sets bit k."""
         total: RawMask | None = None
         bits: NDArray[np.int64] = np.zeros(0, np.int64)
         for bit, name in enumerate(self.class_names):
@@ -288,7 +295,7 @@ def _resolve_overlap(
             found = [n for k, n in enumerate(names) if (int(bits[several][0]) >> k) & 1]
             raise RatersError(
                 f"found {int(several.sum())} pixels in the classes {' and '.join(found)} at once, "
-                "expected one class a pixel: --overlap priority lets the class listed last win "
+                "expected one class per pixel: --overlap priority lets the class listed last win "
                 "(list them with --values), --overlap combine makes it a class of its own",
                 kind="overlap",
                 file=source,

@@ -16,6 +16,7 @@ from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.paths import naming, written_whole
+from raters.study.regular import refuse_special
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
 from raters.study.write import PART, CaseArrays
@@ -196,6 +197,7 @@ def open_array(path: Path, cases: int) -> NDArray[Any] | None:
     """Open one array with at least so many rows; None if it is not there."""
     if not path.exists():
         return None
+    refuse_special(path)
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -19,7 +19,8 @@ from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.study import CaseIndex, Study, many
+from raters.study.regular import refuse_special
+from raters.study.study import ANONYMOUS, CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 from raters.study.table_cells import Missing
 
@@ -47,6 +48,7 @@ def read(
     wide: bool = False,
     missing: Missing = None,
     header: bool | None = None,
+    anonymous: bool = False,
     strict: bool = True,
     truth: bool = False,
 ) -> Study:
@@ -63,7 +65,7 @@ def read(
         ignore: Values in masks that mean 'not labelled' (MISSING).
         absent: What an absent mask means: 'missing' (not labelled) or 'empty' (drew nothing).
         threshold: Where to cut grey masks.
-        overlap: With one file a class: 'error', 'priority' (last class wins) or 'combine'.
+        overlap: With one file per class: 'error', 'priority' (last class wins) or 'combine'.
         resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
         raters: Keep only these raters.
         cases: Keep only these cases (names or wildcards).
@@ -72,9 +74,11 @@ def read(
         task: The column of a table that names the task.
         worker: The column of a table that names the rater.
         label: The column of a table that holds the label.
-        wide: The table has one column a rater.
+        wide: The table has one column per rater.
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
+        anonymous: A rater of one case and of the next may be different people, though their name is
+            the same: nobody is ranked or named then.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -111,6 +115,8 @@ def read(
     if strict and study.problems:
         raise _all_of(study.problems)
     study = replace(study, sources=_sources(source, images, reference))
+    if anonymous:
+        study = replace(study, about={**study.about, "raters": ANONYMOUS})
     chosen = study.select(raters, cases, classes, split)
     return chosen if raters is None else _without_empty(chosen)
 
@@ -176,6 +182,7 @@ def _is_manifest(path: Path) -> bool:
             kind="pattern",
             file=path,
         )
+    refuse_special(path)
     if path.suffix.lower() != ".csv":
         return False
     with open(path, encoding="utf-8-sig", errors="replace") as file:
@@ -198,7 +205,7 @@ def _of_files(found: FilesIndex, values: Any, rules: LabelRules) -> Study:  # no
     """Make a study of files that were matched."""
     names, classes = found.class_names, None if values is None else Classes.of(values)
     if names and classes is not None:
-        # With one file a class, the values given say in which order the classes come.
+        # With one file per class, the values given say in which order the classes come.
         names = [n for n in classes.names if n in names] + [
             n for n in names if n not in classes.names
         ]

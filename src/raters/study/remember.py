@@ -51,6 +51,7 @@ class StudySource(BaseModel):
     wide: bool = False
     missing: list[str] | None = None
     header: bool | None = None
+    anonymous: bool = False
 
 
 def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:

@@ -27,6 +27,10 @@ Kind = Literal["segmentation", "classification"]
 Names = NDArray[np.object_]
 
 
+ANONYMOUS = "anonymous"
+"""What `about["raters"]` says where columns of labels are not people."""
+
+
 def name_array(names: Iterable[str]) -> Names:
     """Hold names in an array, so that a selection of cases is one indexing."""
     listed = list(names)
@@ -76,10 +80,11 @@ class Study:
         backend: The store that is read from.
         index: Names, groups and splits of the cases.
         raters: The names of the raters.
-        kind: 'segmentation' (masks) or 'classification' (one label a case).
+        kind: 'segmentation' (masks) or 'classification' (one label per case).
         rules: How mask files were understood.
         channels: The names of the image channels, where they are known.
-        about: Facts to keep with the data: title, licence, citation.
+        about: Facts to keep with the data: title, licence, citation; `raters: anonymous` where
+            a column of labels is not a person.
         problems: What was wrong with the files' names; `raters check` lists it.
         rows: Where the cases of this (selected) study are in the store.
         folder: The folder that it was opened from, if `raters` wrote that.
@@ -112,6 +117,14 @@ class Study:
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 
+    @property
+    def anonymous(self) -> bool:
+        """Whether a rater's name in one case and in the next may be different people.
+
+        Then no rater can be ranked or fitted: `about["raters"]` says 'anonymous'.
+        """
+        return self.about.get("raters") == ANONYMOUS
+
     @classmethod
     def from_arrays(
         cls,
@@ -129,6 +142,9 @@ class Study:
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
+        Images of SimpleITK and nibabel are taken with their geometry (one a case for images and
+        references, one a rater in the labels of a case), tensors of torch as arrays.
+
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
             labels: Class numbers with -1 for MISSING: `(cases, raters, *space)`, or
@@ -143,8 +159,10 @@ class Study:
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
+        from raters.study.foreign import converted
         from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
 
+        images, labels, reference, affines = converted(images, labels, reference, affines)
         number = same_length(
             images=images,
             labels=labels,

@@ -24,7 +24,7 @@ def position(source: TableFile, name: str) -> int:
     raise RatersError(
         f"has no column {name!r}; found {columns}{more}. "
         "Columns of labels are set by --task NAME --worker NAME --label NAME "
-        "(a table with one column a rater needs --wide); "
+        "(a table with one column per rater needs --wide); "
         "a manifest of mask files needs the columns case, rater, mask",
         kind="columns",
     )

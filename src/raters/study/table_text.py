@@ -44,7 +44,7 @@ def decoded(head: bytes) -> str:
     except UnicodeDecodeError as error:
         refuse_encoding(len(re.findall(rb"\r\n|\r|\n", head[: error.start])) + 1)
     if not text.strip():
-        raise RatersError("is empty, expected a table with a row a label (or a task)", kind="table")
+        raise RatersError("is empty, expected a table with a row per label or task", kind="table")
     return text
 
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study.case import Case
 from raters.study.geometry import Geometry
@@ -169,7 +169,8 @@ def _write_cases(
         if journal.has(case.id, source):
             return position, source, None
         try:
-            writer.write(position, load(case, study))
+            with enough_memory(case.id):
+                writer.write(position, load(case, study))
         except RatersError as error:
             if error.kind == "one-shape":  # no other case can be written either
                 raise

@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raters.errors import RatersError
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.checks import refuse_foreign
+from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
 from raters.training.going_on import is_writer
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
@@ -22,7 +24,7 @@ from raters.training.precision import set_precision
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.record import Record, noted_warnings, told_by
 from raters.training.resume import earlier_run, plan_again
-from raters.training.run import finished
+from raters.training.run import finished, first_process
 from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
@@ -123,10 +125,26 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
         method.load_state_dict(learner.best.weights)
         method.finish(planned.study)
         model = Model(method.eval(), planned.config, learner.history, learner.best.epoch)
+        model.cuts = _cuts(model, planned)
         model.warn_if_not_dominant()
         if record:
             record.finish(model, learner)
     return model
+
+
+def _cuts(model: Model, planned: Planned) -> Cuts | None:
+    """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
+    training = planned.config.training
+    alone = training.devices * training.nodes == 1
+    if planned.config.kind != "segmentation" or not (alone or first_process()):
+        return None
+    kept = len(planned.parts.held_out)
+    try:
+        part = planned.held_out if kept else planned.train
+        return find_cuts(model, part, "held-out" if kept else "train")
+    except RatersError as error:
+        warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)
+        return None
 
 
 def run_epochs(

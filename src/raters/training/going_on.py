@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from raters.errors import RatersError
+from raters.study.plain_yaml import load_plain
+from raters.study.regular import read_text
 from raters.training.run import CONFIG, first_process, holds_run
 
 FREE = ("workers", "cache", "devices", "nodes", "loggers")
@@ -77,8 +79,8 @@ def _plain(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        found = load_plain(read_text(path))
+    except (OSError, ValueError, yaml.YAMLError, RatersError):
         return {}
     return found if isinstance(found, dict) else {}
 

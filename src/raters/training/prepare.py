@@ -13,7 +13,6 @@ import torch
 from raters.errors import RatersError
 from raters.methods.base import refuse_unlabelled
 from raters.methods.registry import learning_method
-from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.config import ModelConfig
 from raters.training.dataset import CaseDataset
@@ -173,7 +172,6 @@ def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
         return
     counts = np.zeros(len(train.classes))
     for k in np.linspace(0, len(train) - 1, min(len(train), MOST_COUNTED)).astype(int):
-        labels = train[int(k)].labels
-        counts += np.bincount(labels[labels != MISSING].ravel(), minlength=len(counts))
+        counts += np.bincount(train[int(k)].given, minlength=len(counts))
     weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
     method.class_weights.copy_(torch.from_numpy(np.where(counts > 0, weights, 1.0)))
