@@ -7,7 +7,7 @@ import math
 import torch
 
 from raters.errors import RatersError
-from raters.study.formats.base import physical_memory
+from raters.study.formats.base import usable_memory
 from raters.training.config import ModelConfig
 
 COPIES = 4
@@ -23,12 +23,12 @@ def refuse_too_large(config: ModelConfig) -> None:
         RatersError: that names width and depth, and how much they take.
     """
     size = weights_of(config) * 4.0 * COPIES
-    if size <= physical_memory():
+    if size <= usable_memory():
         return
     takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
     raise RatersError(
         f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
-        f"to train, expected less than the {physical_memory() / 1e9:.0f} GB of this machine: try a "
+        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: try a "
         "smaller width or depth",
         kind="network",
     )
