@@ -6,6 +6,8 @@ writes what it found.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -82,5 +84,25 @@ def train(folder: Path, devices: int, names: Iterable[str]) -> None:
         torch.save({**found, "weights": model.method.state_dict()}, folder / f"{name}-{rank}.pt")
 
 
+def die_after_an_epoch() -> None:
+    """Let every process but the first be killed when an epoch is written."""
+    from raters.training.record import Record
+
+    real = Record.epoch
+
+    def epoch(self: Record, learner: Any) -> None:
+        real(self, learner)
+        if not first_process():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Record.epoch = epoch  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    if sys.argv[3:] == ["dies"]:
+        die_after_an_epoch()
+        try:
+            train(Path(sys.argv[1]), int(sys.argv[2]), ["masks"])
+        except raters.RatersError as error:
+            sys.exit(f"error: {error}")
     train(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -28,8 +28,8 @@ def refuse_too_large(config: ModelConfig) -> None:
     takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
     raise RatersError(
         f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
-        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB there are: try a "
-        "smaller width or depth",
+        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
+        "try a smaller width or depth",
         kind="network",
     )
 
