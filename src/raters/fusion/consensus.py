@@ -82,6 +82,7 @@ class Consensus:
         fixed = self._method.fixed if study.kind == "segmentation" else None
         self._options = {**options, **(fixed or {})}
         self.description = {"method": method, "pool": pool, "options": dict(options)}
+        self._name = method
         for name in self._options if pool else ():
             if name not in _POOLED_OPTIONS:
                 known = ", ".join(_POOLED_OPTIONS[1:])
@@ -177,14 +178,13 @@ class Consensus:
         fusion, study = self.table, self.study
         if fusion.confusion is None or fusion.prior is None:
             return []
-        errors = table_errors(
-            study.triplets, study.index.groups, fusion, self.description["method"], self._options
-        )
+        errors = table_errors(study.triplets, study.index.groups, fusion, self._name, self._options)
         names = study.raters, study.classes.names
-        labels = np.bincount(study.triplets.rater, minlength=len(study.raters))
-        shares = fusion.prior
-        if self.description["method"] == "one-coin" and errors is None:  # it takes classes as alike
-            shares = fusion.truth[fusion.labels != MISSING].mean(axis=0)
+        given = study.triplets.rater[study.triplets.label != MISSING]
+        labels = np.bincount(given, minlength=len(study.raters))
+        shares, decided = fusion.prior, fusion.labels != MISSING
+        if self._name == "one-coin" and errors is None and decided.any():
+            shares = fusion.truth[decided].mean(axis=0)  # it took classes as alike
         return performance_rows(*names, fusion.confusion, shares, errors, labels)
 
     def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:
@@ -196,7 +196,7 @@ class Consensus:
             return []
         state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
         columns = columns_of(case.labels, len(self.study.classes))
-        prior = known_prior(self.description["method"], self._options)
+        prior = known_prior(self._name, self._options)
         errors = None
         if prior is not None:
             errors = case_errors(columns, state, prior, self._options.get("smoothing", 0.0))
@@ -213,7 +213,7 @@ class Consensus:
             self.study.triplets,
             len(self.study.classes),
             self.table,
-            self.description["method"],
+            self._name,
             self._options,
         )
 
