@@ -126,6 +126,7 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 def _findings(
     study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
 ) -> list[str]:
+    names: Sequence[str]
     if study.anonymous:
         names, left = (ALL_RATERS,), ""
     else:
