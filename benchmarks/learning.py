@@ -17,12 +17,20 @@ from typing import Any
 import numpy as np
 
 import raters
-from raters.scores import mean_dice
+from raters.scores import CutTally, cut_labels, mean_dice
+from raters.study.case import Case
+from raters.study.classes import MISSING
 from raters.study.study import Study
 
 Row = dict[str, Any]
 
-PAPER: Row = {
+CUTS = {"dice": "at 0.5", "dice_best": "at the best cut", "dice_area": "at the area cut"}
+"""Dice at each cut, as columns; see `dice_at_cuts`."""
+
+PAPER: Row = {"form": "paper"}
+"""A method as its paper describes it: `raters.methods.paper_forms` says what that is."""
+
+PAPER_LOSS: Row = {
     "likelihood": "marginal",
     "trace": 0.01,
     "trace_over": "all",
@@ -30,7 +38,8 @@ PAPER: Row = {
     "warm_up": 2,
     "warm_up_on": "labels",
 }
-"""The form of pixel-cm in Zhang et al. (2020)."""
+"""Only the loss of Zhang et al. (2020), with the matrices of `pixel-cm` (a head on the truth
+network's features, softmax, a start near the identity)."""
 
 IDENTITY: Row = {"prior_to": "identity", "warm_up": 0.4}
 """pixel-cm with matrices that are drawn to one near the identity, after a long warm-up."""
@@ -77,7 +86,7 @@ def trained(study: Study, method: str, **options: Any) -> raters.Model:  # noqa:
 
 
 def dice_to(model: raters.Model, study: Study) -> float:
-    """Give the mean Dice of a model against the reference."""
+    """Give the mean Dice of a model against the reference, cut at 0.5."""
     classes = len(study.classes)
     scores = [
         mean_dice(model.labels(case), case.reference, classes)
@@ -85,6 +94,40 @@ def dice_to(model: raters.Model, study: Study) -> float:
         if case.reference is not None
     ]
     return float(np.mean(scores))
+
+
+def dice_at_cuts(model: raters.Model, held_out: Study, test: Study, each: bool = False) -> Row:
+    """Give the mean Dice on test cases at three cuts; cuts are chosen on held-out cases.
+
+    At 0.5; at the cut with the best Dice against the held-out references; at the cut where the
+    predicted area is the raters' mean area, with blank masks and (`drawn`) without them.
+
+    Args:
+        model: The model.
+        held_out: Cases to choose cuts on.
+        test: Cases to score.
+        each: Whether the masks of each rater stand for the reference, where there is none.
+    """
+    tally = CutTally(len(held_out.classes))
+    for case, truth in model.predict(held_out):
+        tally.add(truth, labels=case.labels)
+        for mask in _references(case, each):
+            tally.add(truth, reference=mask)
+    cuts = {"best": tally.best(), "area": tally.area(), "area_drawn": tally.area(blank=False)}
+    scores: dict[str, list[float]] = {"dice": []} | {f"dice_{name}": [] for name in cuts}
+    for case, truth in model.predict(test):
+        masks = _references(case, each)
+        for name, cut in zip(scores, (0.5, *cuts.values()), strict=True):
+            guess = cut_labels(truth, cut)
+            scores[name] += [mean_dice(guess, mask, len(truth)) for mask in masks]
+    found: Row = {name: float(np.mean(values)) for name, values in scores.items()}
+    return found | {f"cut_{name}": cut.round(2).tolist() for name, cut in cuts.items()}
+
+
+def _references(case: Case, each: bool) -> list[np.ndarray]:
+    if each:
+        return [mask for mask in case.labels if (mask != MISSING).any()]
+    return [] if case.reference is None else [case.reference]
 
 
 def accuracy_to(model: raters.Model, study: Study) -> float:

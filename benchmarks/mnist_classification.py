@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from learning import Row, Runs, arguments, mean_and_spread, table, trained
+from learning import PAPER, Row, Runs, arguments, mean_and_spread, table, trained
 from raters.confusion import dominance_margin, squared_frobenius
 from raters.datasets import open_dataset
 from raters.rater_models import from_listing
@@ -49,6 +49,8 @@ METHODS: dict[str, tuple[str, Row]] = {
         "global-cm",
         {"likelihood": "marginal", "trace": LAMBDA, "trace_over": "all"},
     ),
+    "global-cm, paper's form": ("global-cm", PAPER),
+    "single-cm, paper's form": ("single-cm", PAPER),
     "oracle-cm": ("oracle-cm", {"by": "rater"}),
     "truth": ("truth", {}),
 }
@@ -84,8 +86,8 @@ def run(study: Study, test: Study, name: str, network: str, labels: str, seed: i
     """Train and score one method."""
     method, options = METHODS[name]
     if "trace" in options:
-        raters = len(study.raters) if labels == "all" else 1
-        options = {**options, "trace": from_listing(options["trace"], raters)}
+        given = len(study.raters) if labels == "all" else 1  # labels of an image
+        options = {**options, "trace": from_listing(options["trace"], given)}
     chosen = {"network": network, **NETWORKS[network], **OPTIONS}
     model = trained(study, method, seed=seed, **chosen, **options)
     with torch.inference_mode():

@@ -6,6 +6,8 @@ writes what it found.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,6 +58,12 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "table": (table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
     "separate": (table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
     "masks": (masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    # So many pixels that some are drawn to follow each rater's own matrix.
+    "large": (
+        masks,
+        "pixel-cm",
+        {**PLAIN, "batch_size": 5, "warm_up": 1, "patch": (40, 30), "patches_per_case": 1},
+    ),
     "patches": (
         masks,
         "pixel-cm",
@@ -76,5 +84,25 @@ def train(folder: Path, devices: int, names: Iterable[str]) -> None:
         torch.save({**found, "weights": model.method.state_dict()}, folder / f"{name}-{rank}.pt")
 
 
+def die_after_an_epoch() -> None:
+    """Let every process but the first be killed when an epoch is written."""
+    from raters.training.record import Record
+
+    real = Record.epoch
+
+    def epoch(self: Record, learner: Any) -> None:
+        real(self, learner)
+        if not first_process():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Record.epoch = epoch  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    if sys.argv[3:] == ["dies"]:
+        die_after_an_epoch()
+        try:
+            train(Path(sys.argv[1]), int(sys.argv[2]), ["masks"])
+        except raters.RatersError as error:
+            sys.exit(f"error: {error}")
     train(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

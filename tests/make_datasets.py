@@ -143,9 +143,9 @@ def check_batches(study: Study) -> None:
     check_photos(study)
     assert study.raters == ("human1", "human2", "human3")
     for k in range(10):
-        same(study[k].labels, HUMANS[:, k])
-        same(study[k].raters, [0, 1, 2])
-    assert study["test/00000"].labels.size == 0
+        same(study[k].answers.label, HUMANS[:, k])
+        same(study[k].answers.rater, [0, 1, 2])
+    assert len(study["test/00000"].answers) == 0
     assert "12 of 60,000 images" in study.about["note"]
 
 
@@ -192,10 +192,10 @@ def check_pictures(study: Study) -> None:
         case = study[name.removesuffix(".png")]
         same(case.image, PHOTOS[k])
         assert case.reference == CIFAR.index(name.split("/")[1])
-    same(study["train/cat/0000"].labels, [3, 3, 5])
-    same(study["train/cat/0001"].labels, [3, 3])
-    same(study["train/cat/0001"].raters, [0, 2])
-    assert study["train/ship/0000"].labels.size == study["test/dog/0000"].labels.size == 0
+    same(study["train/cat/0000"].answers.label, [3, 3, 5])
+    same(study["train/cat/0001"].answers.label, [3, 3])
+    same(study["train/cat/0001"].answers.rater, [0, 2])
+    assert len(study["train/ship/0000"].answers) == len(study["test/dog/0000"].answers) == 0
 
 
 def human_table(folder: Path) -> None:
@@ -448,8 +448,8 @@ def check_scenes(study: Study) -> None:
     same(study.reference_labels, [label for truth in SCENES.values() for label in truth])
     assert study.classes.names[3] == "street" and len(study.classes) == 8
     for k, row in enumerate(ANSWERS):
-        same(study[k].labels, row[row >= 0])
-        same(study[k].raters, np.flatnonzero(row >= 0))
+        same(study[k].answers.label, row[row >= 0])
+        same(study[k].answers.rater, np.flatnonzero(row >= 0))
     same(study["valid/0001"].image, np.arange(6, 12, dtype=np.float32))
     assert study.about["note"] == "7 of 2,688 images; 3 of 59 workers"
 
@@ -479,11 +479,7 @@ def check_songs(study: Study) -> None:
     assert study.raters == ("A2", "A10")
     names = study.classes.names
     same(study.reference_labels, [names.index(n) for n in ("rock", "pop", "jazz")])
-    found = {
-        (case.id, study.raters[r], names[label])
-        for case in study
-        for r, label in zip(case.raters, case.labels, strict=True)
-    }
+    found = {(case.id, rater, names[label]) for case in study for rater, label in case.answers}
     assert found == set(SONG_ANSWERS)
     same(study["pop.2.mp3"].image, np.full(124, 1.5, np.float32))
 
@@ -507,9 +503,9 @@ def music_genre(folder: Path) -> Path:
 def check_patients(study: Study) -> None:
     assert study.cases == ("1", "2", "10") and study.raters == ("1", "2")
     assert study.classes.values == (1, 2, 3, 4)
-    same(study["1"].labels, [0, 0, 1, 0])
-    same(study["1"].raters, [0, 0, 0, 1])
-    same(study["10"].labels, [3])
+    same(study["1"].answers.label, [0, 0, 1, 0])
+    same(study["1"].answers.rater, [0, 0, 0, 1])
+    same(study["10"].answers.label, [3])
     assert study["1"].reference is None
     assert "3 of 45 patients; 2 of 5 observers; 6 of 315 readings" in study.about["note"]
 

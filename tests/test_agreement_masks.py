@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, f1_score, jaccard_score
 
 import raters
+from command_line import run_in_process
 from raters.agreement.case import case_agreement, entropy_map
 from raters.agreement.maps import write_entropy_maps
 from raters.errors import RatersError
@@ -236,3 +237,17 @@ def test_a_class_that_nobody_used_has_no_scores_and_a_note() -> None:
     assert all(row["kappa_rest"] is None for row in result.raters if row["class"] == "never")
     assert rows["all"]["dice"] == 1.0
     assert any("'never'" in note for note in result.notes)
+
+
+def test_pairs_without_a_common_case_are_a_note_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rater, case, size in (("ann", "a", 3), ("bob", "a", 4), ("bob", "b", 3), ("cy", "b", 2)):
+        mask = np.zeros((8, 8), np.uint8)
+        mask[1 : 1 + size, 1:5] = 1
+        formats.write_labels(tmp_path / f"{rater}/{case}.png", mask)
+    masks = f"{tmp_path}/{{rater}}/{{case}}.png"
+    done = run_in_process(capsys, monkeypatch, "agree", masks, "-o", tmp_path / "out")
+    assert done.code == 0 and done.err == ""
+    assert "note: raters 'ann' and 'cy' have no labelled voxel in common" in done.out
+    assert len((tmp_path / "out/pairs.csv").read_text().splitlines()) == 1 + 3

@@ -403,6 +403,23 @@ def test_grey_mask(run: Run, tmp_path: Path) -> None:
     assert raters.read(tmp_path / "cut")["c1"].labels[1].sum() == 143 - 127
 
 
+def test_numbers_of_segments(run: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    segments = np.arange(144, dtype=np.uint8).reshape(12, 12) // 3
+    save(tmp_path / "masks/bob/c1.png", segments)
+    found_by_check(run, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time")
+    options = ("--values", "0,1")
+    found_by_check(run, tmp_path, "unknown-value", "boundaries", options=options)
+
+
+def test_matlab_files(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "masks/ann").mkdir(parents=True)
+    (tmp_path / "masks/ann/c1.mat").write_bytes(b"MATLAB 5.0 MAT-file")
+    outcome = run("check", pattern(tmp_path, ".mat"))
+    assert outcome.code == 2
+    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file a rater", "scipy.io.loadmat")
+
+
 def test_only_grey_masks(run: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
         save(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
@@ -789,7 +806,7 @@ def test_out_folder_that_is_the_source(run: Run, tmp_path: Path) -> None:
 def test_a_study_imported_onto_itself_is_refused(run: Run, tmp_path: Path) -> None:
     out = imported(run, tmp_path)
     before = fingerprint(out)
-    refused(run("import", out, "-o", out, "--overwrite"), out, "itself")
+    refused(run("import", out, "-o", out, "--overwrite"), out, "which is read")
     refused(run("import", out, "-o", out, "--raters", "ann"), out)
     assert fingerprint(out) == before
 
@@ -849,3 +866,32 @@ def test_a_failing_reader_is_no_traceback(
     monkeypatch.setattr("raters.study.packed.PackedWriter.write", full)
     outcome = run("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", "packed")
     refused(outcome, tmp_path / "out/labels.npy", "No space left")
+
+
+LAUGHS = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 10)]
+    + ["raters: *a9"]
+)
+ODD = {
+    LAUGHS: "found the alias '*a0'",
+    "raters: [" + "a, " * 5_000 + "{}]": "raters.5000",
+    f"ignore: {'9' * 5000}": "5,000 digits",
+    f"about: {'[' * 5000}": "nested too deep",
+    "classes: [{name: a, value: 0}, {name: b, value: 1180591620717411303424}]": "64 bits",
+    "classes: [{name: a, value: 0}, {name: b, value: b}]": "the value 'b' of the class 'b'",
+}
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_study_file_that_unfolds_without_end(run: Run, tmp_path: Path, line: str) -> None:
+    raters.Study.from_arrays(labels=np.zeros((1, 2, 4, 4), int)).write(tmp_path / "s")
+    path = tmp_path / "s" / "study.yaml"
+    kept = [k for k in path.read_text().split("\n") if not k.startswith(("-", " ", "raters:"))]
+    kept = [k for k in kept if not k.startswith("classes:") or "classes:" not in line]
+    kept += [] if "raters:" in line else ["raters: ['0', '1']"]
+    kept = [k + " []" if k == "classes:" else k for k in kept]
+    path.write_text("\n".join([*kept, line]))
+    outcome = run("check", tmp_path / "s")
+    refused(outcome, path, ODD[line])
+    assert len(outcome.err) < 1000

@@ -14,6 +14,7 @@ import pytest
 import typer
 from PIL import Image
 
+import raters
 import raters.cli.train
 from command_line import Outcome, fingerprint, run_alone, run_in_process
 from make_datasets import mnist
@@ -21,9 +22,10 @@ from raters.cli import app, main
 from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, draw_study
 from raters.demo.draw import draw_story
-from raters.demo.results import results
+from raters.demo.results import rater_rows, results
 from raters.demo.story import Story, steps
 from raters.rows import Row
+from raters.scores import mean_dice
 
 SMALL = ("--epochs", "1", "--width", "2", "--depth", "2")
 TINY = replace(LESIONS, train=20, test=4, shape=(32, 32), training=SMALL)
@@ -160,6 +162,35 @@ def test_the_table_has_the_numbers_of_evaluate(
     assert [row["Dice"] for row in rows] == [*found[0], *found[1], *found[2], *found[3]]
     for row in rows:
         assert f"{row['Dice']:.3f}" in said
+    networks, study = rows[-3:], raters.read(folder / "study").select(split="test")
+    for row, name in zip(networks, ("vote", "pixel-cm", "truth"), strict=True):
+        model = raters.load(folder / "runs" / name)
+        for column, cut in (("at best cut", "best"), ("at area cut", "area")):
+            each = [
+                mean_dice(case.reference, model.labels(case, cut)) for case in study.iter_cases()
+            ]
+            assert row[column] == pytest.approx(np.mean(each))
+            assert f"{row[column]:.3f}" in said
+
+
+def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, str]) -> None:
+    folder, said = told
+    model = raters.load(folder / "runs/pixel-cm")
+    cases = list(raters.read(folder / "study").select(split="test").iter_cases())
+    rows = rater_rows(folder)
+    assert [row["labels of"] for row in rows] == list(model.config.raters)
+    for k, row in enumerate(rows):
+        logs = [
+            np.log(np.take_along_axis(model.as_rater(case, name), case.labels[[k]], 0)).mean()
+            for name in model.config.raters
+            for case in cases
+        ]
+        by_name = np.reshape(logs, (len(rows), len(cases))).mean(axis=1)
+        assert row["log-likelihood as this rater"] == pytest.approx(by_name[k], abs=1e-4)
+        assert row["as another one"] == pytest.approx(np.delete(by_name, k).mean(), abs=1e-4)
+        dice_of = [mean_dice(case.labels[k], model.labels(case)) for case in cases]
+        assert row["Dice, predicted truth"] == pytest.approx(np.mean(dice_of))
+    assert "What pixel-cm knows of each rater" in said
 
 
 def alone(

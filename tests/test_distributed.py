@@ -30,9 +30,10 @@ SCRIPT = Path(__file__).with_name("distributed_script.py")
 TIME = 300  # seconds until a start that hangs is given up; it takes about 20
 
 
-def started(command: list[str], folder: Path) -> None:
+def started(command: list[str], folder: Path, expected: int = 0) -> None:
     """Run a command that starts processes of its own; none of them outlives it."""
-    options = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parent)}
+    places = os.pathsep.join([str(SCRIPT.parent), os.environ.get("PYTHONPATH", "")])
+    options = {"OMP_NUM_THREADS": "1", "PYTHONPATH": places}
     with open(folder / "out.txt", "wb") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=out, start_new_session=True, env={**os.environ, **options}
@@ -46,7 +47,7 @@ def started(command: list[str], folder: Path) -> None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    assert code == 0, (folder / "out.txt").read_text()[-3000:]
+    assert code == expected, (folder / "out.txt").read_text()[-3000:]
 
 
 def found(folder: Path, name: str, rank: int) -> dict[str, Any]:
@@ -98,9 +99,18 @@ def test_the_first_process_writes_the_run(together: Path) -> None:
 
 def test_torchrun_starts_them_too(alone: Path, tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*torchrun, "--nproc_per_node", "2", str(SCRIPT), str(tmp_path), "2", "table"]
-    started(command, tmp_path)
-    same(found(tmp_path, "table", 1), found(alone, "table", 0))
+    command = [*torchrun, "--nproc_per_node", "2", str(SCRIPT), str(tmp_path), "2", "masks"]
+    started(command, tmp_path)  # the first process locks the folder of the run for both
+    same(found(tmp_path, "masks", 1), found(alone, "masks", 0))
+
+
+def test_a_process_that_dies_is_said_in_a_line(tmp_path: Path) -> None:
+    started([sys.executable, str(SCRIPT), str(tmp_path), "2", "dies"], tmp_path, expected=1)
+    said = (tmp_path / "out.txt").read_text()
+    assert "error: found a process of this training gone" in said
+    assert "Traceback" not in said
+    log = (tmp_path / "run-masks/log.txt").read_text()
+    assert "epoch 1/3" in log and "stopped by an error: found a process" in log
 
 
 @pytest.mark.parametrize("length", [1, 5, 12, 13])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
@@ -271,12 +272,12 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
     joint, pairs = 0.0, []
     for case in study:
         product = said[case.id].truth.astype(float)
-        for r, o in zip(case.raters, case.labels, strict=True):
+        for r, o in zip(case.answers.rater, case.answers.label, strict=True):
             product = product * said[case.id].confusion[r, :, o]  # type: ignore[index]
             if r == 1:
                 pairs.append(math.log(said[case.id].as_rater["ann"][o]))
         joint += math.log(product.sum())
-    number = sum(len(case.labels) for case in study)
+    number = sum(len(case.answers) for case in study)
     row = row_of(found.likelihood, form="joint")
     assert row["log_likelihood"] == pytest.approx(joint / number, rel=1e-6)
     pair = row_of(found.as_rater, **{"as": "ann", "against": "bob"})
@@ -364,10 +365,10 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
 
 def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
     rng = np.random.default_rng(7)
-    groups = np.array(list("aabbbcdde"))
-    a, b = rng.random((9, 2)), rng.random((9, 2))
-    members = [np.flatnonzero(groups == g) for g in "abcde"]
-    drawn = np.random.default_rng(0).integers(5, size=(300, 5))
+    groups = np.array(list("aabbbcddef"))
+    a, b = rng.random((10, 2)), rng.random((10, 2))
+    members = [np.flatnonzero(groups == g) for g in "abcdef"]
+    drawn = np.random.default_rng(0).integers(6, size=(300, 6))
     scores = []
     for row in drawn:
         cases = np.concatenate([members[g] for g in row])
@@ -375,7 +376,8 @@ def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
         scores.append((first[0] / first[1], second[0] / second[1] - first[0] / first[1]))
     bootstrap = GroupBootstrap(groups, repeats=300)
     one, two = bootstrap.interval(a, ratio), bootstrap.difference(a, b, ratio)
-    ends = np.quantile(np.array(scores), [0.025, 0.975], axis=0)
+    tail = stats.norm.cdf(-np.sqrt(6 / 5) * stats.t.ppf(0.975, 5))
+    ends = np.quantile(np.array(scores), [tail, 1 - tail], axis=0)
     assert (one.low, one.high) == pytest.approx(tuple(ends[:, 0]))
     assert (two.low, two.high) == pytest.approx(tuple(ends[:, 1]))
     assert two.estimate == pytest.approx(b.sum(0)[0] / b.sum(0)[1] - a.sum(0)[0] / a.sum(0)[1])
@@ -445,7 +447,7 @@ def test_a_run_is_scored_as_its_model_says(runs: dict[str, Path]) -> None:
     assert found.main["score"] == pytest.approx(np.mean(right))
     for x in NAMES:
         logs = [
-            math.log(model.as_rater(case, x)[case.labels[case.raters == 1][0]]) for case in cases
+            math.log(model.as_rater(case, x)[case.answers.of(study.raters[1])[0]]) for case in cases
         ]
         row = row_of(found.as_rater, **{"as": x, "against": "bob"})
         assert row["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-4)
@@ -491,7 +493,7 @@ def test_unknown_raters_are_left_out_with_a_note(runs: dict[str, Path]) -> None:
     study = trained_study()
     renamed = Study.from_arrays(
         np.stack([case.image for case in study]),
-        np.stack([case.labels for case in study]),
+        np.stack([np.concatenate(case.answers.by_rater()) for case in study]),
         study.reference_labels,
         raters=["ann", "bob", "new one"],
         classes=["x", "y"],
@@ -525,8 +527,9 @@ def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     for k in range(40, 60):
         case = study[f"case{k}"]
         told = [[m.as_rater(case, r) for r in NAMES] for m in (first, second)]
+        given = [case.answers.of(rater).item() for rater in NAMES]
         logs.append(
-            [sum(math.log(p[o]) for p, o in zip(ps, case.labels, strict=True)) / 3 for ps in told]
+            [np.mean([math.log(p[o]) for p, o in zip(ps, given, strict=True)]) for ps in told]
         )
     gap = np.diff(np.array(logs), axis=1)[:, 0]
     draws = np.random.default_rng(0).integers(10, size=(2000, 10))

@@ -195,3 +195,47 @@ def test_agree_command_prints_and_writes(
     assert len(json.loads(run.out)["pairs"]) == 3 * 3
     run = run_in_process(capsys, monkeypatch, "agree", pattern, "--raters", "ann")
     assert run.code == 2 and "only the rater 'ann'" in run.err
+
+
+def black_and_white(folder: Path, truth: int, predicted: int) -> tuple[Study, Path]:
+    """Draw masks in one coding and predictions in another; their Dice is 2 * 6 / (9 + 6) = 0.8."""
+    mask, guess = np.zeros((2, 8, 8), np.uint8)
+    mask[1:4, 1:4], guess[1:4, 1:3] = 1, 1
+    for rater in ("ann", "bob"):
+        save(folder / "masks" / rater / "c.png", mask * np.uint8(truth))
+    save(folder / "predictions" / "c.png", guess * np.uint8(predicted))
+    return raters.read(f"{folder}/masks/{{rater}}/{{case}}.png"), folder / "predictions"
+
+
+@pytest.mark.parametrize(("truth", "predicted"), [(255, 1), (1, 255), (255, 255), (7, 1), (1, 1)])
+def test_codings_of_two_classes_are_told_apart(tmp_path: Path, truth: int, predicted: int) -> None:
+    study, predictions = black_and_white(tmp_path, truth, predicted)
+    result = raters.evaluate(predictions, study)
+    assert [row["dice"] for row in result.summary] == pytest.approx([0.8, 0.8])
+
+
+def test_coding_that_fits_neither_values_nor_numbers(tmp_path: Path) -> None:
+    study, predictions = black_and_white(tmp_path, 255, 3)
+    with pytest.raises(RatersError, match="found value 3, expected one of"):
+        raters.evaluate(predictions, study)
+
+
+def test_class_numbers_that_could_be_values_are_refused(study: Study, tmp_path: Path) -> None:
+    # In a study with the values 0, 2 and 4, a 2 may be the class of that value or the third one.
+    for case in study.cases:
+        save(tmp_path / f"{case}.nii.gz", np.full((5, 6, 4), 1, np.uint8), AFFINE)
+    with pytest.raises(RatersError, match="found value 1"):
+        raters.evaluate(tmp_path, study)
+
+
+def test_undecided_pixels_of_a_fusion_are_no_foreground(tmp_path: Path) -> None:
+    first, second = np.zeros((2, 8, 8), np.uint8)
+    first[1:4, 1:4] = 1
+    for rater, mask in (("ann", first), ("bob", second)):
+        save(tmp_path / rater / "c.png", mask)
+    study = raters.read(f"{tmp_path}/{{rater}}/{{case}}.png")
+    from raters.fusion.write import write_consensus
+
+    write_consensus(raters.fuse(study, "vote", ties="undecided"), tmp_path / "out")
+    rows = raters.evaluate(tmp_path / "out", study).cases
+    assert {row["volume_difference"] for row in rows} == {0}

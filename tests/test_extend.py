@@ -57,7 +57,7 @@ def model(table: Study) -> raters.Model:
 def empirical(table: Study) -> NDArray[Any]:
     """What the late rater really said of each class."""
     truth = np.array([int(case.reference) for case in table.iter_cases()])  # type: ignore[arg-type]
-    said = np.array([case.labels[2] for case in table.iter_cases()])
+    said = np.array([case.answers.of("late").item() for case in table.iter_cases()])
     return normalise(count(said[None], truth, 3)[0])
 
 
@@ -66,7 +66,8 @@ def log_likelihood(model: raters.Model, study: Study, rater: str, position: int)
     total = 0.0
     for case in study.iter_cases():
         told = model.as_rater(case, rater)
-        labels = case.labels[position]
+        tables = study.kind == "classification"
+        labels = case.answers.by_rater()[position][0] if tables else case.labels[position]
         total += float(np.log(np.take_along_axis(told, labels[None], 0)).sum())
     return total
 
@@ -142,7 +143,7 @@ def test_an_extended_model_is_saved_and_extended_again(
     assert copy.config.raters == ("ann", "bob", "late")
     other = Study.from_arrays(
         np.stack([case.image for case in table.iter_cases()]),  # type: ignore[arg-type, misc]
-        np.stack([case.labels[2:] for case in table.iter_cases()]),
+        np.stack([case.answers.of("late") for case in table.iter_cases()]),
         raters=["later"],
     )
     longest = raters.extend(copy, other, epochs=2, progress=False)

@@ -216,3 +216,68 @@ def test_series_and_segmentations_become_a_study(tmp_path: Path) -> None:
     written = study.write(tmp_path / "study")
     np.testing.assert_array_equal(written["liver"].labels, case.labels)
     assert written["liver"].geometry == case.geometry
+
+
+def of_instance(series: Path, number: int) -> Path:
+    return next(f for f in series.iterdir() if pydicom.dcmread(f).InstanceNumber == number)
+
+
+DAMAGE = {
+    "garbage": lambda content: b"\x07" * len(content),
+    "cut in its pixels": lambda content: content[:-30],
+    "cut in its header": lambda content: content[:300],
+    "empty": lambda content: content[:0],
+}
+
+
+@pytest.mark.parametrize("number", [1, 3, 6])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_unreadable_slice_is_named(series: Path, number: int, damage: str) -> None:
+    bad = of_instance(series, number)
+    bad.write_bytes(DAMAGE[damage](bad.read_bytes()))
+    for read in (formats.probe, formats.read_image):
+        with pytest.raises(RatersError) as caught:
+            read(series)
+        assert (caught.value.file, caught.value.kind) == (str(bad), "unreadable")
+
+
+def test_unreadable_slice_without_a_suffix_is_named(series: Path) -> None:
+    for file in list(series.iterdir()):
+        file.rename(series / f"IM{file.stem[-1]}")
+    assert formats.read_image(series).array.shape == (10, 8, 6)
+    bad = of_instance(series, 6)
+    bad.write_bytes(b"nothing of use")
+    with pytest.raises(RatersError) as caught:
+        formats.read_image(series)
+    assert caught.value.file == str(bad)
+
+
+def test_what_is_no_slice_may_lie_beside_the_slices(tmp_path: Path, series: Path) -> None:
+    write_segmentation(tmp_path / "seg.dcm", series, example_mask())
+    structure = pydicom.dcmread(of_instance(series, 1))
+    del structure.PixelData
+    structure.SOPClassUID = pydicom.uid.RTStructureSetStorage
+    structure.file_meta.MediaStorageSOPClassUID = structure.SOPClassUID
+    structure.save_as(series / "structures.dcm")
+    for name in ("README.txt", ".1.3-9.dcm", "Thumbs.db"):
+        (series / name).write_text("no slice")
+    try:
+        assert formats.read_image(series).array.shape == (10, 8, 6)
+    except RatersError as error:  # GDCM may count the structures as a series of their own
+        assert "structures" in str(error) or "2 DICOM series" in str(error)
+
+
+def test_damaged_image_is_not_blamed_on_masks(tmp_path: Path, series: Path) -> None:
+    for rater in ("ann", "bob"):
+        (tmp_path / "masks" / rater).mkdir(parents=True)
+        write_segmentation(tmp_path / "masks" / rater / "c.dcm", series, example_mask())
+    (tmp_path / "images").mkdir()
+    bad = of_instance(series.rename(tmp_path / "images" / "c"), 5)
+    bad.write_bytes(bad.read_bytes()[:-30])
+    masks, images = f"{tmp_path}/masks/{{rater}}/{{case}}.dcm", f"{tmp_path}/images/{{case}}"
+    study = raters.read(masks, images=images)
+    errors = [p for p in raters.check(study).problems if p.level == "error"]
+    assert [(p.file, p.rater, p.case) for p in errors] == [(str(bad), None, "c")]
+    with pytest.raises(RatersError) as caught:
+        _ = study["c"].labels
+    assert (caught.value.file, caught.value.rater) == (str(bad), None)

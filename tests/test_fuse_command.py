@@ -125,7 +125,11 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
     assert sum(int(task) % 3 == int(label) for task, label in fused) > 54
     content = json.loads((tmp_path / "out/raters.json").read_text())
     if method != "mean":
-        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity_se"] > 0
+        assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity"] > 0.6
+    if method == "dawid-skene":
+        row = content["raters"][0]
+        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] < 1
+        assert "95 %" in done.out
 
 
 def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:
@@ -174,6 +178,16 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
     (tmp_path / "full/notes.txt").write_text("mine")
     done = run("fuse", flat(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
     assert done.code == 2 and (tmp_path / "full/notes.txt").read_text() == "mine"
+
+
+def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: object) -> None:
+    found = []
+    for k, prior in enumerate(("prior=0.8,0.1,0.1", "prior=[0.8, 0.1, 0.1]")):
+        words = ("fuse", flat(pattern), "-m", "staple", "--option", prior)
+        done: Outcome = run(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
+        assert done.code == 0, done.err
+        found.append(json.loads((tmp_path / str(k) / "raters.json").read_text()))
+    assert found[0] == found[1] and found[0]["fusion"]["options"]["prior"] == [0.8, 0.1, 0.1]
 
 
 @pytest.mark.filterwarnings("ignore")

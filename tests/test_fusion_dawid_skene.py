@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.answers import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.one_coin import one_coin
+from raters.fusion.one_coin import one_coin as coin_of_classes_alike
 from raters.fusion.result import Fusion
 from raters.simulate.classes import draw_labels, hammer_spammer, pairwise_flipper
 from raters.study.classes import MISSING
@@ -24,6 +25,7 @@ from raters.study.triplets import Triplets
 
 Array = NDArray[Any]
 Method = Callable[..., Fusion]
+one_coin = partial(coin_of_classes_alike, estimate_prior=True)
 METHODS = pytest.mark.parametrize("method", [dawid_skene, one_coin])
 
 # Dawid and Skene (1979), Table 1: 45 patients; observer 1 on three occasions, then 2, 3, 4, 5.

@@ -17,7 +17,7 @@ import raters
 from raters.errors import RatersError
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, e_step, run_em, start_matrices
-from raters.fusion.performance import covariance, measures
+from raters.fusion.performance import case_errors, measures
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.simple import simple
 from raters.fusion.staple import staple
@@ -212,9 +212,9 @@ def test_standard_errors_are_the_spread_over_repeated_studies() -> None:
         start = EMState(prior[:, np.newaxis], start_matrices(3, 2, 0.9))
         state = run_em(partial(e_step, columns), start, EMOptions(500, 1e-8))
         found.append(state.confusion[:, [0, 1], [0, 1]])
-        spread = covariance(columns, state)
+        spread = case_errors(columns, state, "given")
         assert spread is not None
-        errors.append(np.sqrt(np.diag(spread)).reshape(3, 2, 2)[:, [0, 1], [0, 1]])
+        errors.append(spread.error[:, 0])
     np.testing.assert_allclose(np.mean(errors, axis=0), np.std(found, axis=0), rtol=0.25)
 
 
@@ -309,11 +309,11 @@ def test_what_labels_do_not_tell_has_no_standard_error() -> None:
     truth, labels, _ = noisy(6, raters=4, classes=2, size=3000, missing=0)
     labels[3] = 0  # a rater who hands in nothing
     whole = Study.from_arrays(labels=labels.reshape(1, 4, 50, 60), raters=list("abcd"))
-    rows = {(r["rater"], r["class"]): r for r in raters.fuse(whole, "staple").rows}
+    rows = {(r["rater"], r["class"]): r for r in raters.fuse(whole, "dawid-skene").rows}
     assert rows["d", "foreground"]["sensitivity"] == pytest.approx(0)
     assert rows["d", "foreground"]["sensitivity_se"] is None
     assert rows["a", "foreground"]["sensitivity_se"] > 0
-    two = raters.fuse(whole.select(raters=["a", "b"]), "staple").rows
+    two = raters.fuse(whole.select(raters=["a", "b"]), "dawid-skene").rows
     assert {row["sensitivity_se"] for row in two} == {None}
     labels[3] = -1
     silent = Study.from_arrays(labels=labels.reshape(1, 4, 50, 60), raters=list("abcd"))
@@ -351,7 +351,7 @@ def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:
         if k != 6:
             case[3] = -1  # rater 3 labelled one case only
     study = Study.from_arrays(labels=labels, groups=groups)
-    rows = {(r["rater"], r["class"]): r for r in raters.fuse(study, "staple", pool=True).rows}
+    rows = {(r["rater"], r["class"]): r for r in raters.fuse(study, "dawid-skene", pool=True).rows}
     own = rows["0", "foreground"]
     assert own["ppv_se"] > own["sensitivity_se"] > 0
     assert rows["3", "foreground"]["sensitivity_se"] is None

@@ -86,9 +86,11 @@ def draw(folder: Path, cases: int = 6) -> Path:
 
 
 def content(out: Path) -> dict[str, str]:
-    """Give the hash of every file of a study but the journal."""
+    """Give the hash of every file of a study but the journal, and the lock while it is written."""
     found = fingerprint(out)
-    return {str(Path(path).relative_to(out)): found[path] for path in found if JOURNAL not in path}
+    passing = (JOURNAL, ".lock")
+    kept = [path for path in found if Path(path).name not in passing]
+    return {str(Path(path).relative_to(out)): found[path] for path in kept}
 
 
 def succeed(outcome: Outcome, *words: str) -> None:

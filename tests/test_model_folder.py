@@ -166,6 +166,56 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
+        ({"patch": [0, 0]}, r"found patch=\[0, 0\], expected 2 positive sides"),
+        ({"patch": [-4, -4]}, r"found patch=\[-4, -4\]"),
+        ({"patch": []}, r"found patch=\[\]"),
+        ({"patch": [8]}, r"found patch=\[8\]"),
+        ({"patch": [8, 8, 8]}, r"found patch=\[8, 8, 8\]"),
+        ({"patch": [8] * 10_000}, r"found patch=\[8, 8, 8, 8, 8\] \.\.\., expected"),
+        ({"dims": 0, "patch": None}, "found dims=0, expected 1 to 3"),
+        ({"dims": 2**70}, "found dims="),
+        ({"channels": -1}, "found channels=-1, expected 1 or more"),
+        ({"classes": [{"name": "a", "value": 0}, {"name": "b", "value": 2**70}]}, "64 bits"),
+        ({"classes": [{"name": "a", "value": 0}, {"name": "b", "value": "b"}]}, "value 'b' of"),
+        ({"classes": [{"name": "a", "value": 0}, {"name": "a", "value": 1}]}, "name 'a' twice"),
+    ],
+)
+def test_what_prediction_would_stumble_over_is_refused_at_once(
+    entries: dict[str, Any], said: str, folder: Path
+) -> None:
+    change_config(folder, **entries)
+    with pytest.raises(RatersError, match=said) as caught:
+        raters.load(folder)
+    assert caught.value.file == str(folder / "config.yaml") and len(str(caught.value)) < 1000
+
+
+LAUGHS = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 10)]
+)
+
+
+@pytest.mark.parametrize("text", [LAUGHS, f"a: {'9' * 5000}", f"a: 0x{'f' * 5000}", "[" * 5000])
+def test_a_configuration_that_unfolds_without_end_is_refused(text: str, folder: Path) -> None:
+    with open(folder / "config.yaml", "a") as file:
+        file.write(f"\n{text}\n")
+    with pytest.raises(RatersError, match="found no plain YAML") as caught:
+        raters.load(folder)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, '{"best_epoch": ' * 3000])
+def test_scores_that_unfold_without_end_are_refused(text: str, folder: Path) -> None:
+    (folder / "history.csv").write_text("epoch\n1\n")
+    (folder / "scores.json").write_text(text)
+    with pytest.raises(RatersError, match="expected scores") as caught:
+        raters.load(folder)
+    assert caught.value.file == str(folder / "scores.json") and len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
         ({"colour": "red"}, "colour"),
         ({"network__colour": "red"}, "colour"),
         ({"training__colour": "red"}, "colour"),

@@ -276,7 +276,8 @@ def test_own_matrices_are_means_over_disputed_pixels() -> None:
     logits = (torch.cat([rare, agreed], 3) + 1e-6).log()[None]
     truth = torch.tensor([[1.0], [0.0]]).expand(2, 100)[None]
     model = PixelRaters(2, 2, 1, 1, compares="own")
-    model.learn(PixelConfusion(logits), truth, torch.zeros(1, 2, 100, dtype=torch.long))
+    labels = torch.zeros(1, 2, 100, dtype=torch.long)
+    model.learn(PixelConfusion(logits), truth, labels, torch.zeros(1))
     assert model.own is not None
     found = model.own.log_matrix().exp()
     near = near_identity_logits(2, RIGHT).softmax(1)
@@ -294,8 +295,9 @@ def test_own_matrices_do_not_look_where_nobody_labelled() -> None:
     labels = torch.zeros(2, 2, 6, dtype=torch.long)
     labels[:, 0], labels[:, 1, 3:], labels[1, 1] = MISSING, MISSING, MISSING
     whole, part = (PixelRaters(2, 2, 1, 1, compares="own") for _ in range(2))
-    whole.learn(PixelConfusion(logits), truth, labels)
-    part.learn(PixelConfusion(logits[:1, ..., :3]), truth[:1, :, :3], labels[:1, :, :3])
+    cases = torch.arange(2)
+    whole.learn(PixelConfusion(logits), truth, labels, cases)
+    part.learn(PixelConfusion(logits[:1, ..., :3]), truth[:1, :, :3], labels[:1, :, :3], cases[:1])
     assert whole.own is not None and part.own is not None
     assert part.own.sums.sum() > 0
     torch.testing.assert_close(whole.own.sums, part.own.sums)

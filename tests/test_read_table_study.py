@@ -34,9 +34,7 @@ def answers(study: Study) -> list[tuple[str, str, Any]]:
     """Give all answers by way of the cases, which is not how they are stored."""
     values = study.classes.values
     return sorted(
-        (case.id, study.raters[rater], values[label])
-        for case in study
-        for rater, label in zip(case.raters, case.labels, strict=True)
+        (case.id, rater, values[label]) for case in study for rater, label in case.answers
     )
 
 
@@ -51,7 +49,7 @@ def test_tasks_are_cases_and_repeated_readings_stay(table: Callable[..., Path]) 
         ("2", "ann", "dog"),
         ("2", "bob", "dog"),
     ]
-    assert study["10"].labels.dtype == np.int16
+    assert study["10"].answers.label.dtype == np.int16
     assert study["10"].reference is None
     assert study["10"].image is None
 
@@ -179,7 +177,7 @@ def test_values_name_and_order_the_classes(table: Callable[..., Path]) -> None:
     text = "task,worker,label\na,ann,1\nb,ann,3\n"
     study = raters.read(table(text), values="3=yes,1=no,2=unsure")
     assert study.classes.names == ("yes", "no", "unsure")
-    assert [c.labels.tolist() for c in study] == [[1], [0]]
+    assert [c.answers.label.tolist() for c in study] == [[1], [0]]
     with pytest.raises(RatersError, match="found the label '3', expected one of 1, 2"):
         raters.read(table(text), values="1=no,2=unsure")
 
@@ -187,7 +185,7 @@ def test_values_name_and_order_the_classes(table: Callable[..., Path]) -> None:
 def test_values_name_classes_that_are_words(table: Callable[..., Path]) -> None:
     study = raters.read(table(), values={"dog": "Dog", "cat": "Cat"})
     assert study.classes.names == ("Dog", "Cat")
-    assert study["10"].labels.tolist() == [1]
+    assert study["10"].answers.label.tolist() == [1]
 
 
 def test_columns_and_missing_values_have_names(table: Callable[..., Path]) -> None:
@@ -240,4 +238,4 @@ def test_one_bad_image_does_not_shift_the_others(
     for case in again:
         assert case.image is not None
         assert case.image.max() == 10 + int(case.id[1:])
-        assert case.labels.tolist() == [int(case.id[1:]) % 2]
+        assert case.answers.label.tolist() == [int(case.id[1:]) % 2]

@@ -321,12 +321,12 @@ def test_slices_keep_to_number_and_budget() -> None:
 
 def test_voxels_that_are_not_cubes() -> None:
     arrays_ = np.zeros((1, 1, 4, 6, 3), np.int16)
-    affine = np.diag([2.0, 5.0, 1.0, 1.0])
+    affine = np.diag([2.0, 2.5, 3.0, 1.0])
     study = Study.from_arrays(labels=arrays_, affines=[affine], classes=["a", "b"])
     view = report.viewer_case(study[0], study.raters, study.classes.names)
-    # i runs to the right, j upwards: 6 rows of 5 mm, 4 columns of 2 mm.
+    # Axial: i runs across, j from the front to the back: 6 rows of 2.5 mm, 4 columns of 2 mm.
     assert view.shape == (6, 4)
-    assert view.aspect == 2.5
+    assert view.aspect == 1.25
 
 
 def test_wrong_shapes_are_named() -> None:
@@ -461,12 +461,12 @@ def test_browser_tables(used: Visit) -> None:
 @needs_browser
 def test_browser_layers(used: Visit) -> None:
     got = used.answer
-    names = ["ann", EVIL, "bob", "bob", "reference"]  # bob left something unlabelled
+    names = ["ann", EVIL, "bob", "reference", "bob"]  # bob left something unlabelled
     colours = plots.rater_colours(["ann", EVIL, "bob"])
     assert got["layers"] == got["again"] == got["every"] == names
     assert got["none"] == []
     assert got["colours"] == [colours.get(name, "#ffffff") for name in names]
-    assert got["without"] == ["ann", "bob", "bob", "reference"]
+    assert got["without"] == ["ann", "bob", "reference", "bob"]
     assert got["noClass"] == ["bob"]
 
 
@@ -497,14 +497,17 @@ def test_browser_maps_and_zoom(used: Visit) -> None:
     assert got["map"] == [[view.slices[5].maps["disagreement"], "0.25"]]
     whole, part = ([float(n) for n in box.split()] for box in got["zoom"])
     assert whole == [0, 0, view.shape[1], view.shape[0]]
-    # The second rater drew a square of 12 pixels, and bob left 2 columns unlabelled at the side.
-    path = [p for paths in view.slices[5].outlines.values() for p in paths.values()]
+    # The second rater drew a square of 12 pixels; what bob left unlabelled is nothing to see.
+    path = [paths[CLOSING] for paths in view.slices[5].outlines.values()]
     drawn = np.any([filled(p, view.shape) for p in path], axis=0)
     down, across = np.nonzero(drawn.any(axis=1))[0], np.nonzero(drawn.any(axis=0))[0]
     height, width = np.ptp(down) + 1, np.ptp(across) + 1
     margin = max(2.0, 0.15 * max(height, width))
-    corner = [across[0] - margin, down[0] - margin]
-    assert part == pytest.approx([*corner, width + 2 * margin, height + 2 * margin])
+    left, top = max(0.0, across[0] - margin), max(0.0, down[0] - margin)
+    right = min(view.shape[1], across[0] + width + margin)
+    bottom = min(view.shape[0], down[0] + height + margin)
+    assert part == pytest.approx([left, top, right - left, bottom - top])
+    assert right - left < view.shape[1] or bottom - top < view.shape[0]
 
 
 @needs_browser

@@ -309,8 +309,7 @@ def test_classes_of_features(tmp_path: Path) -> None:
         truth = model.truth(case)
         assert found[case.id] == pytest.approx(-(truth * np.log2(truth)).sum(), abs=1e-5)
     row = next(row for row in table.rows if row["case"] == "0")
-    given = {study.raters[r]: study.classes.names[o]
-             for r, o in zip(study["0"].raters, study["0"].labels, strict=True)}  # fmt: skip
+    given = {rater: study.classes.names[label] for rater, label in study["0"].answers}
     assert row["answers"] == ", ".join(f"{who}: {what}" for who, what in given.items())
 
 

@@ -180,6 +180,8 @@ class TestKilled:
         ("global-cm", {"warm_up": 3, "schedule": "constant"}, 2, RuntimeError),
         ("pixel-cm", {"workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
         ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
+        # So many pixels that some are drawn to follow each rater's own matrix.
+        ("pixel-cm", {"patch": (40, 40), "patches_per_case": 1, "warm_up": 1}, 3, RuntimeError),
     ],
 )
 def test_an_interrupted_run_of_masks_goes_on_exactly(

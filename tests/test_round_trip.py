@@ -135,9 +135,12 @@ def assert_same(found: Study, expected: Study) -> None:
         assert getattr(found, what) == getattr(expected, what), what
     assert [(c.group, c.split) for c in found] == [(c.group, c.split) for c in expected]
     for one, other in zip(found, expected, strict=True):
-        assert one.labels.dtype == other.labels.dtype == np.int16
-        assert np.array_equal(one.labels, other.labels)
-        assert np.array_equal(one.raters, other.raters)
+        if found.kind == "classification":
+            assert one.answers.label.dtype == other.answers.label.dtype == np.int16
+            assert list(one.answers) == list(other.answers)
+        else:
+            assert one.labels.dtype == other.labels.dtype == np.int16
+            assert np.array_equal(one.labels, other.labels)
         assert_same_array(one.image, other.image)
         assert_same_array(one.reference, other.reference)
         assert one.geometry == other.geometry

@@ -143,14 +143,14 @@ def test_class_labels_do_not_depend_on_the_order_of_cases() -> None:
     study = simulate(Study.from_arrays(reference=truth, cases=names), "3xhammer-spammer:0.5")
     turned = Study.from_arrays(reference=truth[::-1], cases=names[::-1])
     again = simulate(turned, "3xhammer-spammer:0.5")
-    assert all(np.array_equal(study[n].labels, again[n].labels) for n in names)
+    assert all(list(study[n].answers) == list(again[n].answers) for n in names)
 
 
 def test_own_matrices_and_dominance() -> None:
     truth = np.arange(60) % 2
     flip = np.array([[0.0, 1.0], [1.0, 0.0]])
     study = simulate(truth, {"ann": np.eye(2), "eve": flip})
-    assert study["1"].labels.tolist() == [1, 0]
+    assert study["1"].answers.label.tolist() == [1, 0]
     with pytest.raises(RatersError, match="column-dominant"):
         simulate(truth, {"eve": flip}, require_dominance=True)
     with pytest.raises(RatersError, match="rows are no probabilities"):

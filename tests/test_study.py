@@ -78,7 +78,6 @@ def test_a_case_gives_what_was_put_in(study: Study) -> None:
     assert case.reference is not None
     assert case.reference.dtype == np.int16
     assert case.reference.shape == (4, 5)
-    assert case.raters.tolist() == [0, 1, 2]
     assert case.geometry.shape == (4, 5)
     assert case.geometry.affine is None
     assert study["s0_0"].reference is None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import raters
+from command_line import draw_masks, pattern, run_in_process
 from makers import quick, save
+from raters.agreement.case import entropy_map
+from raters.confusion.patterns import count_patterns
 from raters.errors import RatersError
 from raters.study.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
 
@@ -68,7 +74,7 @@ def test_other_types_are_refused(array: Any) -> None:
 
 
 @quick
-@given(hnp.arrays(np.float32, 6, elements=st.floats(0, 1, width=32)), st.floats(0, 1))
+@given(hnp.arrays(np.float32, 6, elements=st.floats(0, 1, width=32)), st.floats(0, 0.999))
 def test_the_threshold_rule(array: Any, threshold: float) -> None:
     """A mask of 0 and 1 stays as it is, even where the threshold is 127 or 0."""
     binary = all(v in (0.0, 1.0) for v in array.tolist())
@@ -109,3 +115,99 @@ def test_a_probability_map_names_file_and_value(tmp_path: Path) -> None:
         _ = raters.read(pattern)["c1"].labels
     assert (caught.value.case, caught.value.rater) == ("c1", "ann")
     assert raters.read(pattern, threshold=0.5)["c1"].labels.tolist() == [[[0, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold"),
+    [
+        (np.array([0, 255], np.uint8), 300),
+        (np.array([0, 255], np.uint8), 255),
+        (np.array([0, 255], np.int64), 300),
+        (np.array([0, 255], np.uint8), -1),
+        (np.array([0, 40, 90], np.uint8), 256),
+        (np.array([0.0, 255.0]), 300),
+        (np.array([0.1, 0.9]), 1.5),
+        (np.array([0.1, 0.9]), -0.5),
+    ],
+)
+def test_threshold_that_no_value_can_cross(values: Any, threshold: float) -> None:
+    with pytest.raises(RatersError, match=rf"threshold {threshold:g}, expected a") as caught:
+        whole_numbers(values, threshold)
+    assert caught.value.kind == "threshold"
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold", "expected"),
+    [
+        (np.array([0, 40, 90], np.uint8), 127, [0, 0, 0]),  # faint
+        (np.array([200, 255], np.uint8), 127, [1, 1]),  # full
+        (np.array([0.0, 0.3]), 0.5, [0, 0]),
+        (np.array([0.6, 0.7]), 0.5, [1, 1]),
+        (np.array([0.0, 40.0, 30.0]), 50, [0, 0, 0]),
+        (np.array([-3.0, -1.0]), -2, [0, 1]),
+        (np.array([0, 1], np.uint8), 300, [0, 1]),  # a mask of 0 and 1 stays as it is
+    ],
+)
+def test_threshold_of_masks_that_lie_on_one_side(
+    values: Any, threshold: float, expected: list[int]
+) -> None:
+    assert whole_numbers(values, threshold).tolist() == expected
+
+
+@pytest.mark.parametrize("threshold", ["nan", "inf", "-inf", "300", "-1"])
+def test_threshold_on_the_command_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    threshold: str,
+) -> None:
+    draw_masks(tmp_path, value=255)
+    masks, out = pattern(tmp_path), tmp_path / "out"
+    arguments = ["fuse", masks, "-o", out, f"--threshold={threshold}"]
+    outcome = run_in_process(capsys, monkeypatch, *arguments)
+    assert outcome.code == 2 and f"threshold {threshold}" in outcome.err
+    assert not list(out.rglob("*.png"))
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Give the most bytes that some work holds at once beside what was there before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16])
+def test_counting_values_copies_no_mask(dtype: type, order: Any) -> None:
+    mask = np.zeros((2000, 3000), dtype, order)
+    mask[5:9, 7:11] = 3
+    peak = peak_of(lambda: value_counts(mask))
+    assert value_counts(mask) == {0: mask.size - 16, 3: 16}
+    assert peak < mask.size  # int64 would take 8 times as many bytes
+
+
+def test_checking_and_comparing_masks_copies_few_of_them() -> None:
+    labels = np.zeros((1, 3, 2000, 3000), np.int16)
+    labels[0, 0, 5:9, 7:11] = 1
+    study = raters.Study.from_arrays(labels=labels)
+    voxels = labels[0, 0].size
+    assert peak_of(lambda: raters.check(study)) < 6 * voxels
+    masks = labels[0]
+    assert peak_of(lambda: count_patterns(masks, 2)) < 3 * voxels
+    assert peak_of(lambda: entropy_map(masks, 2)) < 8 * voxels  # 4 bytes are the map itself
+
+
+def test_blocks_give_what_the_whole_gives() -> None:
+    rng = np.random.default_rng(0)
+    masks = rng.integers(-1, 3, (3, 700, 800))  # more than two blocks
+    found = count_patterns(masks, 3)
+    rows, counts = np.unique(masks.reshape(3, -1).T, axis=0, return_counts=True)
+    np.testing.assert_array_equal(found.labels, rows)
+    np.testing.assert_array_equal(found.counts, counts)
+    votes = np.stack([(masks == c).sum(axis=0) for c in range(3)])
+    expected = scipy.stats.entropy(np.maximum(votes, 1e-300), base=2, axis=0)
+    expected[votes.sum(axis=0) == 0] = 0
+    np.testing.assert_allclose(entropy_map(masks, 3), expected, atol=1e-6)

@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 EDGE, GAP, TITLE = 128, 6, 20
 FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
-ERRORS = np.array([[0, 0, 0], [230, 159, 0], [0, 114, 178], [255, 255, 255]], np.uint8)
-"""True negative, false positive, false negative, true positive."""
+ERRORS = np.array([[0, 0, 0], [230, 159, 0], [86, 180, 233], [255, 255, 255]], np.uint8)
+"""Right outside, too much (orange), missed (blue), right inside; colour-blind people see which."""
 
 
 def montage(rows: list[list[tuple[str, np.ndarray]]], path: Path) -> None:
@@ -134,34 +134,32 @@ def fusions(data: Path) -> None:
 
 
 def learning(demo: Path) -> None:
-    """Draw what raters drew, and what networks made of one such mask per image."""
+    """Draw what raters drew, what pixel-cm expects of them, and networks at two cuts."""
     study = raters.read(demo / "study").select(split="test")
     vote, ours = (raters.load(demo / "runs" / name) for name in ("vote", "pixel-cm"))
-    rows = []
-    for name in LESIONS:
-        case = study[name]
-        assert case.reference is not None
-        assert case.image is not None
-        truth = case.reference.astype(int)
-        masks = dict(zip(study.raters, case.labels, strict=True))
-        said = {rater: ours.as_rater(case, rater).argmax(0) for rater in study.raters}
-        drew = [(f"{r} drew", _errors(truth, masks[r])) for r in study.raters]
-        would = [(f"as {r}", _errors(truth, said[r])) for r in study.raters]
-        learnt = [("from the vote", vote.labels(case)), ("by pixel-cm", ours.labels(case))]
-        from_vote, by_ours = ((title, _picture(COLOURS[mask])) for title, mask in learnt)
-        rows.append(
-            [
-                ("image", _picture(grey(case.image / 255))),
-                *drew,
-                ("truth", _picture(COLOURS[truth])),
-            ]
-        )
-        rows.append([from_vote, *would, by_ours])
+    case = study[LESION]
+    assert case.reference is not None
+    assert case.image is not None
+    truth = case.reference.astype(int)
+    masks = dict(zip(study.raters, case.labels, strict=True))
+    drew = [(f"{r} drew", _errors(truth, masks[r])) for r in SHOWN]
+    would = [(f"as {r}", _picture(grey(ours.as_rater(case, r)[1:]))) for r in SHOWN]
+    cuts = [
+        (f"{name}, cut {float(model.cut(cut)[0]):.2g}", _errors(truth, model.labels(case, cut)))
+        for name, model in (("vote", vote), ("pixel-cm", ours))
+        for cut in (0.5, "best")
+    ]
+    rows = [
+        [("image", _picture(grey(case.image / 255))), *drew],
+        [("truth", _picture(COLOURS[truth])), *would],
+        [("p of pixel-cm", _picture(grey(ours.truth(case)[1:]))), *cuts],
+    ]
     montage(rows, HERE / "learning.png")
 
 
-LESIONS = ("test/lesions0300", "test/lesions0301")
-"""Cases of the demo that are shown."""
+LESION = "test/lesions0300"
+SHOWN = ("careful", "generous", "thin", "broken")
+"""The case of the demo that is shown, and whose masks; the fifth rater hands in nothing."""
 
 
 def _errors(truth: np.ndarray, mask: np.ndarray) -> np.ndarray:

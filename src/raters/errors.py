@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from raters.wording import printable
 
 
 class RatersError(Exception):
@@ -32,7 +36,7 @@ class RatersError(Exception):
         case: str | None = None,
         rater: str | None = None,
     ) -> None:
-        super().__init__(f"{file}: {message}" if file is not None else message)
+        super().__init__(printable(f"{file}: {message}" if file is not None else message))
         self.message = message
         self.kind = kind
         self.file = None if file is None else str(file)
@@ -50,3 +54,27 @@ class RatersError(Exception):
             case=self.case or case,
             rater=self.rater or rater,
         )
+
+
+@contextmanager
+def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator[None]:
+    """Turn a lack of memory into an error of one case, so that the others go on.
+
+    Example:
+        >>> with enough_memory(case="slide 7"):
+        ...     raise MemoryError("Unable to allocate 9 GiB")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found too little memory for case 'slide 7' (Unable to ...
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise no_memory(error, case, rater) from None
+
+
+def no_memory(error: MemoryError, case: str | None, rater: str | None = None) -> RatersError:
+    """Say that there was too little memory for a case."""
+    place = "" if case is None else f" for case {case!r}"
+    reason = str(error) or "MemoryError"
+    message = f"found too little memory{place} ({reason}), expected more"
+    return RatersError(message, kind="memory", case=case, rater=rater)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from raters.agreement.result import Agreement
 from raters.errors import RatersError
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -49,7 +50,10 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
     if study.kind == "classification":
         from raters.agreement.answers import answer_agreement
 
-        return answer_agreement(study)
-    from raters.agreement.masks import mask_agreement
+        result = answer_agreement(study)
+    else:
+        from raters.agreement.masks import mask_agreement
 
-    return mask_agreement(study, surfaces, progress)
+        result = mask_agreement(study, surfaces, progress)
+    result.inputs = Inputs.of(study)
+    return result

@@ -13,6 +13,8 @@ from raters.confusion.patterns import Patterns, count_patterns
 from raters.scores.overlap import dice_from_counts
 from raters.study.classes import MISSING
 
+_BLOCK = 1 << 18  # voxels
+
 
 @dataclass(frozen=True)
 class CaseAgreement:
@@ -162,5 +164,11 @@ def entropy_map(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
         >>> entropy_map(np.array([[0, 1], [0, 0]]), classes=2)
         array([0., 1.], dtype=float32)
     """
-    votes = np.stack([(labels == c).sum(axis=0) for c in range(classes)])
-    return entropy(votes).astype(np.float32)
+    flat = labels.reshape(len(labels), -1)
+    bits = np.empty(flat.shape[1], np.float32)
+    for start in range(0, bits.size, _BLOCK):  # whole, votes and shares of a slide take gigabytes
+        part = flat[:, start : start + _BLOCK]
+        bits[start : start + _BLOCK] = entropy(
+            np.stack([(part == c).sum(axis=0) for c in range(classes)])
+        )
+    return bits.reshape(labels.shape[1:])

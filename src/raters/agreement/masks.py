@@ -17,6 +17,7 @@ from raters.agreement.coefficients import (
     one_against_rest,
 )
 from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.errors import enough_memory
 from raters.progress import track
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, iou_from_counts
@@ -43,8 +44,9 @@ def mask_agreement(
 
     def count(case: Case) -> tuple[CaseAgreement, NDArray[np.float64] | None]:
         labels, spacing = case.labels, case.geometry.spacing
-        counted = case_agreement(case.id, labels, len(study.classes), spacing)
-        return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
+        with enough_memory(case.id):
+            counted = case_agreement(case.id, labels, len(study.classes), spacing)
+            return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
 
     counted = ordered_map(count, study.iter_cases())
     for position, (case, distances) in enumerate(track(counted, len(study), "comparing", progress)):

@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.rows import Row, write_csv, write_json
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALL = "all"
 """The name in the column `class` for all classes together."""
+
+TABLES = ("overall", "pairs", "raters", "cases")
+FILES = (*(f"{table}.csv" for table in TABLES), "agreement.json")
+"""What is written."""
 
 
 @dataclass(repr=False)
@@ -27,6 +32,7 @@ class Agreement:
         raters: A row per rater and class: against the vote of the others, volumes and bias.
         cases: A row per case, the most disputed first.
         notes: What a reader must know about the tables.
+        inputs: What they were made from, where nothing is written.
     """
 
     kind: str
@@ -35,6 +41,7 @@ class Agreement:
     raters: list[Row] = field(default_factory=list)
     cases: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.raters)} rows of raters, {len(self.pairs)} of pairs"
@@ -48,9 +55,14 @@ class Agreement:
 
     def write(self, folder: str | Path) -> None:
         """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`."""
-        for table in ("overall", "pairs", "raters", "cases"):
+        self.inputs.refuse(folder, FILES)
+        for table in TABLES:
             write_csv(Path(folder) / f"{table}.csv", getattr(self, table))
-        write_json(Path(folder) / "agreement.json", vars(self))
+        write_json(Path(folder) / "agreement.json", self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data, ready for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "inputs"}
 
 
 def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import os
+import shlex
 import sys
 from typing import Any
 
@@ -26,6 +28,7 @@ from raters.cli.simulate import simulate
 from raters.cli.train import command as train_command
 from raters.cli.train import listed
 from raters.errors import RatersError
+from raters.wording import printable
 
 
 class Verbs(TyperGroup):
@@ -60,6 +63,7 @@ app.command("export")(export)
 app.command("demo")(demo)
 
 _STOPPED = 130
+_NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 # Verbs that skip what is finished when they are called again.
 _GOES_ON = ("import", "prepare", "simulate", "fuse", "predict", "demo")
 
@@ -100,12 +104,35 @@ def main() -> None:
     except RatersError as error:
         _fail(str(error))
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}")
+        _fail(_of_system(error))
+    except MemoryError as error:
+        _fail(_without_memory(str(error)))
+    except RuntimeError as error:  # of torch
+        if not any(words in str(error) for words in _NO_MEMORY):
+            raise
+        _fail(_without_memory(str(error)))
     except SystemExit as end:
         if end.code == _STOPPED:  # Typer makes this of Ctrl-C
             sys.stderr.write(_when_stopped(sys.argv[1:]))
         raise
+
+
+def _of_system(error: OSError) -> str:
+    """Say what the system refused, and of which file; where nobody knows, which folder it was."""
+    why = error.strerror or str(error) or type(error).__name__
+    if error.filename:
+        named = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+        return f"{named}: {why}"
+    words = sys.argv[1:]
+    after = [words[k + 1] for k, word in enumerate(words[:-1]) if word in ("-o", "--out")]
+    return f"{after[0]}: {why}" if after else f"{shlex.join(['raters', *words])}: {why}"
+
+
+def _without_memory(text: str) -> str:
+    """Say that there is not enough memory, in a line."""
+    why = " ".join(text.split())
+    more = f" ({why[:200]})" if why else ""
+    return f"found too little memory{more}, expected more: try smaller images, patches or batches"
 
 
 def _when_stopped(arguments: list[str]) -> str:
@@ -118,5 +145,5 @@ def _when_stopped(arguments: list[str]) -> str:
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {printable(message)}\n")
     sys.exit(2)

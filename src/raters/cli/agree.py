@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.failures import LEFT_OUT, end_with_failures, go_on
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
     from raters.agreement.result import Agreement
+    from raters.errors import RatersError
     from raters.rows import Row
     from raters.study.study import Study
 
@@ -36,25 +38,48 @@ def agree(
     """
     from raters.agreement.agree import agree as compare
     from raters.rows import to_json
+    from raters.study.places import Inputs
 
     study = opened()
-    result = compare(study, surfaces, progress=sys.stderr.isatty())
-    if out:
-        result.write(out)
-    if maps:
-        _write_maps(study, maps)
+    _refuse_places(study, out, maps)
+    inputs = Inputs.of(study)
+
+    def work(part: Study) -> tuple[Agreement, list[RatersError]]:
+        result = compare(part, surfaces, progress=sys.stderr.isatty())
+        result.inputs = inputs
+        result.notes += study_notes(part)
+        if out:
+            result.write(out)
+        return result, _write_maps(part, maps) if maps else []
+
+    (result, without_map), failures = go_on(work, study, lambda case: case.given)
     if as_json:
-        typer.echo(to_json(vars(result)))
-        return
-    result.notes += study_notes(study)
-    _show(result, out, study.anonymous)
+        typer.echo(to_json(result.to_dict()))
+    else:
+        _show(result, out, study.anonymous)
+    end_with_failures(failures, LEFT_OUT, "raters check lists all")
+    end_with_failures(without_map, "got no map")
 
 
-def _write_maps(study: Study, folder: str) -> None:
+def _refuse_places(study: Study, out: str, maps: str) -> None:
+    """Refuse to write over what is read, before anything is compared."""
+    from raters.agreement.maps import refuse_place
+    from raters.agreement.result import FILES
+    from raters.study.places import Inputs
+
+    if out:
+        Inputs.of(study).refuse(out, FILES)
+    if maps:
+        refuse_place(study, maps)
+
+
+def _write_maps(study: Study, folder: str) -> list[RatersError]:
     from raters.agreement.maps import write_entropy_maps
 
-    number = write_entropy_maps(study, folder, progress=sys.stderr.isatty())
+    failures: list[RatersError] = []
+    number = write_entropy_maps(study, folder, sys.stderr.isatty(), failures)
     typer.echo(f"{number:,} maps written: {folder}", err=True)
+    return failures
 
 
 def _show(result: Agreement, out: str, anonymous: bool = False) -> None:

@@ -134,8 +134,13 @@ def _run(step: Step) -> None:
 
 def _show_results() -> None:
     from raters.cli.tables import show_rows
-    from raters.demo.results import results, sentence
+    from raters.demo.results import rater_rows, results, sentence
 
     rows = results(Path())
-    show_rows("Dice against the truth, test images", rows)
+    show_rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
     typer.echo(sentence(rows))
+    show_rows("What pixel-cm knows of each rater", rater_rows(Path()))
+    typer.echo(
+        "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
+        "the network expects of them, and which images to look at first."
+    )

@@ -11,6 +11,7 @@ import typer
 from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import show_notes, show_rows, study_notes
+from raters.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.rows import Row
@@ -39,6 +40,13 @@ def evaluate(
         list[str],
         typer.Option("--against", help="Compare with this run, case by case; can be repeated."),
     ] = [],  # noqa: B006
+    cut: Annotated[
+        str,
+        typer.Option(
+            help="Where the masks of a run are cut, as in raters predict: a number, area, best, by "
+            "class. Dice at 0.5, best and area is shown anyway."
+        ),
+    ] = "0.5",
     surfaces: Annotated[bool, typer.Option(help="Measure surface distances.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -51,14 +59,24 @@ def evaluate(
     raters evaluate run1/ STUDY --split test --against run2/ --against run3/ -o scores/
     """
     from raters.evaluation.evaluate import evaluate as score
+    from raters.evaluation.evaluate import inputs_of
+    from raters.evaluation.result import FILES
     from raters.rows import to_json
 
     if against or (Path(predictions) / "config.yaml").exists():
         from raters.cli.evaluate_run import evaluate_runs
 
-        evaluate_runs([predictions, *against], opened, split, surfaces, out, as_json)
+        evaluate_runs([predictions, *against], opened, split, surfaces, out, as_json, cut)
         return
+    if cut != "0.5":
+        raise RatersError(
+            f"--cut: found {cut!r} for predictions that are labels already, expected the folder of "
+            "a run, or raters predict --cut before",
+            file=predictions,
+        )
     study = opened(split=split)
+    if out:
+        inputs_of(predictions, study).refuse(out, FILES)
     result = score(predictions, study, surfaces, progress=sys.stderr.isatty())
     if out:
         result.write(out)

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from raters.prediction.compare_runs import Comparison
     from raters.prediction.evaluate_result import RunScores
     from raters.rows import Row
+    from raters.study.study import Study
 
 MOST_COLUMNS = 6  # raters beside each other on a terminal
 _SCORES = {
+    "score_best": "dice at the best cut",
+    "score_area": "dice at the area cut",
     "joint": "likelihood of labels, joint",
     "marginal": "likelihood of labels, marginal",
     "ece": "calibration error",
@@ -34,7 +37,13 @@ _SCORES = {
 
 
 def evaluate_runs(
-    runs: Sequence[str], opened: OpenStudy, split: str, surfaces: bool, out: str, as_json: bool
+    runs: Sequence[str],
+    opened: OpenStudy,
+    split: str,
+    surfaces: bool,
+    out: str,
+    as_json: bool,
+    cut: str = "0.5",
 ) -> None:
     """Score one run, or compare several."""
     from raters.training.run import refuse_no_model
@@ -43,6 +52,8 @@ def evaluate_runs(
         refuse_no_model(run)
     say("reading the study")
     study = opened()
+    if out:
+        _refuse_place(out, study, runs)
     say("loading the model" if len(runs) == 1 else "loading the models")
     from raters.prediction import compare_runs, evaluate_run
     from raters.rows import to_json
@@ -52,9 +63,9 @@ def evaluate_runs(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below, loudly
         if len(runs) > 1:
-            result = compare_runs(list(runs), study, split or None, surfaces, progress)
+            result = compare_runs(list(runs), study, split or None, surfaces, progress, cut)
         else:
-            result = evaluate_run(runs[0], study, split or None, None, surfaces, progress)
+            result = evaluate_run(runs[0], study, split or None, None, surfaces, progress, cut)
     _warn(result.warnings)
     if out:
         result.write(out)
@@ -73,6 +84,16 @@ def evaluate_runs(
     end_with_failures(result.failures, "could not be scored")
 
 
+def _refuse_place(out: str, study: Study, runs: Sequence[str]) -> None:
+    """Refuse to write over what is read, before anything is scored."""
+    from raters.prediction.compare_runs import FILES as COMPARED
+    from raters.prediction.evaluate_result import FILES
+    from raters.study.places import Inputs
+
+    written = FILES if len(runs) == 1 else COMPARED
+    Inputs.of(study).and_of(Inputs.run(*runs)).refuse(out, written)
+
+
 def _warn(texts: Sequence[str]) -> None:
     for text in texts:
         typer.secho(f"WARNING: {text}", err=True, fg="red", bold=True)
@@ -82,6 +103,7 @@ def _show_run(found: RunScores, written: bool) -> None:
     where = f", split {found.split}" if found.split else ""
     typer.echo(f"{found.run}: {found.method}, {many(found.scored, 'case')}{where}")
     show_summary(found.summary, written)
+    show_rows("Dice by cut; best and area were chosen on held-out cases", _cuts(found.cuts))
     show_rows("likelihood of raters' labels, by label", [_brief(r) for r in found.likelihood])
     show_rows("calibration", [_brief(row) for row in found.calibration])
     if found.as_rater and len(found.raters) <= MOST_COLUMNS:
@@ -92,6 +114,14 @@ def _show_run(found: RunScores, written: bool) -> None:
         show_notes(["'as rater' against each rater: -o FOLDER or --json"])
     if "confusion_error" in found.main:
         typer.echo(f"\nerror of the matrices: {_with_interval(found.main, 'confusion_error')}")
+
+
+def _cuts(rows: Sequence[Row]) -> list[Row]:
+    """Name the columns as the options are; cuts stand behind their scores."""
+    names = {"dice_half": "at 0.5", "dice_best": "at best", "dice_area": "at area"}
+    names |= {"cut_best": "best cut", "cut_area": "area cut"}
+    shown = [{k: v for k, v in row.items() if not k.endswith(("_low", "_high"))} for row in rows]
+    return [{names.get(k, k): v for k, v in row.items()} for row in shown]
 
 
 def _fit(found: RunScores) -> str:
@@ -135,6 +165,8 @@ def _show_comparison(found: Comparison) -> None:
     for row in found.rows:
         short: Row = {"run": row["run"], "method": row["method"], "score": row.get("score")}
         short["interval"] = _ends(row, "score")
+        cuts = {"at best cut": row.get("score_best"), "at area cut": row.get("score_area")}
+        short |= {name: value for name, value in cuts.items() if value is not None}
         short |= {"likelihood": row.get("marginal"), "ece": row.get("ece", row.get("as_rater_ece"))}
         rows.append(short | {"as_rater": row.get("as_rater")})
     show_rows("runs, with 95 % intervals", rows)

@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from raters.errors import RatersError
+
 if TYPE_CHECKING:
-    from raters.errors import RatersError
+    from raters.study.case import Case
+    from raters.study.study import Study
+
+T = TypeVar("T")
+
+LEFT_OUT = "left out, for what could not be read"
 
 _SHOWN = 20
+
+
+def go_on(
+    work: Callable[[Study], T], study: Study, need: Callable[[Case], object]
+) -> tuple[T, list[RatersError]]:
+    """Do something with a study; if a case cannot be read, without all that cannot.
+
+    Args:
+        work: What is done with the study.
+        study: The study; all of it is read once more only where a case could not be read.
+        need: Reads what is needed of a case.
+
+    Returns:
+        What the work gives, and an error for each case that was left out.
+    """
+    from raters.study.readable import readable_part
+
+    try:
+        return work(study), []
+    except RatersError as error:
+        if error.case is None:
+            raise
+        kept, failures = readable_part(study, need, sys.stderr.isatty())
+        if not failures:
+            raise
+    if not len(kept):
+        end_with_failures(failures, LEFT_OUT, "raters check lists all")
+    return work(kept), failures
 
 
 def end_with_failures(failures: Sequence[RatersError], what: str, all_in: str = "") -> None:

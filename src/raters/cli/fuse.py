@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from raters.cli.failures import end_with_failures
+from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, described, takes_study
-from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
+from raters.cli.tables import show_notes, show_rows, study_notes
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -54,11 +56,12 @@ def fuse(
     _refuse_engine(engine, scheduler)
     progress = sys.stderr.isatty()
     consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
-    result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None)
+    result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, say)
     remember_study(out, described(opened))
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
-        show_rows("raters", [_short(row) for row in consensus.rows][: 2 * MOST_ROWS])
-    show_notes(study_notes(consensus.study))
+        rows = worst_first([_short(row) for row in consensus.rows])
+        show_rows("raters, the worst first", rows)
+    show_notes([*result.notes, *study_notes(consensus.study)])
     _report(result)
 
 
@@ -83,8 +86,12 @@ def _value(part: str, text: str) -> Any:  # noqa: ANN401
     """Read a value as YAML, and numbers that YAML takes for text (1e-5) as numbers."""
     import yaml
 
+    from raters.study.plain_yaml import load_plain
+
     try:
-        found = yaml.safe_load(text)
+        found = load_plain(text)
+        if isinstance(found, str) and "," in found:  # 0.5,0.5 as [0.5, 0.5]
+            return [float(item) for item in found.split(",")]
         return float(found) if isinstance(found, str) else found
     except yaml.YAMLError:
         raise RatersError(f"--option: found {part!r}, expected NAME=VALUE in YAML") from None
@@ -92,13 +99,38 @@ def _value(part: str, text: str) -> Any:  # noqa: ANN401
         return found
 
 
+def worst_first(rows: list[Row]) -> list[Row]:
+    """Put the raters whose worst class is named worst first; each keeps the order of classes.
+
+    Example:
+        >>> rows = [{"rater": "ann", "sensitivity": 0.9}, {"rater": "bob", "sensitivity": 0.4}]
+        >>> [row["rater"] for row in worst_first(rows)]
+        ['bob', 'ann']
+    """
+    worst: dict[str, float] = {}
+    for row in rows:
+        found = row.get("sensitivity")
+        value = math.inf if found is None or found != found else float(found)
+        worst[row["rater"]] = min(worst.get(row["rater"], math.inf), value)
+    return sorted(rows, key=lambda row: worst[row["rater"]])
+
+
 def _short(row: Row) -> Row:
-    return {k: v for k, v in row.items() if not k.endswith("_se") or k.startswith("sensitivity")}
+    """Put its interval beside the sensitivity and leave out what has no room."""
+    short: Row = {}
+    for name, value in row.items():
+        if not name.endswith(("_se", "_low", "_high")):
+            short[name] = value
+        if name == "sensitivity_high":
+            low, high = row["sensitivity_low"], value
+            short["95 %"] = None if low is None else f"{low:.2f} to {high:.2f}"
+    return short
 
 
 def _report(result: ImportResult) -> None:
     from raters.study.study import many
 
-    there = f", {result.skipped:,} were there already" if result.skipped else ""
+    was = "was" if result.skipped == 1 else "were"
+    there = f", {result.skipped:,} {was} there already" if result.skipped else ""
     typer.echo(f"{many(result.written, 'case')} fused{there}: {result.folder}")
     end_with_failures(result.failures, "could not be fused")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import end_with_failures
+from raters.cli.failures import LEFT_OUT, end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.tables import show_notes
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def report(result: ImportResult) -> None:
     from raters.study.study import many
 
     there = f", {result.skipped:,} there already" if result.skipped else ""
+    show_notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
-    end_with_failures(
-        result.failures, "left out, for what could not be read", "raters check lists all"
-    )
+    end_with_failures(result.failures, LEFT_OUT, "raters check lists all")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raters.cli.failures import end_with_failures
 from raters.cli.saying import say
+from raters.cli.tables import show_notes
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ def predict(
     confusion: Annotated[
         bool, typer.Option("--confusion", help="Also the matrices of all raters.")
     ] = False,
+    cut: Annotated[
+        str,
+        typer.Option(
+            help="Foreground is where its probability is above this: a number; area (predicts as "
+            "much as raters draw on average) or area-drawn (without blank masks); best (chosen on "
+            "held-out cases with a reference); or by class: 2=0.3,3=area."
+        ),
+    ] = "0.5",
     overlap: Annotated[
         float, typer.Option(help="Share of a window that the next one covers again.")
     ] = 0.25,
@@ -67,7 +75,8 @@ def predict(
     from raters.prediction.writing import Outputs
 
     model = raters.load(run)
-    outputs = Outputs(probabilities, entropy, _once(as_rater or []), confusion, overlap)
+    told = _once(as_rater or [])
+    outputs = Outputs(probabilities, entropy, told, confusion, overlap, cut)
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
@@ -80,19 +89,10 @@ def _once(names: list[str]) -> tuple[str, ...]:
 
 def _refuse_place(out: str, images: str, run: str) -> None:
     """Refuse to write among what is read: predictions have the names of the images."""
-    from raters.study.pattern import Pattern, is_pattern
+    from raters.study.places import Inputs
 
-    target = Path(out).resolve()
-    source = (Pattern(images).root if is_pattern(images) else Path(images)).resolve()
-    taken = [Path(run).resolve(), source.parent if source.is_file() else source]
     # All that is below a plain folder is read: predictions in it would be read the next time.
-    inside = source.is_dir() and not is_pattern(images) and source in target.parents
-    if inside or target in taken:
-        raise RatersError(
-            f"found a folder to write to that is read from ({source}), expected another one",
-            kind="folder-taken",
-            file=out,
-        )
+    Inputs.named(images).and_of(Inputs.run(run)).refuse(out)
 
 
 def _move(model: Model, device: str) -> None:
@@ -120,6 +120,7 @@ def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     if as_json:
         typer.echo(to_json({**result.to_dict(), "whole_seconds": whole}))
     else:
+        show_notes(result.notes)
         there = f", {result.skipped:,} there already" if result.skipped else ""
         typer.echo(f"{many(result.written, 'case')} predicted{there}: {result.folder}")
         facts = result.to_dict()

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raters.cli.failures import LEFT_OUT, end_with_failures, go_on
 from raters.cli.study_options import OpenStudy, open_study, read_options, takes_study
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from raters.study.case import Case
     from raters.study.study import Study
 
 
@@ -54,7 +58,7 @@ def report(
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import make_report
+    from raters.report.dispatch import make_report, refuse_place
     from raters.report.page import write
     from raters.report.source import kind_of
 
@@ -62,13 +66,24 @@ def report(
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
     found, why_not = _study(opened, path if kind == "study" else study, path)
+    refuse_place(out, path, found, against)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
     progress = sys.stderr.isatty()
-    page = write(make_report(path, found, against, cases_shown, progress, why_not), out)
+
+    def work(part: Study | None) -> Path:
+        return write(make_report(path, part, against, cases_shown, progress, why_not), out)
+
+    page, failures = (work(None), []) if found is None else go_on(work, found, _all_of)
     typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(page.resolve().as_uri())
+    end_with_failures(failures, LEFT_OUT, "raters check lists all")
+
+
+def _all_of(case: Case) -> object:
+    """Read all of a case that a report may show."""
+    return case.given, case.reference, case.image
 
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:

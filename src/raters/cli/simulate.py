@@ -69,10 +69,13 @@ def simulate(
     from raters.simulate.assign import parse_assign
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
+    from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
     truth = _truth(opened, number, shape, seed)
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
+    if confusion:
+        Inputs.of(truth).refuse_file(confusion)
     usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
     study = make(
         truth,

@@ -112,6 +112,11 @@ def open_study(
 ) -> Study:
     """Open the study that the options describe."""
     given = dict(locals())
+    if not study:
+        raise RatersError(
+            "STUDY: found no name, expected a folder, a manifest, a table, or a pattern such as "
+            "'masks/{rater}/{case}.nii.gz'"
+        )
     from raters.study.read import read
 
     del given["strict"], given["truth"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -14,7 +14,13 @@ import typer
 from raters.cli.saying import say, wrapped
 from raters.cli.study_options import OpenStudy, described, takes_study
 from raters.cli.tables import show_notes, study_notes
-from raters.cli.train_early import asked, refuse_extension, refuse_no_images, refuse_place
+from raters.cli.train_early import (
+    asked,
+    refuse_extension,
+    refuse_no_images,
+    refuse_place,
+    refuse_used,
+)
 from raters.cli.train_extend import extend_run
 from raters.cli.train_report import report, stopped_message, told
 from raters.errors import RatersError
@@ -71,6 +77,10 @@ def train(
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
+    from raters.study.lock import only_one
+    from raters.study.places import RUN_FILES, Inputs
+    from raters.training.run import first_process
+
     if not out and not dry_run:
         raise RatersError("--out: found no folder, expected one to write the run to: -o run/")
     with _plain_warnings(), _stoppable(dry_run or bool(extend)):
@@ -79,8 +89,12 @@ def train(
                 extend, out, method=method, config=config, resume=resume, dry_run=dry_run
             )
             say("reading the study")
-            extend_run(opened(), extend, out, options, _words(opened))
-            _remember(out, opened)
+            study = opened()
+            Inputs.of(study).and_of(Inputs.run(extend)).refuse(out, RUN_FILES)
+            with only_one(out) if first_process() else nullcontext():
+                refuse_used(out)
+                extend_run(study, extend, out, options, _words(opened))
+                _remember(out, opened)
             return
         method, options, notes = asked(method, config, options, resume)
         if dry_run:
@@ -90,6 +104,8 @@ def train(
         say("reading the study")
         study = opened()
         refuse_no_images(study)
+        if not dry_run:
+            Inputs.of(study).refuse(out, RUN_FILES)
         for note in notes:
             typer.echo(wrapped(f"note: {note}"))
         notes = study_notes(study)
@@ -154,9 +170,11 @@ def _remembered(out: str, opened: OpenStudy) -> Iterator[None]:
     before = holds_run(Path(out))
     try:
         yield
-    except BaseException:
-        if not before:
-            _remember(out, opened)
+    except BaseException as error:
+        # A folder that this run was refused is another's.
+        if not before and getattr(error, "kind", "") not in ("locked", "exists"):
+            with suppress(OSError):  # a full disk: what stopped the run says more
+                _remember(out, opened)
         raise
     _remember(out, opened)
 

@@ -84,15 +84,17 @@ def _training_options(found: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401
 def _yaml(path: Path) -> Any:  # noqa: ANN401
     import yaml
 
+    from raters.study.plain_yaml import load_plain
+    from raters.study.regular import read_text
+
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return load_plain(read_text(path))
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise RatersError(f"cannot be read ({why}), expected a YAML file", file=path) from None
-    except (yaml.YAMLError, RecursionError) as error:
-        why = " ".join(str(error).split())
+    except yaml.YAMLError as error:
         raise RatersError(
-            f"found no plain YAML ({why}), expected method, options and training", file=path
+            f"found no plain YAML ({error}), expected method, options and training", file=path
         ) from None
 
 

@@ -43,12 +43,14 @@ def refuse_place(
     out: str, resume: bool, method: str | None = None, options: Mapping[str, Any] | None = None
 ) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
+    from raters.study.lock import refuse_locked
     from raters.training.checks import refuse_foreign
     from raters.training.going_on import refuse_other_options, refuse_run
     from raters.training.run import first_process
 
     if not out or not first_process():
         return  # the first process may have written already
+    refuse_locked(out)
     refuse_foreign(out)
     if resume:
         refuse_other_options(Path(out), method, options or {})
@@ -58,7 +60,6 @@ def refuse_place(
 
 def refuse_extension(run: str, out: str, **given: Any) -> None:  # noqa: ANN401
     """Refuse what cannot go with --extend, a run that is none, and a folder in use."""
-    from raters.training.checks import refuse_foreign
     from raters.training.run import refuse_no_model
 
     for name, value in given.items():
@@ -69,8 +70,16 @@ def refuse_extension(run: str, out: str, **given: Any) -> None:  # noqa: ANN401
                 "it is, and only new raters are fitted"
             )
     refuse_no_model(run)
+    refuse_used(out)
+
+
+def refuse_used(out: str) -> None:
+    """Refuse a folder that somebody writes to, or that holds anything."""
+    from raters.study.lock import is_empty
+    from raters.training.checks import refuse_foreign
+
     refuse_foreign(out)
-    if Path(out).is_dir() and any(Path(out).iterdir()):
+    if Path(out).is_dir() and not is_empty(Path(out)):
         raise RatersError("found a run, expected a new folder", kind="exists", file=out)
 
 

@@ -1,5 +1,6 @@
 """Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
 
+from raters.confusion.case_counts import count_answers, count_case
 from raters.confusion.counts import count, count_triplets, normalise, pool
 from raters.confusion.dominance import dominance_margin, is_dominant
 from raters.confusion.error import root_mean_square, squared_frobenius
@@ -16,6 +17,8 @@ from raters.confusion.patterns import Patterns, count_patterns
 __all__ = [
     "Patterns",
     "count",
+    "count_answers",
+    "count_case",
     "count_patterns",
     "count_triplets",
     "dominance_margin",

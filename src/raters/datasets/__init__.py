@@ -96,9 +96,11 @@ def prepare(
         download: Fetch what is not there yet, where that is allowed.
         progress: Show progress bars.
     """
+    from raters.study.places import Inputs
     from raters.study.write import import_study
 
     dataset, path = find(name), Path(source)
+    Inputs.named(path).refuse(out)
     if download:
         _fetch_all(dataset, path, progress)
     study = open_dataset(name, path)

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.demo.folder import claim, drawn_before
-from raters.demo.story import Story
+from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
 from raters.simulate.seeds import generator
 from raters.simulate.specs import parse_raters
 from raters.study import formats
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -39,6 +40,8 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
     Raises:
         RatersError: The folder holds something else.
     """
+    for part in PARTS:
+        Inputs.named(mnist).refuse(folder / part)
     if not drawn_before(story, folder):
         if mnist:
             _digits(mnist)  # what is wrong with it is said before anything is written

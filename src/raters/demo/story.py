@@ -13,6 +13,8 @@ TRAINED = (BASE, OURS, CEILING)
 """Networks of the story: labels as they are, labels by raters who err, and what can be reached."""
 
 REPORT = "report/report.html"
+PARTS = ("images", "masks", "truth", "study", "fused", "runs", "scores", "report")
+"""The folders that the demo writes."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from raters.scores.bootstrap import interval
 from raters.scores.classes import balanced_accuracy
 from raters.study.classes import MISSING
 from raters.study.read_table import labels_of_tasks
+from raters.study.regular import refuse_special
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -103,6 +104,7 @@ def _table(path: Path, task: str) -> tuple[Path, str]:
             path = path / name
             break
     if task == "task" and path.name == "predictions.csv" and path.exists():
+        refuse_special(path)
         with open(path, encoding="utf-8-sig") as file:
             names = [cell.strip().strip('"') for cell in file.readline().split(",")]
         task = "case" if "case" in names and "task" not in names else task

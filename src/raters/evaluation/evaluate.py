@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from raters.errors import RatersError
 from raters.evaluation.result import Evaluation
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -47,7 +48,15 @@ def evaluate(
     if study.kind == "classification":
         from raters.evaluation.answers import evaluate_answers
 
-        return evaluate_answers(predictions, study, task, label)
-    from raters.evaluation.masks import evaluate_masks
+        result = evaluate_answers(predictions, study, task, label)
+    else:
+        from raters.evaluation.masks import evaluate_masks
 
-    return evaluate_masks(predictions, study, surfaces, progress)
+        result = evaluate_masks(predictions, study, surfaces, progress)
+    result.inputs = inputs_of(predictions, study)
+    return result
+
+
+def inputs_of(predictions: str | Path, study: Study) -> Inputs:
+    """Give what is read: the study and the predictions."""
+    return Inputs.of(study).and_of(Inputs.named(predictions))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.evaluation.predictions import PredictedMasks
 from raters.evaluation.result import REFERENCE, Evaluation, summarise
 from raters.progress import track
 from raters.rows import Row
+from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.overlap import dice_from_counts, iou_from_counts, pair_counts, volume_difference
 from raters.scores.surface import surface_distances_by_class
 from raters.study.classes import MISSING
@@ -36,7 +37,8 @@ def evaluate_masks(
 
     def work(case: Case) -> tuple[list[Row], RatersError | None]:
         try:
-            return list(case_rows(case, predictions.read(case), study, surfaces)), None
+            with enough_memory(case.id):
+                return list(case_rows(case, predictions.read(case), study, surfaces)), None
         except RatersError as error:
             return [], error.at(case=case.id)
 
@@ -68,8 +70,8 @@ def _notes(predictions: PredictedMasks, study: Study) -> list[str]:
         if names:
             more = ", ..." if len(names) > 3 else ""
             notes.append(f"{len(names):,} {what}: {', '.join(names[:3])}{more}")
-    if len(set(study.index.groups)) < 2:
-        notes.append("one group only: there are no intervals")
+    if len(set(study.index.groups)) < LEAST_GROUPS:
+        notes.append(f"fewer than {LEAST_GROUPS} groups: there are no intervals")
     return notes
 
 

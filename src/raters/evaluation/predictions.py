@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,10 @@ from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.canonical import files_below
+from raters.study.classes import MISSING
 from raters.study.paths import case_path, file_name
 from raters.study.pattern import Pattern, is_pattern, there
+from raters.study.whole_numbers import value_counts
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -27,6 +29,9 @@ SOFT_FOLDER, ENTROPY_FOLDER, CONFUSION_FOLDER = "soft", "entropy", "confusion"
 
 PREDICT_JOURNAL = ".predict.jsonl"
 """The file that says which cases `raters predict` has finished in a folder."""
+
+FUSE_JOURNAL = ".fuse.jsonl"
+"""The file that says which cases `raters fuse` has finished in a folder."""
 
 
 def rater_folder(rater: str) -> str:
@@ -56,6 +61,9 @@ class PredictedMasks:
         found = _found(os.fspath(source))
         names = [str(case) for case in study.index.ids]
         self._study = study
+        # `raters fuse` writes 255 where it is undecided; elsewhere 0 and 255 are black and white.
+        fused = (_folder(source) / FUSE_JOURNAL).exists()
+        self._white = study.classes.values == (0, 1) and not (fused or 255 in study.ignored)
         self._files = {case: found[case_path(case)] for case in names if case_path(case) in found}
         self.missing = [case for case in names if case not in self._files]
         known = {case_path(case) for case in names}
@@ -76,13 +84,30 @@ class PredictedMasks:
         classes = self._study.classes
         ignore = self._study.ignored or (classes.free_value(),)
         files = [CaseFiles(masks={"": {"": self._files[case.id]}})]
-        mask = FilesBackend(files, LabelRules(ignore=ignore)).mask(0, "")
+        mask = FilesBackend(files, LabelRules(ignore=ignore), white=self._white).mask(0, "")
         assert mask is not None  # its file is known
         refuse_other_grid(mask.geometry, mask.source, case.geometry, f"case {case.id!r}")
         try:
-            return self._study.encode(mask.values, coded=False, ignore=ignore)
+            return self._encode(mask.values, ignore)
         except RatersError as error:
             raise error.at(file=mask.source, case=case.id) from None
+
+    def _encode(self, values: NDArray[Any], ignore: tuple[int, ...]) -> NDArray[np.int16]:
+        """Take values as those of the study's files, else as class numbers where that is plain."""
+        try:
+            return self._study.encode(values, coded=False, ignore=ignore)
+        except RatersError:
+            if not self._numbers_are_plain(values, ignore):
+                raise
+            numbers = np.where(np.isin(values, ignore), MISSING, values)
+            return self._study.encode(numbers, coded=True)
+
+    def _numbers_are_plain(self, values: NDArray[Any], ignore: tuple[int, ...]) -> bool:
+        """Say whether values can only be class numbers: no class has the number of another."""
+        classes = self._study.all_classes
+        numbers = {v: k for k, c in enumerate(classes) for v in (c.value, *c.also)}
+        clash = any(numbers.get(k, k) != k or k in ignore for k in range(len(classes)))
+        return not clash and set(value_counts(values)) <= {*range(len(classes)), *ignore}
 
 
 def _folder(source: str | Path) -> Path:

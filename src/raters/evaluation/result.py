@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
 from raters.scores.bootstrap import interval
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = "reference"
 """The name in the column `against` for true or adjudicated labels; raters have their own names."""
+
+FILES = ("cases.csv", "summary.csv", "evaluation.json")
+"""What is written."""
 
 
 @dataclass(repr=False)
@@ -27,12 +31,14 @@ class Evaluation:
         summary: Means over cases with bootstrap intervals over groups.
         notes: What a reader must know about the tables.
         failures: Predictions that could not be scored.
+        inputs: What was scored, where nothing is written.
     """
 
     cases: list[Row] = field(default_factory=list)
     summary: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[RatersError] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
         return f"Evaluation({len(self.cases):,} rows of cases, {len(self.summary)} of means)"
@@ -46,10 +52,12 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Give plain data, ready for JSON."""
         failures = [str(error) for error in self.failures]
-        return {**vars(self), "failures": failures}
+        kept = {name: value for name, value in vars(self).items() if name != "inputs"}
+        return {**kept, "failures": failures}
 
     def write(self, folder: str | Path) -> None:
         """Write `cases.csv`, `summary.csv` and `evaluation.json`."""
+        self.inputs.refuse(folder, FILES)
         write_csv(Path(folder) / "cases.csv", self.cases)
         write_csv(Path(folder) / "summary.csv", self.summary)
         write_json(Path(folder) / "evaluation.json", self.to_dict())
@@ -60,7 +68,7 @@ def summarise(
 ) -> list[Row]:
     """Average scores over cases, for each labels compared with (in order) and each class.
 
-    The interval of a score is a 95 % bootstrap over groups; with one group there is none.
+    The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
     neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
     out, as `raters.agree` does.

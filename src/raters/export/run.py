@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.export.formats import Format, format_named
 from raters.study.paths import temporary_beside
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     from raters.export.normalise import Place
@@ -61,6 +62,8 @@ def export(
     """
     entry, target = format_named(to), Path(path)
     _refuse_path(target, entry)
+    if isinstance(model, str | Path):
+        Inputs.run(model).refuse_file(target)
     entry.refuse_missing_packages()
     from raters.export.truth import truth_of
     from raters.training.model import Model, load

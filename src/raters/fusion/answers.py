@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
+from raters.fusion.em import start_matrices
+from raters.fusion.exact import on_grid, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
 from raters.fusion.threads import in_stretches
+from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
@@ -33,6 +38,17 @@ RIGHT_BEFORE = 0.75
 
 MOST_SMOOTHING = 1e12
 """Far more than anybody has answers."""
+
+
+SEVERAL_OF_TABLES = ("mean", "vote", "raters")
+
+MOST_FOR_SEVERAL = 300_000
+"""Tables with more answers are fitted from the mean alone, if nothing else is asked for."""
+
+ANSWERS_A_PARAMETER = 10
+"""And those with fewer: there the likelihood prefers solutions that fit the errors too."""
+
+_DOUBT = 0.1
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,11 @@ class Answers:
     def tasks(self) -> int:
         """The number of tasks, those without answers too."""
         return len(self.starts) - 1
+
+    @cached_property
+    def most(self) -> int:
+        """The largest number of answers to a task."""
+        return int(np.diff(self.starts).max(initial=0))
 
     @property
     def answered(self) -> NDArray[np.bool_]:
@@ -135,12 +156,20 @@ def vote_shares(answers: Answers) -> Array:
         [[0.33, 0.67], [0.5, 0.5]]
     """
     number = np.diff(answers.starts)
-    cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
-    votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
-    shares = votes.reshape(answers.tasks, answers.classes)
+    shares = _votes(answers)
     shares /= np.maximum(number, 1)[:, np.newaxis]
     shares[number == 0] = 1 / answers.classes
     return shares
+
+
+def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
+    """Count the answers (or some of them) to each task by class, `(tasks, L)`."""
+    number = np.diff(answers.starts)
+    cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
+    if chosen is not None:
+        cell = cell[chosen]
+    votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
+    return votes.reshape(answers.tasks, answers.classes)
 
 
 def e_step(
@@ -158,6 +187,7 @@ def e_step(
     with np.errstate(divide="ignore"):
         log_prior = np.log(parameters.prior)
         log_confusion = np.log(np.ascontiguousarray(parameters.confusion.transpose(0, 2, 1)))
+    log_prior, log_confusion = on_grid([log_prior, log_confusion], answers.most + 1)
 
     def work(start: int, stop: int) -> float:
         first, last = answers.task_stretch(start, stop)
@@ -186,18 +216,15 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     raters, classes = answers.raters, answers.classes
 
     def work(start: int, stop: int) -> tuple[Array, Array]:
-        counts, tasks = np.zeros((raters, classes, classes)), np.zeros(classes)
+        counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
         first, last = answers.task_stretch(start, stop)
         count_answers(
             answers.starts, answers.rater, answers.label, posteriors, first, last, counts, tasks
         )
         return counts, tasks
 
-    (counts, tasks), *others = in_stretches(work, len(answers.label))
-    for more_counts, more_tasks in others:
-        counts += more_counts
-        tasks += more_tasks
-    return counts, tasks
+    parts = in_stretches(work, len(answers.label))
+    return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
 def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
@@ -221,23 +248,74 @@ def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
     return np.asarray(shares / shares.sum())
 
 
+@dataclass(frozen=True)
+class Model:
+    """What tells `dawid_skene` and `one_coin` apart.
+
+    Attributes:
+        matrices: The M step.
+        free: How many numbers a rater has that are free.
+        rows: How many rows of a rater's matrix are free, as a share: smoothing weighs so much.
+    """
+
+    matrices: MatrixStep
+    free: int
+    rows: float = 1.0
+
+
+@dataclass(frozen=True)
+class TableState:
+    """Where EM over a table ended."""
+
+    posteriors: Array
+    parameters: Parameters
+    log_likelihoods: list[float]
+    converged: bool
+
+
 def run(
     triplets: Triplets,
     classes: int,
-    matrices: MatrixStep,
+    model: Model,
     options: Options,
     prior: ArrayLike | None,
     start: ArrayLike | None,
+    starts: Starts | None,
 ) -> Fusion:
-    """Run EM over a table: M, then E and M in turns until no parameter changes."""
+    """Run EM over a table, from one start or several, and keep the most likely solution."""
     answers = answers_of(triplets, classes)
     fixed = None if prior is None else _given_prior(prior, classes)
-    posteriors = vote_shares(answers) if start is None else _given_start(start, answers)
+    if start is not None:
+        found = _em(answers, model, options, fixed, _given_start(start, answers))
+        return _fusion(answers, found, [], [])
+    enough = ANSWERS_A_PARAMETER * model.free * answers.raters
+    several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
+    kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
+    if kinds == ("mean",):
+        found = _em(answers, model, options, fixed, vote_shares(answers))
+        return _fusion(answers, found, [], [])
+    votes = _votes(answers)
+    guessed = guesses(kinds, votes, partial(_said_by, answers), triplets.raters)
+    solutions = [
+        _solution(answers, model, options, (kind, name), fixed, guess)
+        for kind, name, guess in guessed
+    ]
+    if not solutions:
+        raise RatersError(f"found starts={starts}, expected some that this table has")
+    disputed = ((votes > 0).sum(axis=1) > 1).astype(np.float64)
+    choice = choose(solutions, disputed, "tasks")
+    return _fusion(answers, choice.kept.state, choice.rows, choice.notes)
+
+
+def _em(
+    answers: Answers, model: Model, options: Options, fixed: Array | None, posteriors: Array
+) -> TableState:
+    """Take an M step, then E and M in turns until no parameter changes."""
 
     def m_step(posteriors: Array) -> Parameters:
         counts, tasks = expected_counts(answers, posteriors)
         shares = class_shares(tasks, answers.used) if fixed is None else fixed
-        return Parameters(shares, matrices(counts, answers.used, options.smoothing))
+        return Parameters(shares, model.matrices(counts, answers.used, options.smoothing))
 
     parameters, converged = m_step(posteriors), False
     log_likelihoods: list[float] = []
@@ -247,15 +325,51 @@ def run(
         parameters = m_step(posteriors)
         log_likelihoods.append(log_likelihood)
         converged = parameters.change(old) <= options.tolerance
+    return TableState(posteriors, parameters, log_likelihoods, converged)
+
+
+def _solution(
+    answers: Answers,
+    model: Model,
+    options: Options,
+    name: tuple[str, str],
+    fixed: Array | None,
+    guess: Array,
+) -> Solution[TableState]:
+    """Run EM from one guess; all but the mean are mixed with it, as EM does not leave certainty."""
+    if name[0] != "mean":
+        guess = (1 - _DOUBT) * guess + _DOUBT * vote_shares(answers)
+    state = _em(answers, model, options, fixed, np.array(guess))
+    _, log_likelihood = e_step(answers, state.parameters)
+    if options.smoothing:
+        before = start_matrices(1, answers.classes, RIGHT_BEFORE)
+        logs = np.log(np.maximum(state.parameters.confusion, np.finfo(float).tiny))
+        log_likelihood += options.smoothing * model.rows * float((before * logs).sum())
+    counts = expected_counts(answers, state.posteriors)[0].sum(axis=0).T
+    return Solution(*name, state, log_likelihood, counts, _hard(answers, state.posteriors))
+
+
+def _fusion(answers: Answers, found: TableState, rows: list[Row], notes: list[str]) -> Fusion:
     return Fusion(
-        posteriors,
-        np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16),
-        parameters.confusion,
-        parameters.prior,
-        log_likelihoods,
-        converged,
+        found.posteriors,
+        _hard(answers, found.posteriors),
+        found.parameters.confusion,
+        found.parameters.prior,
+        found.log_likelihoods,
+        found.converged,
         int(answers.answered.sum()),
+        rows,
+        notes,
     )
+
+
+def _hard(answers: Answers, posteriors: Array) -> NDArray[np.int16]:
+    return np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16)
+
+
+def _said_by(answers: Answers, rater: int) -> Array:
+    """Count the answers of one rater to each task by class, `(tasks, L)`."""
+    return _votes(answers, answers.rater == rater)
 
 
 def _in_task_order(

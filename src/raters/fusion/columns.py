@@ -1,8 +1,8 @@
 """The labels of masks as columns: one a voxel, or one a pattern where patterns are few.
 
 Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
-are `(L + 1)^R` (one more for MISSING): where that is few, they are counted in one pass, EM runs on
-the counts, and the result is mapped back in one pass.
+are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM
+runs on the counts, and the result is mapped back in one pass.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.kernels import encode, expand
+from raters.fusion.kernels import collect, encode, expand
 from raters.fusion.threads import in_stretches
+from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
 _BLOCK = 1 << 16
+_HASH = 0x100000001B3  # a prime, as in FNV
 
 MOST_PATTERNS = 1 << 16
-"""Where more patterns are possible, voxels are taken one by one."""
+"""Where more patterns are possible, those that occur are collected."""
+
+MOST_COLLECTED = 1 << 17
+"""Where more patterns occur (in the stretch of a core), voxels are taken one by one."""
 
 
 @dataclass(frozen=True)
@@ -88,29 +93,30 @@ def _refuse_numbers(flat: NDArray[Any], classes: int) -> None:
         raise RatersError(f"found labels from {low} to {high}, expected -1 to {classes - 1}")
 
 
-def columns_of(
-    labels: NDArray[Any], classes: int, patterns: bool = True, always: bool = False
-) -> Columns:
+def columns_of(labels: NDArray[Any], classes: int, patterns: bool = True) -> Columns:
     """Take labels `(raters, *space)` as columns: patterns where they are few (and wanted).
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
         classes: The number of classes.
         patterns: Whether to count patterns; False takes voxels one by one.
-        always: Count patterns also where a small image has fewer voxels than there are patterns,
-            so that the counts of all cases are of one length.
 
     Example:
         >>> columns = columns_of(np.array([[0, 1, 1], [0, 1, 1]], np.int8), classes=2)
         >>> columns.labels[:, columns.weights > 0].tolist(), columns.weights.max().item()
         ([[0, 1], [0, 1]], 2.0)
     """
-    flat = labels.reshape(len(labels), -1)
+    flat = label_array(labels).reshape(len(labels), -1)
     _refuse_numbers(flat, classes)
     possible = (classes + 1) ** len(labels)
-    limit = MOST_PATTERNS if always else max(flat.shape[1], 256)
-    if not patterns or possible > min(MOST_PATTERNS, limit):
-        return Columns(flat, np.ones(1))
+    if patterns and possible <= min(MOST_PATTERNS, max(flat.shape[1], 256)):
+        return _counted(flat, classes, possible)
+    found = _collected(flat, classes) if patterns else None
+    return found or Columns(flat, np.ones(1))
+
+
+def _counted(flat: NDArray[Any], classes: int, possible: int) -> Columns:
+    """Count all patterns that are possible in a table."""
     codes = np.empty(flat.shape[1], np.uint8 if possible < 256 else np.uint16)
 
     def count(start: int, stop: int) -> NDArray[np.int64]:
@@ -119,6 +125,55 @@ def columns_of(
         return np.asarray(counts.sum(axis=0))
 
     weights = np.sum(in_stretches(count, flat.shape[1]), axis=0)
-    powers = (classes + 1) ** np.arange(len(labels) - 1, -1, -1)
+    powers = (classes + 1) ** np.arange(len(flat) - 1, -1, -1)
     digits = np.arange(possible) // powers[:, np.newaxis] % (classes + 1) - 1
     return Columns(digits.astype(np.int16), weights.astype(np.float64), codes)
+
+
+def _collected(flat: NDArray[Any], classes: int) -> Columns | None:
+    """Count the patterns that occur; None if there are too many."""
+    exact = (classes + 1) ** len(flat) < 1 << 64
+    base = np.uint64(classes + 1 if exact else _HASH)
+    codes = np.empty(flat.shape[1], np.uint32)
+
+    def work(start: int, stop: int) -> tuple[int, int, Columns] | None:
+        most = min(MOST_COLLECTED, stop - start)
+        slots = np.full(1 << (2 * most - 1).bit_length(), -1, np.int32)
+        keys, firsts = np.empty(most, np.uint64), np.empty(most, np.int64)
+        counts = np.zeros(most, np.int64)
+        found = collect(flat, base, exact, start, stop, codes, slots, keys, firsts, counts)
+        if found < 0:
+            return None
+        return start, stop, Columns(flat[:, firsts[:found]], counts[:found].astype(np.float64))
+
+    parts = [part for part in in_stretches(work, flat.shape[1]) if part is not None]
+    if sum(stop - start for start, stop, _ in parts) < flat.shape[1]:
+        return None
+    merged, numbers = merge([columns for _, _, columns in parts])
+    for (start, stop, _), table in zip(parts, numbers, strict=True):
+        expand(codes, table.astype(np.uint32), start, stop, codes)
+    return Columns(merged.labels, merged.weights, codes)
+
+
+def merge(parts: list[Columns]) -> tuple[Columns, list[NDArray[np.intp]]]:
+    """Add patterns that were counted apart; also give the number of each part's patterns.
+
+    Example:
+        >>> one = Columns(np.array([[0, 1], [0, 1]], np.int8), np.array([5.0, 2.0]))
+        >>> two = Columns(np.array([[1, 1], [1, 0]], np.int8), np.array([4.0, 3.0]))
+        >>> whole, numbers = merge([one, two])
+        >>> whole.labels.tolist(), whole.weights.tolist(), [n.tolist() for n in numbers]
+        ([[0, 1, 1], [0, 0, 1]], [5.0, 3.0, 6.0], [[0, 2], [2, 1]])
+    """
+    labels = np.concatenate([part.labels.T for part in parts])
+    weights = np.concatenate([np.broadcast_to(part.weights, part.size) for part in parts])
+    # Bytes in big-endian order, MISSING first: their order is that of the labels.
+    keys = np.ascontiguousarray((labels.astype(np.int32) + 1).astype(">u2"))
+    _, first, number = np.unique(
+        keys.view(np.dtype((np.void, keys.itemsize * keys.shape[1]))).ravel(),
+        return_index=True,
+        return_inverse=True,
+    )
+    total = np.bincount(number, weights, len(first))
+    ends = np.cumsum([part.size for part in parts])
+    return Columns(np.ascontiguousarray(labels[first].T), total), np.split(number, ends[:-1])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.methods import method_of
-from raters.fusion.performance import MEASURES, covariance, performance_rows, row_counts
+from raters.fusion.notes import case_remarks, notes_of
+from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
-from raters.fusion.table_errors import bootstrap_table
+from raters.fusion.table_errors import table_errors
+from raters.fusion.table_notes import table_notes
 from raters.rows import Row
+from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from raters.study.case import Case
     from raters.study.study import Study
-    from raters.study.triplets import Triplets
-
-_BOOTSTRAPS = 100
 
 
 def fuse(
@@ -63,7 +63,7 @@ def fuse(
     return Consensus(study, method, pool, options, progress)
 
 
-_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance")
+_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance", "starts")
 
 
 class Consensus:
@@ -103,12 +103,14 @@ class Consensus:
         found = self.table if self._shared is None else self._shared.state
         if found.confusion is None or found.prior is None:
             return {}
+        tried = self.table.starts if self._shared is None else self._shared.found.rows
         return {
             "confusion": found.confusion.tolist(),
             "prior": found.prior.ravel().tolist(),
             "iterations": found.iterations,
             "converged": found.converged,
             "log_likelihoods": found.log_likelihoods,
+            **({"starts": tried} if tried else {}),
         }
 
     @cached_property
@@ -116,19 +118,20 @@ class Consensus:
         """The fusion of a table of class labels."""
         if self.study.kind != "classification":
             raise RatersError("found masks, expected a table; take consensus[case] instead")
-        return self._fuse_table(self.study.triplets, len(self.study.classes))
-
-    def _fuse_table(self, triplets: Triplets, classes: int) -> Fusion:
-        return self._method.function("classification")(triplets, classes, **self._options)
+        function = self._method.function("classification")
+        return function(self.study.triplets, len(self.study.classes), **self._options)
 
     def fuse_case(self, case: Case) -> Fusion:
-        """Fuse the labels of one case of masks."""
+        """Fuse the labels of one case of masks; a table is fused as a whole (`table`)."""
+        if case.kind == "classification":
+            raise RatersError("found a table, expected masks; take consensus.table instead")
         if self._shared is not None:
             return self._shared.fuse(case.labels)
-        function = partial(self._method.function("segmentation"), **self._options)
+        options = self._options
         if "spacing" in self._method_options:
-            function = partial(function, spacing=case.geometry.spacing)
-        return function(case.labels, len(self.study.classes))
+            options = {"spacing": case.geometry.spacing, **options}
+        function = self._method.function("segmentation")
+        return function(case.labels, len(self.study.classes), **options)
 
     @cached_property
     def _method_options(self) -> set[str]:
@@ -166,18 +169,62 @@ class Consensus:
         """How far each rater can be trusted, as rows: by case, or one for all if pooled."""
         names = self.study.raters, self.study.classes.names
         if self._shared is not None:
-            return _pooled_rows(self._shared, *names)
+            state, labels = self._shared.state, self._shared.labels()
+            errors = self._shared.errors()
+            return performance_rows(*names, state.confusion, state.prior[:, 0], errors, labels)
         if self.study.kind == "classification":
-            fusion = self.table
-            if fusion.confusion is None or fusion.prior is None:
-                return []
-            rows = performance_rows(*names, fusion.confusion, fusion.prior, None)
-            fuse_table = partial(self._fuse_table, classes=len(self.study.classes))
-            return _with_errors(rows, bootstrap_table(self.study, fuse_table, _BOOTSTRAPS))
+            return self._table_rows()
         rows = []
         for case, fusion in self.iter_cases():
-            rows += [{"case": case.id, **row} for row in case_performance(self.study, case, fusion)]
+            rows += [{"case": case.id, **row} for row in self.case_rows(case, fusion)]
         return rows
+
+    def _table_rows(self) -> list[Row]:
+        fusion, study = self.table, self.study
+        if fusion.confusion is None or fusion.prior is None:
+            return []
+        errors = table_errors(
+            study.triplets, study.index.groups, fusion, self.description["method"], self._options
+        )
+        names = study.raters, study.classes.names
+        labels = np.bincount(study.triplets.rater, minlength=len(study.raters))
+        shares = fusion.prior
+        if self.description["method"] == "one-coin" and errors is None:  # it takes classes as alike
+            shares = fusion.truth[fusion.labels != MISSING].mean(axis=0)
+        return performance_rows(*names, fusion.confusion, shares, errors, labels)
+
+    def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:
+        """Give the raters' measures on one case of masks that is fitted alone."""
+        from raters.fusion.columns import columns_of
+        from raters.fusion.em import EMState
+
+        if fusion.confusion is None or fusion.prior is None or fusion.confusion.ndim != 3:
+            return []
+        state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
+        columns = columns_of(case.labels, len(self.study.classes))
+        prior = known_prior(self.description["method"], self._options)
+        errors = None
+        if prior is not None:
+            errors = case_errors(columns, state, prior, self._options.get("smoothing", 0.0))
+        names = self.study.raters, self.study.classes.names
+        labels = (case.labels != MISSING).reshape(len(case.labels), -1).sum(axis=1)
+        return performance_rows(*names, fusion.confusion, fusion.prior, errors, labels)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What has to be said about the result; of masks, every case is fused for it."""
+        if self.study.kind == "classification":
+            method, triplets = self.description["method"], self.study.triplets
+            others = table_notes(
+                triplets, len(self.study.classes), self.table, method, self._options
+            )
+            return [*self.table.notes, *others]
+        return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
+
+    def notes_from(self, remarks: Iterable[Row]) -> list[str]:
+        """Give the notes on masks from the remarks on their cases."""
+        shared = [] if self._shared is None else self._shared.found.notes
+        return [*shared, *notes_of(remarks, self.study.raters, self.description["method"])]
 
     @property
     def performance(self) -> pd.DataFrame:
@@ -185,45 +232,3 @@ class Consensus:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
-
-
-def case_performance(study: Study, case: Case, fusion: Fusion) -> list[Row]:
-    """Give the raters' measures on one case with their standard errors."""
-    from raters.fusion.columns import columns_of
-    from raters.fusion.em import EMState, posteriors
-
-    if fusion.confusion is None or fusion.prior is None:
-        return []
-    whole = fusion.confusion if fusion.confusion.ndim == 3 else None
-    if whole is None:
-        return []
-    state = EMState(fusion.prior[:, np.newaxis], whole)
-    columns = columns_of(case.labels, len(study.classes))
-    counts = row_counts(columns, posteriors(columns, state).astype(np.float64))
-    names = study.raters, study.classes.names
-    errors = covariance(columns, state)
-    return performance_rows(*names, whole, fusion.prior, errors, counts)
-
-
-def _pooled_rows(
-    pooled: PooledStaple, raters: tuple[str, ...], classes: tuple[str, ...]
-) -> list[Row]:
-    """Give the raters' measures with standard errors by bootstrap over groups."""
-    prior = pooled.state.prior[:, 0]
-    rows = performance_rows(raters, classes, pooled.state.confusion, prior, None)
-    return _with_errors(rows, pooled.bootstrap(_BOOTSTRAPS))
-
-
-def _with_errors(rows: list[Row], drawn: NDArray[np.float64] | None) -> list[Row]:
-    """Add the spread of measures `(repeats, raters, 4, L)` to rows by rater and class."""
-    if drawn is None:
-        return rows
-    exist = (~np.isnan(drawn)).sum(axis=0)
-    centre = np.where(exist > 0, np.nansum(drawn, axis=0) / np.maximum(exist, 1), np.nan)
-    squares = np.nansum((drawn - centre) ** 2, axis=0)
-    errors = np.where(exist >= 2, np.sqrt(squares / np.maximum(exist - 1, 1)), np.nan)
-    for k, row in enumerate(rows):
-        r, c = divmod(k, errors.shape[2])
-        for name, error in zip(MEASURES, errors[r, :, c], strict=True):
-            row[f"{name}_se"] = float(error) if error == error else None
-    return rows

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Options, run
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
 from raters.fusion.em import start_matrices
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
 
 
@@ -43,6 +44,7 @@ def dawid_skene(
     hard: bool = False,
     prior: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    starts: Starts | None = None,
 ) -> Fusion:
     r"""Find the truth of a table of class labels, and the confusion of each rater, by EM.
 
@@ -51,7 +53,7 @@ def dawid_skene(
 
     with `n_r(t, o)` the sum of `w_i(t)` over the answers `o` of rater `r`, and `B` as under
     `smoothing`; a rater's repeated readings of a task are as many answers. EM starts with an M
-    step on the vote shares.
+    step on a guess of the truth (`starts`).
 
     What the formulas leave open:
 
@@ -81,7 +83,12 @@ def dawid_skene(
         hard: Put all weight of a task on its most likely class in each E step
             (classification EM): fewer steps, a truth of zeros and ones.
         prior: The share of each class `(L,)`, if known; else it is estimated.
-        start: Posteriors `(tasks, L)` to start from, in place of the vote shares.
+        start: Posteriors `(tasks, L)` to start from, in place of `starts`.
+        starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
+            16), `random`, a list of them, or `several` for the first three. The most likely
+            solution is kept in which raters are right more often than wrong. By default several
+            where there are ten answers for each free number of the model (and no more than
+            300,000), else `mean`: with fewer, the likelihood prefers what fits the errors too.
 
     Returns:
         truth `(tasks, L)` and log-likelihoods of the E steps; confusion and prior of the M step
@@ -102,4 +109,5 @@ def dawid_skene(
         [[0.33, 0.67], [0.67, 0.33]]
     """
     options = Options(iterations, tolerance, smoothing, hard)
-    return run(triplets, classes, _m_step, options, prior, start)
+    model = Model(_m_step, classes * (classes - 1))
+    return run(triplets, classes, model, options, prior, start, starts)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.fusion.columns import Columns
+from raters.fusion.exact import on_grid, total_of
 from raters.fusion.kernels import em_pass, posterior_pass
 from raters.fusion.threads import in_stretches
 
@@ -82,9 +83,11 @@ def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([np.zeros((len(logs), 1, logs.shape[2])), logs], axis=1)
 
 
-def _log_prior(prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def _logs(state: EMState) -> list[NDArray[np.float64]]:
+    """Give the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(prior))
+        log_prior = np.log(state.prior)
+    return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
 
 
 Counts = NDArray[np.float64]
@@ -94,20 +97,20 @@ EStep = Callable[[EMState], tuple[Counts, float]]
 
 def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
     """Give the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
-    log_prior, log_confusion = _log_prior(state.prior), log_columns(state.confusion)
+    log_prior, log_confusion = _logs(state)
 
     def work(start: int, stop: int) -> tuple[Counts, float]:
-        counts = np.zeros(log_confusion.shape)
+        counts = np.zeros((2, *log_confusion.shape))
         log_likelihood = em_pass(
             columns.labels, columns.weights, log_prior, log_confusion, start, stop, counts
         )
         return counts, log_likelihood
 
     parts = in_stretches(work, columns.size)
-    return np.sum([c for c, _ in parts], axis=0), float(sum(ll for _, ll in parts))
+    return total_of([c for c, _ in parts]), float(sum(ll for _, ll in parts))
 
 
-def _m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
+def m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
     """Give the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
@@ -124,11 +127,14 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
     """
     for _ in range(options.iterations):
         counts, log_likelihood = estimate(state)
-        confusion = _m_step(counts, state.confusion, options.smoothing)
+        confusion = m_step(counts, state.confusion, options.smoothing)
         change = float(np.abs(confusion - state.confusion).max(initial=0.0))
         prior = state.prior
         if options.update_prior and counts.sum():
-            prior = (counts[0].sum(axis=0) / counts[0].sum())[:, np.newaxis]
+            # All raters' counts have the same sums but for the last bit, in which the order of
+            # raters must not show: hence the largest, not the first.
+            shares = counts.sum(axis=1).max(axis=0)
+            prior = (shares / shares.sum())[:, np.newaxis]
             change = max(change, float(np.abs(prior - state.prior).max()))
         history = [*state.log_likelihoods, log_likelihood]
         state = EMState(prior, confusion, history, change <= options.tolerance)
@@ -139,7 +145,7 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
 
 def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:
     """Give the truth `p(t | labels)` of each column, `(L, columns)`."""
-    log_prior, log_confusion = _log_prior(state.prior), log_columns(state.confusion)
+    log_prior, log_confusion = _logs(state)
     out = np.empty((log_prior.shape[0], columns.size), np.float32)
     in_stretches(
         lambda a, b: posterior_pass(columns.labels, log_prior, log_confusion, a, b, out),

@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 4096
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+_ONE = np.uint64(1)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -60,6 +63,83 @@ def encode(
 
 
 @numba.njit(nogil=True, cache=True)
+def collect(
+    labels: NDArray[Any],
+    base: Any,  # noqa: ANN401
+    exact: bool,
+    start: int,
+    stop: int,
+    codes: NDArray[Any],
+    slots: NDArray[np.int32],
+    keys: NDArray[np.uint64],
+    firsts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> int:
+    """Find the patterns that occur and count them, in a hash table with open addressing.
+
+    Args:
+        labels: `(raters, n)`.
+        base: What the key `sum_r (o_r + 1) base^(R - 1 - r)` is made with, in 64 bits.
+        exact: Whether keys cannot overflow; else columns of one key are compared.
+        start: The first voxel.
+        stop: The voxel behind the last.
+        codes: `(n,)`, written: the number of each voxel's pattern, in order of appearance.
+        slots: The table, -1 where it is free; its length is a power of two.
+        keys: The key of each pattern, written; its length is the most patterns there may be.
+        firsts: Where each pattern occurs first, written.
+        counts: How often each occurs, added to.
+
+    Returns:
+        The number of patterns; -1 if they are too many, or nearly as many as voxels.
+    """
+    block = np.empty(_BLOCK, np.uint64)
+    mask = np.uint64(slots.shape[0] - 1)
+    found, last_key, last = 0, np.uint64(0), -1
+    for first in range(start, stop, _BLOCK):
+        size = min(first + _BLOCK, stop) - first
+        row = labels[0, first : first + size]
+        for i in range(size):
+            block[i] = np.uint64(row[i] + 1)
+        for r in range(1, labels.shape[0]):
+            row = labels[r, first : first + size]
+            for i in range(size):
+                block[i] = block[i] * base + np.uint64(row[i] + 1)
+        for i in range(size):
+            key = block[i]
+            if last < 0 or key != last_key or not (exact or _same(labels, firsts[last], first + i)):
+                mixed = key * _MIXER
+                slot = (mixed ^ (mixed >> _SHIFT)) & mask
+                last = slots[slot]
+                while last >= 0 and not (
+                    keys[last] == key and (exact or _same(labels, firsts[last], first + i))
+                ):
+                    slot = (slot + _ONE) & mask
+                    last = slots[slot]
+                if last < 0:
+                    if found == keys.shape[0]:
+                        return -1
+                    slots[slot] = found
+                    keys[found], firsts[found] = key, first + i
+                    last = found
+                    found += 1
+                last_key = key
+            counts[last] += 1
+            codes[first + i] = last
+        if found > _BLOCK and 2 * found > first + size - start:
+            return -1
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _same(labels: NDArray[Any], a: int, b: int) -> bool:
+    """Say whether two voxels have the same pattern."""
+    for r in range(labels.shape[0]):  # noqa: SIM110
+        if labels[r, a] != labels[r, b]:
+            return False
+    return True
+
+
+@numba.njit(nogil=True, cache=True)
 def expand(
     codes: NDArray[Any], table: NDArray[Any], start: int, stop: int, out: NDArray[Any]
 ) -> None:
@@ -88,9 +168,10 @@ def em_pass(
         log_confusion: `(raters, L + 1, L)`, `[r, o + 1, t]`.
         start: The first column.
         stop: The column behind the last.
-        counts: `(raters, L + 1, L)`, added to.
+        counts: `(2, raters, L + 1, L)`, added to: sums, and what rounding took from them.
     """
     raters, classes = labels.shape[0], log_prior.shape[0]
+    sums, lost = counts[0], counts[1]
     varies, weighted = log_prior.shape[1] > 1, weights.shape[0] > 1
     posterior = np.empty(classes)
     total = 0.0
@@ -112,8 +193,7 @@ def em_pass(
             posterior[t] *= weight
         for r in range(raters):
             o = labels[r, i] + 1
-            for t in range(classes):
-                counts[r, o, t] += posterior[t]
+            _add(posterior, sums[r, o], lost[r, o])
     return total
 
 
@@ -180,7 +260,9 @@ def answers_pass(
             row = log_confusion[rater[k], label[k]]
             for t in range(classes):
                 posterior[t] += row[t]
-        total += _normalise(posterior)
+        log_likelihood = _normalise(posterior)
+        if starts[task + 1] > starts[task]:
+            total += log_likelihood
         if hard:
             likely = posterior.argmax()
             posterior[:] = 0.0
@@ -209,19 +291,28 @@ def count_answers(
         posteriors: `(tasks, L)`.
         start: The first task.
         stop: The task behind the last.
-        counts: `(raters, L, L)`, `[r, o, t]`, added to: the posteriors of all answers.
-        shares: `(L,)`, added to: the posteriors of all tasks that have answers.
+        counts: `(2, raters, L, L)`, `[.., r, o, t]`, added to: the posteriors of all answers, and
+            what rounding took from their sums.
+        shares: `(2, L)`, added to: likewise, the posteriors of all tasks that have answers.
     """
-    classes = posteriors.shape[1]
     for task in range(start, stop):
         first, last = starts[task], starts[task + 1]
         for k in range(first, last):
-            row = counts[rater[k], label[k]]
-            for t in range(classes):
-                row[t] += posteriors[task, t]
+            r, o = rater[k], label[k]
+            _add(posteriors[task], counts[0, r, o], counts[1, r, o])
         if last > first:
-            for t in range(classes):
-                shares[t] += posteriors[task, t]
+            _add(posteriors[task], shares[0], shares[1])
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(values: NDArray[np.float64], sums: NDArray[np.float64], lost: NDArray[np.float64]) -> None:
+    """Add values to sums; gather what rounding takes (Knuth's two-sum), so order is no matter."""
+    for t in range(values.shape[0]):
+        old, new = sums[t], values[t]
+        both = old + new
+        part = both - old
+        lost[t] += (old - (both - part)) + (new - part)
+        sums[t] = both
 
 
 @numba.njit(nogil=True, cache=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Options, run
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Starts
+from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
 
@@ -30,6 +32,14 @@ def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
     return np.asarray(np.where(same, accuracy[:, None, None], wrong[:, None, None]))
 
 
+def _alike(triplets: Triplets, classes: int) -> Array | None:
+    """Give the same share to each class that somebody named; None without any answer."""
+    named = np.unique(triplets.label[triplets.label != MISSING])
+    if not named.size or not 0 <= named[0] <= named[-1] < classes:  # the latter is refused later
+        return None
+    return np.asarray(np.isin(np.arange(classes), named) / named.size)
+
+
 def one_coin(
     triplets: Triplets,
     classes: int,
@@ -40,6 +50,8 @@ def one_coin(
     hard: bool = False,
     prior: ArrayLike | None = None,
     start: ArrayLike | None = None,
+    starts: Starts | None = None,
+    estimate_prior: bool = False,
 ) -> Fusion:
     """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
 
@@ -47,6 +59,12 @@ def one_coin(
 
         C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
         M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)
+
+    All classes that somebody named count as equally frequent, as in the paper's likelihood. Where
+    shares are estimated too (`estimate_prior`, as crowd-kit does), a class that raters say too
+    often is taken for a frequent one, then more tasks are given to it, and so on: on tables whose
+    raters share such a habit accuracy falls far below the vote's. Where raters err evenly and
+    classes are not alike in size, estimated shares are a little better.
 
     Accuracies stay within 1e-10 and 1 - 1e-10, as in crowd-kit; a rater without labels has
     1 / L, or 3/4 with smoothing. All else is as in `dawid_skene`.
@@ -61,8 +79,14 @@ def one_coin(
         tolerance: Stop when no entry of a matrix or of the prior changes by more.
         smoothing: So many answers `s` are given to each rater in advance, 3 in 4 of them right.
         hard: Put all weight of a task on its most likely class in each E step.
-        prior: The share of each class `(L,)`, if known; else it is estimated.
-        start: Posteriors `(tasks, L)` to start from, in place of the vote shares.
+        prior: The share of each class `(L,)`, if known; by default classes are alike.
+        start: Posteriors `(tasks, L)` to start from, in place of `starts`.
+        starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
+            16), `random`, a list of them, or `several` for the first three. The most likely
+            solution is kept in which raters are right more often than wrong. By default several
+            where there are ten answers for each free number of the model (and no more than
+            300,000), else `mean`: with fewer, the likelihood prefers what fits the errors too.
+        estimate_prior: Estimate the share of each class too.
 
     Returns:
         truth `(tasks, L)`; `confusion[:, 0, 0]` are the accuracies.
@@ -79,4 +103,7 @@ def one_coin(
         ([0, 1, 2, 0], [1.0, 1.0, 0.75])
     """
     options = Options(iterations, tolerance, smoothing, hard)
-    return run(triplets, classes, _m_step, options, prior, start)
+    if prior is None and not estimate_prior:
+        prior = _alike(triplets, classes)
+    model = Model(_m_step, 1, rows=1 / classes)
+    return run(triplets, classes, model, options, prior, start, starts)

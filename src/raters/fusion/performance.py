@@ -1,4 +1,4 @@
-"""How far each rater can be trusted: sensitivity, specificity and predictive values, with errors.
+"""How far each rater can be trusted: sensitivity, specificity, predictive values; how sure it is.
 
 Of a class `t`, with the matrices `C_r` and the prior `pi`:
 
@@ -7,33 +7,56 @@ Of a class `t`, with the matrices `C_r` and the prior `pi`:
     ppv           p(is t | says t)           pi_t C[t, t] / sum_s pi_s C[s, t]
     npv           p(is other | says other)   likewise for all other classes together
 
-Standard errors come from the observed information of the labels (Louis, 1982): the curvature of the
-log-likelihood, in which the truth is summed out, and not that of counts with a known truth, which
-would be too sure. Predictive values follow by the delta method. Voxels are taken as independent:
-neighbours are not, so these errors are a lower bound.
+Standard errors come from the likelihood in which the truth is summed out, and not from counts with
+a known truth, which would be too sure; the measures follow by the delta method. Of a case alone
+they are those of independent voxels: neighbours are not, so they are a lower bound there. Over
+cases that share their matrices they are by what whole groups of cases say, however alike the
+voxels of a case are. There are none where the model is not the one that made the labels:
+`known_prior` says where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.fusion.columns import Columns
-from raters.fusion.em import EMState, posteriors
+from raters.fusion.em import EMState
+from raters.fusion.information import Information, exact_posteriors, information
+from raters.fusion.intervals import effective_groups, share_interval
 from raters.rows import Row
 from raters.study.classes import MISSING
 
+Array = NDArray[np.float64]
+
 MEASURES = ("sensitivity", "specificity", "ppv", "npv")
-_MOST_PARAMETERS = 400
-_HALF_A_LABEL = 0.5
-_SMALLEST = 1e-12
-_STEP = 1e-6
+
+LEAST = 0.5
+"""A measure has an error if more labels than this are expected to be right, and to be wrong."""
+
+FAR = 0.5
+"""EM that stopped more than this share of a standard error short of the maximum has no error."""
 
 
-def measures(confusion: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give sensitivity, specificity, PPV and NPV of each class, `(4, L)`, from one matrix.
+@dataclass(frozen=True)
+class Errors:
+    """Standard errors of the measures `(raters, 4, L)`, NaN where there is none.
+
+    Attributes:
+        error: The standard errors.
+        freedom: The degrees of freedom that they were estimated with.
+    """
+
+    error: Array
+    freedom: Array
+
+
+def measures(confusion: Array, prior: Array) -> Array:
+    """Give sensitivity, specificity, PPV and NPV of each class, `(..., 4, L)`, from matrices.
 
     NaN where a value does not exist: nobody ever says the class, or the prior leaves it out.
 
@@ -41,155 +64,173 @@ def measures(confusion: NDArray[np.float64], prior: NDArray[np.float64]) -> NDAr
         >>> measures(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5]))[:, 1].round(3)
         array([0.8  , 0.9  , 0.889, 0.818])
     """
-    joint = prior[:, np.newaxis] * confusion
-    right, is_class, says = np.diag(joint), prior, joint.sum(axis=0)
-    total = prior.sum()
-    neither = total - is_class - says + right
+    part, whole = _parts(prior[:, np.newaxis] * confusion)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.stack(
-            [
-                np.where(is_class > 0, np.diag(confusion), np.nan),
-                neither / (total - is_class),
-                right / says,
-                neither / (total - says),
-            ]
-        )
+        values = part / whole
+    values[..., 0, :] = np.where(
+        prior > 0, np.diagonal(confusion, axis1=-2, axis2=-1), values[..., 0, :]
+    )
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def covariance(columns: Columns, state: EMState) -> NDArray[np.float64] | None:
-    """Give the covariance of all entries of the matrices, `(K, K)` with `K = R L L`.
+def _parts(joint: Array) -> tuple[Array, Array]:
+    """Give what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
+    right = np.diagonal(joint, axis1=-2, axis2=-1)
+    is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
+    total = joint.sum(axis=(-2, -1))[..., np.newaxis]
+    neither = total - is_class - says + right
+    part = np.stack([right, neither, right, neither], axis=-2)
+    return part, np.stack([is_class, total - is_class, says, total - says], axis=-2)
 
-    The inverse of the observed information within the directions in which rows still sum to one
-    and no entry moves that rests on less than half a label. None if there are too many
-    parameters for it, or where the labels do not tell all matrices apart (two raters, say).
+
+def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Array) -> Array:
+    """Give how the measures move, `(..., 4, L)`, where matrices `(..., L, L)` and prior move.
+
+    Example:
+        >>> matrix, prior = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5])
+        >>> by = np.array([[0.0, 0.0], [-0.01, 0.01]])
+        >>> moved_measures(matrix, prior, by, np.zeros(2))[:, 1].round(4)
+        array([0.01  , 0.    , 0.0012, 0.0075])
     """
-    raters, classes = state.confusion.shape[:2]
-    if raters * classes * classes > _MOST_PARAMETERS or state.prior.shape[1] > 1:
-        return None
-    kept = np.broadcast_to(columns.weights, columns.size) > 0
-    labels = columns.labels[:, kept]
-    weights = np.broadcast_to(columns.weights, columns.size)[kept]
-    used = Columns(labels, weights)
-    truth = posteriors(used, state).astype(np.float64)
-    basis = _directions(state.confusion, row_counts(used, truth))
-    if basis.shape[1] == 0:
-        return None
-    inside = basis.T @ _information(used, state, truth) @ basis
-    strengths = np.linalg.eigvalsh(inside)
-    if strengths[0] <= 1e-10 * strengths[-1]:  # the labels do not tell all matrices apart
-        return None
-    return np.asarray(basis @ np.linalg.inv(inside) @ basis.T)
+    joint = prior[:, np.newaxis] * confusion
+    change = moved_prior[..., np.newaxis] * confusion + prior[:, np.newaxis] * moved
+    part, whole = _parts(joint)
+    moved_part, moved_whole = _parts(change)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((moved_part - part / whole * moved_whole) / whole)
 
 
-def row_counts(columns: Columns, truth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give how many labels each rater gave of each true class, as expected, `(raters, L)`."""
-    weights = np.broadcast_to(columns.weights, columns.size) * truth
-    return np.stack([weights[:, row != MISSING].sum(axis=1) for row in columns.labels])
+def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
+    """Say whence the prior of a fusion of masks is, where errors can be given; else None.
 
+    STAPLE takes the share of each class among all labels for the prior (Warfield et al.). That is
+    not the share of the class: where 10 % are foreground, it may be 17 %, matrices and predictive
+    values follow it, and no interval knows. A map as prior, `restrict` and matrices that vary over
+    the image are other models than the one whose information is known here.
 
-def _information(
-    columns: Columns, state: EMState, truth: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Give minus the second derivative of the log-likelihood by the entries `C_r[t, o]`.
-
-    With `a = [o_r = o] / C_r[t, o]` and the score `s = w(t) a`: `I = sum_i n_i (s s' - cross)`,
-    where `cross` is `w(t) a a'` for two raters of one true class and 0 within a rater.
+    Example:
+        >>> known_prior("staple", {}), known_prior("staple", {"estimate_prior": True})
+        (None, 'estimated')
     """
-    raters, classes = state.confusion.shape[:2]
-    size = raters * classes  # entries of one true class: rater and observed label
-    total = np.zeros((classes, size, classes, size))
-    for first in range(0, columns.size, 4096):
-        part = slice(first, first + 4096)
-        scores = []
-        weight = columns.weights[part]
-        for t in range(classes):
-            ratio = _ratios(columns.labels[:, part], state.confusion[:, t])
-            cross = (ratio * (weight * truth[t, part])) @ ratio.T
-            for r in range(raters):
-                block = slice(r * classes, (r + 1) * classes)
-                cross[block, block] = 0
-            total[t, :, t] -= cross
-            scores.append(ratio * truth[t, part])
-        every = np.concatenate(scores)
-        total += ((every * weight) @ every.T).reshape(classes, size, classes, size)
-    order = total.reshape(classes, raters, classes, classes, raters, classes)
-    return np.asarray(order.transpose(1, 0, 2, 4, 3, 5).reshape((raters * classes**2,) * 2))
+    if method not in ("staple", "dawid-skene") or options.get("restrict"):
+        return None
+    given = options.get("prior")
+    if given is not None and np.ndim(given) > 1:
+        return None
+    if options.get("estimate_prior"):
+        return "estimated"
+    return None if given is None else "given"
 
 
-def _ratios(labels: NDArray[np.int16], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give `[o_r = o] / C_r[t, o]` of one true class, `(raters * L, columns)`."""
-    raters, classes = rows.shape
-    same = labels[:, np.newaxis] == np.arange(classes)[:, np.newaxis]
-    ratios = same / np.maximum(rows, _SMALLEST)[..., np.newaxis]
-    return np.asarray(ratios.reshape(raters * classes, -1))
+def case_errors(
+    columns: Columns, state: EMState, prior: Literal["given", "estimated"], smoothing: float = 0.0
+) -> Errors | None:
+    """Give the errors of one case from the observed information; None where there are none."""
+    found = information(columns, state, prior == "estimated", smoothing=smoothing)
+    inverse = None if found is None else found.covariance
+    if found is None or inverse is None:
+        return None
+    return _errors(found, inverse, inverse, state, np.array(np.inf))
 
 
-def _directions(confusion: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give a basis of the directions in which all rows sum to one and zeros stay."""
-    expected = (confusion * counts[..., np.newaxis]).reshape(-1, confusion.shape[2])
-    raters, classes = confusion.shape[:2]
-    columns = []
-    for k in range(raters * classes):
-        free = np.flatnonzero(expected[k] > _HALF_A_LABEL)
-        for o in free[1:]:
-            direction = np.zeros(raters * classes * classes)
-            direction[k * classes + free[0]], direction[k * classes + o] = -1, 1
-            columns.append(direction)
-    size = raters * classes * classes
-    return np.array(columns).T if columns else np.zeros((size, 0))
-
-
-def standard_errors(
-    confusion: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    of_entries: NDArray[np.float64],
-    function: Callable[..., NDArray[np.float64]] = measures,
-) -> NDArray[np.float64]:
-    """Give the standard errors of `measures` of one rater by the delta method.
+def group_errors(
+    columns: Columns, state: EMState, groups: Array, smoothing: float = 0.0
+) -> Errors | None:
+    """Give the errors of matrices (and a prior) that all groups share, by what each group says.
 
     Args:
-        confusion: The rater's matrix `(L, L)`.
-        prior: The share of each class.
-        of_entries: The covariance of the matrix's entries, `(L L, L L)`.
-        function: What to give the errors of.
+        columns: The patterns of labels of all groups together.
+        state: What was estimated from them.
+        groups: How often each pattern occurs in each group, `(groups, patterns)`.
+        smoothing: The counts that were added to each entry of a matrix.
     """
-    base = function(confusion, prior)
-    gradient = []
-    for k in range(confusion.size):
-        moved = confusion.copy().ravel()
-        moved[k] += _STEP
-        gradient.append((function(moved.reshape(confusion.shape), prior) - base) / _STEP)
-    slope = np.stack(gradient, axis=-1)
-    variance = np.einsum("...i,ij,...j->...", slope, of_entries, slope)
-    # An entry at 0 (or a rater who never gave it) has no error, which is not an error of 0.
-    return np.asarray(np.sqrt(np.where(variance > 1e-18, variance, np.nan)))
+    found = information(columns, state, True, groups, smoothing)
+    inverse = None if found is None else found.covariance
+    if found is None or inverse is None:
+        return None
+    worth = effective_groups(_group_sizes(columns, state, groups))
+    return _errors(found, inverse, found.over_groups(inverse), state, worth - 1)
+
+
+def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
+    """Give how many labels each measure of a rater rests on, `(groups, raters, 4, L)`."""
+    truth = exact_posteriors(columns.labels, state)
+    sizes = []
+    for row in columns.labels:
+        there = groups * (row != MISSING)
+        is_class = there @ truth.T
+        says = np.stack([groups @ (row == c) for c in range(len(truth))], axis=-1)
+        total = there.sum(axis=1, keepdims=True)
+        sizes.append(np.stack([is_class, total - is_class, says, total - says], axis=1))
+    return np.maximum(np.stack(sizes, axis=1), 0)
+
+
+def _errors(
+    found: Information, inverse: Array, spread: Array, state: EMState, freedom: Array
+) -> Errors:
+    """Give errors of all measures from the spread of the parameters, `(D, D)`.
+
+    Few groups spread less about what they gave themselves than about the truth: with `g` of them
+    the variance is `g / (g - 1)` times as large.
+    """
+    raters, classes = state.confusion.shape[:2]
+    left = inverse @ found.scores.sum(axis=0)  # what a Newton step would still change
+    variances, steps = [], []
+    for r, matrix in enumerate(state.confusion):
+        ways = found.directions.moved(r, classes)
+        slopes = moved_measures(matrix, state.prior[:, 0], *ways).reshape(len(left), -1)
+        slopes = np.where(np.isfinite(slopes), slopes, np.nan)
+        variances.append(np.einsum("im,ij,jm->m", slopes, spread, slopes))
+        steps.append(left @ slopes)
+    shape = (raters, len(MEASURES), classes)
+    freedom = np.broadcast_to(freedom, shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wider = np.where(np.isinf(freedom), 1, (freedom + 1) / freedom)
+        variance = np.array(variances).reshape(shape) * wider
+        # An entry at 0 (or a rater who never gave it) has no error, which is not an error of 0.
+        known = (variance > 1e-18) & (freedom >= 1)
+        error = np.sqrt(np.where(known, variance, np.nan))
+        arrived = np.abs(np.array(steps).reshape(shape)) <= FAR * error
+    return Errors(np.where(arrived, error, np.nan), freedom)
+
+
+def _rest_on_labels(confusion: Array, prior: Array, labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which measures rest on labels on both sides, `(raters, 4, L)`.
+
+    Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
+    which is not an error of 0.
+    """
+    part, whole = _parts(prior[:, np.newaxis] * confusion)
+    rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
+    return np.asarray(rarer > LEAST)
 
 
 def performance_rows(
     raters: tuple[str, ...],
     classes: tuple[str, ...],
-    confusion: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    of_entries: NDArray[np.float64] | None,
-    counts: NDArray[np.float64] | None = None,
+    confusion: Array,
+    prior: Array,
+    errors: Errors | None = None,
+    labels: NDArray[Any] | None = None,
 ) -> list[Row]:
-    """Give a row a rater and class with its measures and their standard errors.
+    """Give a row a rater and class: measures, their standard errors and 95 % intervals.
 
-    A rater without any label (by `counts`, `(raters, L)`) has no measures.
+    With the number of `labels` of each rater: those without any have no measures. Errors need
+    them.
     """
-    rows: list[Row] = []
-    size = len(classes) ** 2
-    for r, rater in enumerate(raters):
-        silent = counts is not None and counts[r].sum() < _HALF_A_LABEL
-        values = measures(np.full_like(confusion[r], np.nan) if silent else confusion[r], prior)
-        errors = np.full_like(values, np.nan)
-        if of_entries is not None and not silent:
-            own = slice(r * size, (r + 1) * size)
-            errors = standard_errors(confusion[r], prior, of_entries[own, own])
-        for c, name in enumerate(classes):
-            row: Row = {"rater": rater, "class": name}
-            for m, measure in enumerate(MEASURES):
-                row[measure], row[f"{measure}_se"] = float(values[m, c]), float(errors[m, c])
-            rows.append({k: None if v != v else v for k, v in row.items()})
-    return rows
+    values = measures(confusion, prior)
+    error = np.full_like(values, np.nan)
+    if labels is not None:
+        values[labels == 0] = np.nan
+        if errors is not None:
+            error = np.where(_rest_on_labels(confusion, prior, labels), errors.error, np.nan)
+    low, high = share_interval(values, error, np.inf if errors is None else errors.freedom)
+    error = np.where(np.isnan(low), np.nan, error)
+    names = [m + end for m in MEASURES for end in ("", "_se", "_low", "_high")]
+    cells = np.stack([values, error, low, high], axis=2)  # (raters, 4, 4 columns, L)
+    table = cells.transpose(0, 3, 1, 2).reshape(-1, len(names)).tolist()
+    keys = [{"rater": rater, "class": name} for rater in raters for name in classes]
+    return [
+        key | {n: None if v != v else v for n, v in zip(names, row, strict=True)}
+        for key, row in zip(keys, table, strict=True)
+    ]

@@ -1,13 +1,13 @@
 """Rater matrices shared by all cases of a study: one rater is one person, whatever the image.
 
-Where patterns of labels are few, they are counted in one pass over the cases, EM runs on the sum,
-and a second pass maps the result back. Where they are many, each step of EM is a pass over the
-cases. Memory does not depend on the number of cases.
+The patterns of labels that occur are counted in one pass over the cases, EM runs on the sum, and a
+second pass maps the result back. Where there are more than half a million of them, each step of EM
+is a pass over the cases. Memory does not depend on the number of cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.columns import MOST_PATTERNS, Columns, columns_of
+from raters.fusion.columns import Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
-from raters.fusion.performance import measures
+from raters.fusion.mask_starts import START, alone, fit
+from raters.fusion.pattern_counts import Groups, PatternCounts, occurring
+from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
-from raters.fusion.staple import START, fused, label_shares
+from raters.fusion.staple import fused, label_shares
+from raters.fusion.starts import SEVERAL, Choice, Starts, kinds_of
 from raters.progress import track
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
@@ -27,8 +30,6 @@ from raters.study.parallel import ordered_map
 if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
-
-Groups = dict[str, NDArray[np.float64]]
 
 
 class PooledStaple:
@@ -40,12 +41,14 @@ class PooledStaple:
         smoothing: Counts added to each entry of a matrix.
         iterations: At most so many steps.
         tolerance: Stop when no entry of a matrix changes by more.
+        starts: Where EM starts, as in `staple`; by default several, and `vote` alone where
+            patterns are too many to count.
         progress: Show a progress bar.
 
     Attributes:
-        state: The matrices and the prior.
+        found: The solution that was kept, and where EM ended from each start.
         columns: The patterns of all cases together; None where they are too many to count.
-        groups: How often each pattern occurs in each group, for the bootstrap; None likewise.
+        groups: How often each pattern occurs in each group, for errors; None likewise.
     """
 
     def __init__(
@@ -56,17 +59,25 @@ class PooledStaple:
         smoothing: float = 0.0,
         iterations: int = 200,
         tolerance: float = 1e-7,
+        starts: Starts | None = None,
         progress: bool = False,
     ) -> None:
         self._study, self._classes, self._progress = study, len(study.classes), progress
         self._options = EMOptions(iterations, tolerance, estimate_prior, smoothing)
         self.columns: Columns | None = None
         self.groups: Groups | None = None
-        if (self._classes + 1) ** len(study.raters) <= MOST_PATTERNS:
-            self.columns, self.groups = self._count()
-            self.state = self._fit(self.columns)
+        kinds = kinds_of(starts, SEVERAL)
+        counts = self._count()
+        if counts.full:
+            self.found = alone(self._fit_by_passes())
         else:
-            self.state = self._fit_by_passes()
+            self.columns, self.groups = counts.result()
+            self.found = self._fit(self.columns, kinds)
+
+    @property
+    def state(self) -> EMState:
+        """The matrices and the prior."""
+        return self.found.kept.state
 
     def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())
@@ -74,20 +85,23 @@ class PooledStaple:
             if found is not None:  # what cannot be read is named when its turn to be fused comes
                 yield found
 
-    def _count(self) -> tuple[Columns, Groups]:
-        groups: Groups = {}
-        columns = None
-        for group, labels in self._labels("counting"):
-            columns = columns_of(labels, self._classes, always=True)
-            weights = groups.setdefault(group, np.zeros(columns.size))
-            weights += columns.weights
-        if columns is None:
+    def _count(self) -> PatternCounts:
+        counts, cases = PatternCounts(), 0
+        work = partial(_group_and_columns, classes=self._classes)
+        counted = ordered_map(work, self._study.iter_cases())
+        for found in track(counted, len(self._study), "counting", self._progress):
+            if found is not None:
+                counts.add(*found)
+                cases += 1
+            if counts.full:
+                break
+        if not cases:
             raise RatersError("found no cases, expected at least one", kind="empty")
-        return Columns(columns.labels, np.sum(list(groups.values()), axis=0)), groups
+        return counts
 
-    def _fit(self, columns: Columns) -> EMState:
-        start = EMState(label_shares(columns, self._classes), self._start())
-        return run_em(partial(e_step, columns), start, self._options)
+    def _fit(self, columns: Columns, kinds: Sequence[str]) -> Choice[EMState]:
+        shares = label_shares(columns, self._classes)
+        return fit(columns, shares, self._options, kinds, self._study.raters)
 
     def _start(self) -> NDArray[np.float64]:
         return start_matrices(len(self._study.raters), self._classes, START)
@@ -115,29 +129,26 @@ class PooledStaple:
     def fuse(self, labels: NDArray[Any]) -> Fusion:
         """Fuse the labels `(raters, *space)` of one case with the shared matrices."""
         columns = columns_of(labels, self._classes)
-        return fused(columns, self.state, labels.shape[1:])
+        return fused(columns, alone(self.state), labels.shape[1:])
 
-    def bootstrap(self, repeats: int, seed: int = 0) -> NDArray[np.float64] | None:
-        """Give the raters' measures, `(repeats, raters, 4, L)`, of studies with groups drawn anew.
+    def labels(self) -> NDArray[np.float64] | None:
+        """Give the number of labels of each rater; None where patterns are too many to count."""
+        if self.columns is None:
+            return None
+        return np.asarray((self.columns.labels != MISSING) @ self.columns.weights)
 
-        NaN for a rater whose labels are in one group only, and in repeats without that rater.
-        None where patterns are too many to keep by group, or there is one group only.
+    def errors(self) -> Errors | None:
+        """Give the errors of the raters' measures, by what each group of cases says.
+
+        None where the prior is not estimated, where patterns are too many to keep by group, or
+        there is one group only.
         """
         if self.columns is None or self.groups is None or len(self.groups) < 2:
             return None
+        if not self._options.update_prior:
+            return None
         weights = np.array(list(self.groups.values()))
-        given = self.columns.labels != MISSING  # (raters, patterns)
-        spread = ((weights @ given.T) > 0).sum(axis=0) >= 2
-        random = np.random.default_rng(seed)
-        found = []
-        for _ in range(repeats):
-            drawn = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)))
-            columns = Columns(self.columns.labels, drawn @ weights)
-            state = self._fit(columns)
-            values = np.stack([measures(matrix, state.prior[:, 0]) for matrix in state.confusion])
-            known = spread & (given @ columns.weights > 0)
-            found.append(np.where(known[:, np.newaxis, np.newaxis], values, np.nan))
-        return np.array(found)
+        return group_errors(self.columns, self.state, weights, self._options.smoothing)
 
 
 def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
@@ -145,6 +156,12 @@ def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
         return case.group, _small(case.labels)
     except RatersError:
         return None
+
+
+def _group_and_columns(case: Case, classes: int) -> tuple[str, Columns] | None:
+    """Count the patterns of a case, where it was read: on all cores."""
+    found = _group_and_labels(case)
+    return found and (found[0], occurring(columns_of(found[1], classes)))
 
 
 def _small(labels: NDArray[np.int16]) -> NDArray[Any]:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.rows import Row
+
 
 @dataclass(frozen=True)
 class Fusion:
@@ -27,6 +29,10 @@ class Fusion:
         log_likelihoods: At each step of EM; empty for methods without it.
         converged: Whether EM came to rest; True for methods without it.
         voxels: How many voxels (or tasks) have a label; what standard errors rest on.
+        starts: Where EM ended from each of several starts, as rows: `start`, `log_likelihood`,
+            `dominance`, `differs` (the share of disputed voxels whose label is another than that
+            of the start that was kept) and `kept`.
+        notes: What has to be said about the result.
     """
 
     soft: NDArray[np.floating[Any]] | Callable[[slice], NDArray[np.floating[Any]]]
@@ -36,6 +42,8 @@ class Fusion:
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = True
     voxels: int = 0
+    starts: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @cached_property
     def truth(self) -> NDArray[np.floating[Any]]:

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, blocks, columns_of
-from raters.fusion.em import EMOptions, EMState, e_step, posteriors, run_em, start_matrices
+from raters.fusion.em import EMOptions, EMState, posteriors
+from raters.fusion.mask_starts import fit
 from raters.fusion.result import Fusion
+from raters.fusion.starts import Choice, Starts, kinds_of
 from raters.study.classes import MISSING
-
-START = 0.99999
-"""How often raters are right at the start, as in ITK."""
 
 
 def staple(
@@ -35,6 +34,7 @@ def staple(
     smoothing: float = 0.0,
     iterations: int = 200,
     tolerance: float = 1e-7,
+    starts: Starts = "vote",
     patterns: bool = True,
 ) -> Fusion:
     """Fuse masks by STAPLE.
@@ -50,6 +50,9 @@ def staple(
         smoothing: Counts added to each entry of a matrix.
         iterations: At most so many steps.
         tolerance: Stop when no entry of a matrix changes by more.
+        starts: Where EM starts: `vote` (as in ITK), `mean`, `union`, `raters`, `random`, a list of
+            them, or `several` for all but the last. The most likely solution is kept in which
+            raters are right more often than wrong; with `pool`, `several` is the default.
         patterns: Count patterns of labels where they are few; False takes voxels one by one
             (the same result, slower).
 
@@ -64,13 +67,10 @@ def staple(
     columns = columns_of(labels, classes, patterns and not varies)
     agreed = agreed_labels(columns) if restrict else None
     used = columns if agreed is None else _left_out(columns, agreed != MISSING)
-    start = EMState(
-        label_shares(used, classes) if given is None else given,
-        start_matrices(len(labels), classes, START),
-    )
+    shares = label_shares(used, classes) if given is None else given
     options = EMOptions(iterations, tolerance, estimate_prior and not varies, smoothing)
-    state = run_em(partial(e_step, used), start, options)
-    return fused(columns, state, labels.shape[1:], agreed)
+    found = fit(used, shares, options, kinds_of(starts, ("vote",)))
+    return fused(columns, found, labels.shape[1:], agreed)
 
 
 def label_shares(columns: Columns, classes: int) -> NDArray[np.float64]:
@@ -119,11 +119,12 @@ def _given_prior(
 
 def fused(
     columns: Columns,
-    state: EMState,
+    found: Choice[EMState],
     space: tuple[int, ...],
     agreed: NDArray[np.int16] | None = None,
 ) -> Fusion:
     """Map the posteriors of columns back to voxels."""
+    state = found.kept.state
     truth = posteriors(columns, state)
     if agreed is not None:
         known = agreed != MISSING
@@ -141,4 +142,6 @@ def fused(
         state.log_likelihoods,
         state.converged,
         int(weights[hard != MISSING].sum()),
+        found.rows,
+        found.notes,
     )

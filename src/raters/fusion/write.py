@@ -3,14 +3,14 @@
 <case>.*        the consensus mask
 soft/<case>.*   the probability of each class, as channels (on request)
 raters.csv      how far each rater can be trusted, by case or (pooled) for all
-raters.json     the same with matrices, prior, steps and log-likelihoods
+raters.json     the same with matrices, prior, steps, log-likelihoods, starts and notes
 labels.csv      tables: the label of each task (with probabilities on request)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,23 +18,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.errors import RatersError
-from raters.evaluation.predictions import SOFT_FOLDER
-from raters.fusion.consensus import Consensus, case_performance
+from raters.errors import RatersError, enough_memory
+from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
+from raters.fusion.cluster import Tell, on_cluster
+from raters.fusion.consensus import Consensus
+from raters.fusion.notes import case_remarks
 from raters.fusion.result import Fusion
 from raters.progress import track
-from raters.rows import Row, to_json, write_csv, write_json
+from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
+from raters.study.lock import only_one
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult
 
 if TYPE_CHECKING:
     from raters.study.case import Case
+    from raters.study.study import Study
 
-JOURNAL = ".fuse.jsonl"
+JOURNAL = FUSE_JOURNAL
+_APART = ("rows", "remarks")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ def write_consensus(
     overwrite: bool = False,
     progress: bool = False,
     scheduler: str | None = None,
+    tell: Tell | None = None,
 ) -> ImportResult:
     """Fuse all cases and write them; a second call skips what is finished and unchanged.
 
@@ -64,23 +71,39 @@ def write_consensus(
         progress: Show a progress bar.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.
+        tell: Whom to tell that the scheduler has no worker.
     """
     folder = Path(folder)
-    if overwrite:
-        (folder / JOURNAL).unlink(missing_ok=True)
-    elif folder.exists() and not (folder / JOURNAL).exists() and any(folder.iterdir()):
-        raise RatersError(
-            "found a folder that is not empty, expected a new one or one of an earlier fusion",
-            kind="folder-taken",
-            file=folder,
-        )
-    if consensus.study.kind == "classification":
-        return _write_table(consensus, folder, soft)
+    refuse_place(consensus.study, folder)
+    with only_one(folder) as notes:
+        if consensus.study.kind == "classification":
+            result = _write_table(consensus, folder, soft)
+        else:
+            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler, tell)
+    result.notes += notes
+    return result
+
+
+def refuse_place(study: Study, folder: str | Path) -> None:
+    """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, JOURNAL, "an earlier fusion")
+
+
+def _write_all(
+    consensus: Consensus,
+    folder: Path,
+    soft: bool,
+    overwrite: bool,
+    progress: bool,
+    scheduler: str | None,
+    tell: Tell | None,
+) -> ImportResult:
     consensus.prepare()
-    journal = Journal(folder, _plan(consensus, soft), JOURNAL)
+    journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
     try:
-        result = _write_masks(consensus, folder, soft, progress, scheduler, journal)
-        _write_raters(consensus, folder, journal)
+        result = _write_masks(consensus, folder, soft, progress, scheduler, tell, journal)
+        result.notes += _write_raters(consensus, folder, journal)
     finally:
         journal.close()
     return result
@@ -107,6 +130,7 @@ def _write_masks(
     soft: bool,
     progress: bool,
     scheduler: str | None,
+    tell: Tell | None,
     journal: Journal,
 ) -> ImportResult:
     study, result = consensus.study, ImportResult(folder)
@@ -114,7 +138,12 @@ def _write_masks(
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
     work = partial(fuse_one, consensus, folder, soft)
-    done = _on_cluster(work, left, scheduler) if scheduler else ordered_map(work, left)
+
+    def failed(position: int, error: RatersError) -> Outcome:
+        return Outcome(position, error=error.at(case=study.index.ids[position]))
+
+    local = ordered_map(work, left)
+    done = on_cluster(work, left, scheduler, failed, tell) if scheduler else local
     for outcome in track(done, len(left), "fusing", progress):
         if outcome.error is not None:
             result.failures.append(outcome.error)
@@ -129,29 +158,12 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
     """Fuse one case and write its files; an error is part of the outcome."""
     case = consensus.study[position]
     try:
-        fusion = consensus.fuse_case(case)
-        _write_case(consensus, case, fusion, folder, soft)
-        return Outcome(position, _facts(consensus, case, fusion))
+        with enough_memory(case.id):
+            fusion = consensus.fuse_case(case)
+            _write_case(consensus, case, fusion, folder, soft)
+            return Outcome(position, _facts(consensus, case, fusion))
     except RatersError as error:
         return Outcome(position, error=error.at(case=case.id))
-
-
-def _on_cluster(work: Any, positions: Iterable[int], scheduler: str) -> Iterator[Outcome]:  # noqa: ANN401
-    """Do the work on a Dask cluster; what a lost worker had is done again by another."""
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise RatersError(
-            "the engine 'dask' needs: pip install 'raters[dask]'", kind="missing-package"
-        ) from None
-    try:
-        client = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise RatersError(f"no scheduler answers at {scheduler}: {error}") from None
-    with client:
-        futures = client.map(work, list(positions), retries=3, pure=False)
-        for future in as_completed(futures):  # type: ignore[no-untyped-call]
-            yield future.result()
 
 
 def _write_case(consensus: Consensus, case: Case, fusion: Fusion, folder: Path, soft: bool) -> None:
@@ -173,35 +185,52 @@ def _facts(consensus: Consensus, case: Case, fusion: Fusion) -> dict[str, Any]:
         "iterations": fusion.iterations,
         "converged": fusion.converged,
         "undecided": int((fusion.labels == MISSING).sum()),
+        "remarks": case_remarks(case.labels, fusion),
     }
+    if fusion.starts:
+        facts["starts"] = fusion.starts
     if consensus.pooled or fusion.confusion is None or fusion.prior is None:
         return facts
     facts["prior"] = fusion.prior.tolist()
     facts["log_likelihoods"] = fusion.log_likelihoods
     if fusion.confusion.ndim == 3:
         facts["confusion"] = fusion.confusion.tolist()
-        facts["rows"] = case_performance(consensus.study, case, fusion)
+        facts["rows"] = consensus.case_rows(case, fusion)
     return facts
 
 
-def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> None:
-    """Write the tables of raters from what was kept of each case, finished now or before."""
-    kept = {case: journal.facts(case) for case in consensus.study.cases}
-    facts = {case: found for case, found in kept.items() if found}
-    if consensus.pooled:
-        rows = consensus.rows
-    else:
-        rows = [{"case": c, **row} for c, found in facts.items() for row in found.get("rows", [])]
-    write_csv(folder / "raters.csv", rows)
-    content: Row = {"fusion": consensus.description, "raters": rows}
-    content["cases"] = {c: {k: v for k, v in f.items() if k != "rows"} for c, f in facts.items()}
+def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[str]:
+    """Write the tables of raters from what was kept of each case, finished now or before.
+
+    Cases are read from the journal one by one, as often as needed: memory does not grow with them.
+    """
+    study = consensus.study
+
+    def facts() -> Iterator[tuple[str, Row]]:
+        return ((case, found) for case in study.cases if (found := journal.facts(case)))
+
+    def rows() -> Iterator[Row]:
+        if consensus.pooled:
+            yield from consensus.rows
+        for case, found in facts():
+            yield from ({"case": case, **row} for row in found.get("rows", []))
+
+    notes = consensus.notes_from(found.get("remarks", {}) for _, found in facts())
+    content: Row = {"fusion": consensus.description, "raters": rows(), "notes": notes}
+    content["cases"] = ((c, {k: f[k] for k in f if k not in _APART}) for c, f in facts())
+    if next(facts(), None) is None:
+        content["cases"] = {}
     if consensus.pooled:
         content |= consensus.fitted()
-    write_json(folder / "raters.json", content)
+    columns = dict.fromkeys(column for row in rows() for column in row)
+    write_long_csv(folder / "raters.csv", rows(), list(columns))
+    write_long_json(folder / "raters.json", content)
+    return notes
 
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study, fusion = consensus.study, consensus.table
+    (folder / JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
     for task, label, truth in zip(study.index.ids, fusion.labels, fusion.truth, strict=True):
@@ -209,9 +238,9 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
         if soft:
             row |= dict(zip(study.classes.names, map(float, truth), strict=True))
         rows.append(row)
-    write_csv(folder / "labels.csv", rows)
+    write_csv(folder / "labels.csv", rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
+    content["notes"] = consensus.notes
     write_json(folder / "raters.json", content)
-    (folder / JOURNAL).touch()
-    return ImportResult(folder, written=len(rows))
+    return ImportResult(folder, written=len(rows), notes=list(consensus.notes))

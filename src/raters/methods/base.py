@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -104,11 +103,13 @@ class Method(nn.Module):
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
+        seed: Of the run, for what a method draws at random by itself.
     """
 
     task: Task
     options: MethodOptions
     class_weights: Tensor
+    seed: int = 0
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
@@ -195,6 +196,6 @@ class NetworkMethod(Method):
 def refuse_unlabelled(study: Study) -> None:
     """Refuse a study in which nobody labelled anything."""
     for case in study.iter_cases():
-        if (case.labels != MISSING).any():
+        if case.given.size:
             return
     raise RatersError("found no labels in the cases to train on, expected at least one")

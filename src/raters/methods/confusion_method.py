@@ -19,7 +19,7 @@ from raters.rater_models import (
     sum_and_count,
     trace_term,
 )
-from raters.rater_models.confusion import Confusion
+from raters.rater_models.confusion import Confusion, Seen
 
 
 class ConfusionMethod(NetworkMethod):
@@ -37,6 +37,7 @@ class ConfusionMethod(NetworkMethod):
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
         super().__init__(task, options)
         self.raters = self.rater_model()
+        self._warming = False
 
     def rater_model(self) -> RaterModel:
         """Make the rater model; the network is there already."""
@@ -57,15 +58,20 @@ class ConfusionMethod(NetworkMethod):
         return int(self.choice.warm_up or 0)
 
     def start_epoch(self, epoch: int) -> None:
-        """Hold the matrices at their start during the warm-up."""
-        self.raters.held = epoch < self.warm_up
+        """Hold the matrices at their start during the warm-up, unless they learn in it."""
+        self._warming = epoch < self.warm_up
+        self.raters.held = self._warming and self.choice.warm_up_on != "trace"
+        self.raters.seed = self.seed, epoch
 
     def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
         features, logits = self.network(batch["image"])
-        return logits.log_softmax(1), self.raters(features, batch["case"])
+        seen = self.raters.look(batch["image"], features)
+        return logits.log_softmax(1), self.raters(seen, batch["case"])
 
     def step(self, batch: Batch) -> Step:
         """Give the negative log-likelihood with its regularisers."""
+        if self._warming and self.choice.warm_up_on == "trace":
+            return self._trace_step(batch)
         if self.raters.held and self.choice.warm_up_on != "labels":
             return self._vote_step(batch)
         labels, raters = batch["labels"], batch.get("raters")
@@ -77,16 +83,29 @@ class ConfusionMethod(NetworkMethod):
         truth = log_truth.exp().detach()
         loss, terms = nll, {"loss": nll}
         if not self.raters.held:
-            over = self.choice.trace_over
             weight = self.choice.trace
             with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
-                terms["trace"] = trace_term(seen.log_diagonal, labels, truth, over)
+                terms["trace"] = self._trace(confusion, seen, labels, truth)
             loss = loss + weight * terms["trace"]
             if seen.distance is not None:
                 terms["prior"] = prior_term(seen.distance, labels, truth)
                 loss = loss + self.prior * terms["prior"]
-            self.raters.learn(confusion, truth, labels)
+            self.raters.learn(confusion, truth, labels, batch["case"])
         return Step(loss, (labels >= 0).sum(), terms)
+
+    def _trace(self, confusion: Confusion, seen: Seen, labels: Tensor, truth: Tensor) -> Tensor:  # noqa: ARG002
+        """Give the trace term."""
+        return trace_term(seen.log_diagonal, labels, truth, self.choice.trace_over)
+
+    def _trace_step(self, batch: Batch) -> Step:
+        """Train the rater model alone, to maximise the mean trace: matrices become the identity."""
+        labels = batch["labels"]
+        with torch.no_grad():
+            features, _ = self.network(batch["image"])
+        confusion = self.raters(self.raters.look(batch["image"], features), batch["case"])
+        diagonal = confusion.see(labels, batch.get("raters")).log_diagonal.exp()
+        trace = diagonal.sum(2).mean()
+        return Step(-trace, (labels >= 0).sum(), {"loss": -trace, "trace": trace})
 
     def _vote_step(self, batch: Batch) -> Step:
         """Train the truth network alone, on the vote."""
@@ -117,16 +136,16 @@ class ConfusionMethod(NetworkMethod):
     def confusion(self, image: Tensor) -> Tensor:
         """Give `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
         features, _ = self.network(image)
-        return self._matrices(features)
+        return self._matrices(image, features)
 
-    def _confusion(self, features: Tensor) -> Confusion:
+    def _confusion(self, image: Tensor, features: Tensor) -> Confusion:
         """Give the matrices of images that are of no case of the study."""
         cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
-        found: Confusion = self.raters(features, cases)
+        found: Confusion = self.raters(self.raters.look(image, features), cases)
         return found
 
-    def _matrices(self, features: Tensor) -> Tensor:
-        matrix = self._confusion(features).matrix()
+    def _matrices(self, image: Tensor, features: Tensor) -> Tensor:
+        matrix = self._confusion(image, features).matrix()
         matrix = matrix.expand(-1, len(self.task.raters), *matrix.shape[2:])
         return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
 
@@ -140,6 +159,6 @@ class ConfusionMethod(NetworkMethod):
         truth = logits.softmax(1)
         told = []
         if raters:
-            confusion = self._confusion(features)
+            confusion = self._confusion(image, features)
             told = [confusion.told(truth, rater) for rater in raters]
-        return Views(truth, told, self._matrices(features) if matrices else None)
+        return Views(truth, told, self._matrices(image, features) if matrices else None)

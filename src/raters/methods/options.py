@@ -37,15 +37,64 @@ class ConfusionOptions(MethodOptions):
         description="epochs (below 1: share of them) in which the matrices are held; "
         "by default .4 of them for masks that raters share, else 2",
     )
-    warm_up_on: Literal["vote", "labels"] | None = Field(
+    warm_up_on: Literal["vote", "labels", "trace"] | None = Field(
         None,
         description="what the network learns from meanwhile: the vote, or every label; "
-        "by default the vote, but for masks by two raters, who cannot outvote each other",
+        "by default the vote, but for masks by two raters, who cannot outvote each other. "
+        "trace: the network waits, and the matrices learn to be the identity (pixel-cm's paper)",
     )
     right: float = Field(0.9, gt=0, lt=1, description="the diagonal of the matrices at the start")
 
 
-class PixelOptions(ConfusionOptions):
+class LearntOptions(ConfusionOptions):
+    """Options of the methods whose matrices are learnt."""
+
+    form: Literal["own", "paper"] = Field(
+        "own",
+        description="the defaults here, or all of them as in the method's paper; options that are "
+        "given count before either",
+    )
+    positivity: Literal["softmax", "softplus"] = Field(
+        "softmax", description="what makes entries positive before rows are normalised"
+    )
+
+
+class GlobalOptions(LearntOptions):
+    """Options of `global-cm`."""
+
+    trace_over: Literal["truth", "all", "listing"] = Field(
+        "truth",
+        description="rows weighted by the predicted truth, or all rows alike (papers); "
+        "listing: also all raters alike, as in the code of global-cm's paper",
+    )
+    start: Literal["right", "listing"] = Field(
+        "right",
+        description="matrices start with `right` on the diagonal, or at softplus(6 I - 5) as in "
+        "the code of global-cm's paper",
+    )
+
+
+class SingleOptions(GlobalOptions):
+    """Options of `single-cm`."""
+
+    on: Literal["labels", "vote"] = Field(
+        "labels",
+        description="what the matrix explains: every label, or the vote of each case (as in "
+        "global-cm's paper); it is then the matrix of the vote, not of a rater",
+    )
+
+
+class HeadOptions(LearntOptions):
+    """Options of the methods whose matrices vary over pixels."""
+
+    annotator: Literal["head", "cnn"] = Field(
+        "head",
+        description="what gives the matrices: a layer on the truth network's features, or a "
+        "network of its own, built like the truth network (paper)",
+    )
+
+
+class PixelOptions(HeadOptions):
     """Options of `pixel-cm`."""
 
     prior: float = Field(
@@ -57,10 +106,15 @@ class PixelOptions(ConfusionOptions):
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 
 
-class LowRankOptions(ConfusionOptions):
+class LowRankOptions(HeadOptions):
     """Options of `low-rank-cm`."""
 
     rank: int = Field(1, ge=1, description="kinds of error; the number of classes gives any matrix")
+    factors: Literal["mixture", "product"] = Field(
+        "mixture",
+        description="C is (1 - a) I + a U V, or B1 B2^T with normalised rows (paper): rows that "
+        "are all equal at rank 1, and a start at random",
+    )
     shared: bool = Field(False, description="one head for all raters: where they are anonymous")
 
 

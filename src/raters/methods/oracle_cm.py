@@ -58,6 +58,6 @@ class OracleCM(ConfusionMethod):
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.
         self.mean_matrices.copy_(torch.from_numpy(mean))
 
-    def _confusion(self, features: Tensor) -> Confusion:
+    def _confusion(self, image: Tensor, features: Tensor) -> Confusion:  # noqa: ARG002
         mean = self.mean_matrices.to(features)
         return SharedConfusion(mean.clamp(min=torch.finfo(mean.dtype).tiny).log()[None])

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 from typing import cast
 
+from torch import nn
+
+from raters.errors import RatersError
 from raters.methods.confusion_method import ConfusionMethod
-from raters.methods.options import LowRankOptions, PixelOptions
-from raters.rater_models import LowRankRaters, PixelRaters, RaterModel
+from raters.methods.options import HeadOptions, LowRankOptions, PixelOptions
+from raters.rater_models import LowRankRaters, PixelRaters, ProductRaters, RaterModel
 from raters.rater_models.models import Compares
 
 
-class PixelCM(ConfusionMethod):
+class HeadMethod(ConfusionMethod):
+    """Matrices that vary over images and pixels."""
+
+    @property
+    def varies(self) -> bool:
+        """The matrices vary over images and pixels."""
+        return True
+
+    def annotator_network(self) -> nn.Module | None:
+        """Make a network of its own for the matrices, built like the truth network, if wanted."""
+        if cast(HeadOptions, self.options).annotator == "head":
+            return None
+        network = self.task.network()
+        network.head = nn.Identity()  # its features are wanted, not classes
+        return network
+
+
+class PixelCM(HeadMethod):
     """Matrices at each pixel of each image, from a head on the truth network's features.
 
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
-    images, NeurIPS 2020. Their form: `likelihood='marginal', trace=0.01, trace_over='all',
-    prior=0, warm_up=2, warm_up_on='labels'`.
+    images, NeurIPS 2020. Their form is `form='paper'`, see `PIXEL_PAPER`.
 
     By default the network first learns from the vote, and then one truth explains all raters
     (joint) with matrices that are drawn to each rater's own mean matrix (`OwnMatrices`): where
     raters share their mistakes, free matrices would make the mistake the truth, and matrices
     drawn to the identity (`prior_to='identity'`) leave a useless rater with a vote.
     """
-
-    @property
-    def varies(self) -> bool:
-        """The matrices vary over images and pixels."""
-        return True
 
     @property
     def prior(self) -> float:
@@ -44,28 +58,36 @@ class PixelCM(ConfusionMethod):
             self.task.dims,
             options.right,
             compares=compares if options.prior > 0 else None,
+            positivity=options.positivity,
+            # Where a warm-up brings matrices to the identity, they need not start there.
+            start=None if options.warm_up_on == "trace" else "right",
+            network=self.annotator_network(),
         )
 
 
-class LowRankCM(ConfusionMethod):
+class LowRankCM(HeadMethod):
     """Matrices `(1 - a_t) I + a_t U V` at each pixel: for many classes.
 
     After Zhang et al. (2020), appendix A.4, in a form whose rows are not all equal at rank 1.
+    Their own form is `form='paper'`, see `LOW_RANK_PAPER`.
     """
-
-    @property
-    def varies(self) -> bool:
-        """The matrices vary over images and pixels."""
-        return True
 
     def rater_model(self) -> RaterModel:
         """Make a head that gives the factors."""
         options = cast(LowRankOptions, self.options)
-        return LowRankRaters(
+        sizes = (
             1 if options.shared else len(self.task.raters),
             self.task.classes,
             self.network.backbone.features,
             self.task.dims,
             options.rank,
-            options.right,
         )
+        network = self.annotator_network()
+        if options.factors == "product":
+            return ProductRaters(*sizes, options.positivity, network)
+        if options.positivity != "softmax":
+            raise RatersError(
+                f"found positivity={options.positivity!r} with factors='mixture', expected "
+                "'softmax': rows of both factors are normalised by it"
+            )
+        return LowRankRaters(*sizes, options.right, network)

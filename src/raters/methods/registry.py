@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 from raters.methods import options as o
+from raters.methods import paper_forms as forms
 from raters.wording import expected_one_of, worded
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class MethodEntry:
         fixed: Options that make the method what it is.
         raters: Whether it learns from raters; else a reference is enough.
         paper: Where it comes from, to cite.
+        paper_form: The options that make it what its paper describes: those of `form='paper'`.
         when: When to use it.
     """
 
@@ -40,6 +42,7 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     raters: bool = True
     paper: str = ""
+    paper_form: Mapping[str, Any] = field(default_factory=dict)
     when: str = ""
 
     @property
@@ -63,7 +66,8 @@ class MethodEntry:
             if name in self.fixed:
                 fixed = f"{name}={self.fixed[name]!r}"
                 raise RatersError(f"found the option {name!r}, expected none: it is {fixed} here")
-        return parse_options(self.options, {**self.fixed, **given})
+        form = self.paper_form if given.get("form") == "paper" else {}
+        return parse_options(self.options, {**self.fixed, **form, **given})
 
 
 def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
@@ -138,7 +142,8 @@ METHODS: dict[str, MethodEntry] = {
     "global-cm": MethodEntry(
         "one learnt matrix per rater",
         "raters.methods.global_cm:GlobalCM",
-        o.ConfusionOptions,
+        o.GlobalOptions,
+        paper_form=forms.GLOBAL_PAPER,
         paper="Tanno et al., Learning from noisy labels by regularized estimation of annotator "
         "confusion, CVPR 2019",
         when="class labels by named raters, also with one label for each case",
@@ -146,7 +151,8 @@ METHODS: dict[str, MethodEntry] = {
     "single-cm": MethodEntry(
         "one learnt matrix for all raters",
         "raters.methods.global_cm:SingleCM",
-        o.ConfusionOptions,
+        o.SingleOptions,
+        paper_form=forms.SINGLE_PAPER,
         paper="Sukhbaatar et al., Training convolutional networks with noisy labels, ICLR "
         "workshop 2015",
         when="class labels by anonymous raters, or by many with few labels each",
@@ -155,6 +161,7 @@ METHODS: dict[str, MethodEntry] = {
         "matrices at each pixel",
         "raters.methods.pixel_cm:PixelCM",
         o.PixelOptions,
+        paper_form=forms.PIXEL_PAPER,
         paper="Zhang et al., Disentangling human error from the ground truth in segmentation of "
         "medical images, NeurIPS 2020",
         when="masks by named raters (--shared: anonymous ones), also with one mask for each case",
@@ -163,6 +170,7 @@ METHODS: dict[str, MethodEntry] = {
         "low-rank matrices at each pixel",
         "raters.methods.pixel_cm:LowRankCM",
         o.LowRankOptions,
+        paper_form=forms.LOW_RANK_PAPER,
         paper="after Zhang et al., Disentangling human error from the ground truth in "
         "segmentation of medical images, NeurIPS 2020, appendix A.4",
         when="masks of many classes, where full matrices at each pixel take too much memory",

@@ -32,8 +32,10 @@ class Separate(Method):
         """Note who labelled anything: the network of a rater who did not is no prediction."""
         labelled = np.zeros(len(self.task.raters), bool)
         for case in study.iter_cases():
-            seen = (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
-            labelled[case.raters[seen]] = True
+            if case.kind == "classification":
+                labelled[case.answers.rater] = True
+            else:
+                labelled |= (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
             if labelled.all():
                 break
         self.labelled.copy_(torch.from_numpy(labelled))

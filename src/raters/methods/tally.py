@@ -22,17 +22,7 @@ def count_case(case: Case, target: NDArray[Any], task: Task) -> NDArray[np.float
         target: Labels `(*space)` with MISSING, or soft ones `(L, *space)`.
         task: What is learnt.
     """
-    counts = np.zeros((len(task.raters), task.classes, task.classes))
-    if not np.issubdtype(target.dtype, np.floating):
-        found = matrices.count(case.labels, np.asarray(target), task.classes)
-        np.add.at(counts, case.raters, found)  # in tables a rater may come again
-        return counts
-    soft = target.reshape(task.classes, -1)
-    for rater, labels in zip(case.raters, case.labels, strict=True):
-        flat = labels.reshape(-1)
-        for observed in range(task.classes):
-            counts[rater, :, observed] += soft[:, flat == observed].sum(axis=1)
-    return counts
+    return matrices.count_case(case, target, task.classes)
 
 
 def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:

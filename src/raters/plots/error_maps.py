@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
 from raters.plots.names import shown
-from raters.plots.pictures import chosen_slice, cut, mask_stack
+from raters.plots.pictures import mask_stack, most_disputed
 from raters.plots.style import (
     ERROR_LEGEND,
     UNKNOWN,
@@ -24,8 +24,10 @@ from raters.plots.style import (
     no_frame,
     plain_axes,
 )
+from raters.plots.views import draw_letters, view_of
 from raters.scores.inputs import label_array, label_pair
 from raters.study.classes import MISSING
+from raters.study.geometry import Geometry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,8 +63,9 @@ def errors(
     raters: Sequence[str] | None = None,
     number: int = 1,
     slice: int | None = None,  # noqa: A002
-    axis: int = 2,
+    axis: int | None = None,
     theme: Theme = "light",
+    affine: ArrayLike | None = None,
 ) -> Figure:
     """Draw where raters are wrong, a panel per rater, in the colours of `error_colours`.
 
@@ -71,9 +74,12 @@ def errors(
         masks: Observed ones, `(raters, *space)` or one `(*space)`.
         raters: Names of the raters.
         number: The class that is looked at.
-        slice: The slice of volumes; by default where raters and truth differ most.
-        axis: The axis of space that slices are counted on.
+        slice: The slice of volumes, as the file counts; by default where raters and truth differ
+            most.
+        axis: The axis of space that slices are counted on; by default as
+            `raters.plots.views.view_of` says.
         theme: The page.
+        affine: Of volumes, voxel indices to millimetres (RAS); see `overlay`.
 
     Example:
         >>> figure = errors([[0, 1], [1, 1]], [[[0, 1], [0, 1]], [[1, 1], [1, 1]]], ["ann", "bob"])
@@ -88,19 +94,27 @@ def errors(
     names = list(raters) if raters is not None else [str(k) for k in range(len(stack))]
     if len(names) != len(stack):
         raise RatersError(f"found {len(names)} names of raters, expected {len(stack)}")
+    aspect, letters = 1.0, None
     if true.ndim == 3:
-        at = chosen_slice(np.concatenate([true[np.newaxis], stack]), axis, slice)
-        true, stack = cut(true, axis, at, 0), cut(stack, axis, at, 1)
+        grid = None if affine is None else np.asarray(affine, np.float64)
+        space, view = true.shape, view_of(true.shape, grid, axis)
+        true, stack = view.turn(true), view.turn(stack, 1)
+        whole = np.concatenate([true[np.newaxis], stack])
+        at = most_disputed(whole) if slice is None else view.place(slice, space)
+        true, stack = true[at], stack[:, at]
+        aspect, letters = view.aspect(Geometry(space, grid).spacing), view.letters
     rows, columns = grid_shape(len(stack), 5)
     side = min(3.0, 11 / columns)
-    ratio = min(1.6, max(0.4, true.shape[0] / true.shape[1]))
+    ratio = min(1.6, max(0.4, aspect * true.shape[0] / true.shape[1]))
     figure = new_figure(max(columns * side, 4.2), rows * (side * ratio + 0.3) + 0.3, pictures=True)
     panels = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for k, panel in enumerate(panels):
         no_frame(plain_axes(panel, theme))
         if k < len(stack):
-            panel.imshow(error_colours(true, stack[k], number), interpolation="nearest")
+            colours = error_colours(true, stack[k], number)
+            panel.imshow(colours, aspect=aspect, interpolation="nearest")
             panel.set_title(shown(names[k]))
+            draw_letters(panel, letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
     edge = look(theme).muted
     patches = [Patch(facecolor=c, edgecolor=edge, lw=0.5) for c in used.values()]

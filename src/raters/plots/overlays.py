@@ -18,7 +18,7 @@ from raters.errors import RatersError
 from raters.plots.borders import border_lines, border_path
 from raters.plots.heat import colour_bar
 from raters.plots.names import shown
-from raters.plots.pictures import chosen_slice, cut, mask_stack, picture
+from raters.plots.pictures import mask_stack, most_disputed, picture
 from raters.plots.style import (
     Theme,
     grid_shape,
@@ -29,8 +29,10 @@ from raters.plots.style import (
     rater_colours,
     rater_lines,
 )
+from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
+from raters.study.geometry import Geometry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +54,23 @@ class _Scene:
     classes: list[str]
     aspect: float
     title: str
+    letters: Letters | None = None
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Which slice is asked for, and where the voxels lie."""
+
+    slice: int | None
+    axis: int | None
+    spacing: Sequence[float] | None
+    affine: NDArray[np.float64] | None
+
+    def sizes(self, space: tuple[int, ...]) -> Sequence[float]:
+        """Give the size of a voxel by axis."""
+        if self.spacing is None:
+            return Geometry(space, self.affine).spacing
+        return self.spacing
 
 
 def overlay(
@@ -61,12 +80,13 @@ def overlay(
     reference: ArrayLike | None = None,
     classes: Sequence[str] | None = None,
     slice: int | None = None,  # noqa: A002
-    axis: int = 2,
+    axis: int | None = None,
     channel: int | None = None,
     spacing: Sequence[float] | None = None,
     entropy: bool = False,
     zoom: bool = False,
     theme: Theme = "light",
+    affine: ArrayLike | None = None,
 ) -> Figure:
     """Draw the outlines of all raters on an image, a panel a foreground class.
 
@@ -80,13 +100,16 @@ def overlay(
         raters: Names of the raters; colours go by position.
         reference: True labels `(*space)`: a white line with a black edge.
         classes: Names of the classes, with background.
-        slice: The slice of a volume; by default where raters differ most.
-        axis: The axis of space that slices are counted on.
+        slice: The slice of a volume, as the file counts; by default where raters differ most.
+        axis: The axis of space that slices are counted on; by default as
+            `raters.plots.views.view_of` says.
         channel: The channel to show; by default three channels are colours, else the first.
-        spacing: The size of a voxel by axis.
+        spacing: The size of a voxel by axis; by default as the affine has it.
         entropy: Add a panel with the disagreement (entropy of the labels in bits).
         zoom: Show what was drawn, with a margin, instead of the whole image.
         theme: The page.
+        affine: Of a volume, voxel indices to millimetres (RAS), as `case.geometry.affine` has it:
+            slices are then drawn as radiologists look at them, with the sides of the patient.
 
     Example:
         >>> masks = np.zeros((2, 8, 8), int)
@@ -95,7 +118,8 @@ def overlay(
         >>> len(figure.axes), [text.get_text() for text in figure.legends[0].get_texts()]
         (3, ['ann', 'bob'])
     """
-    scene = _scene(image, masks, raters, reference, classes, slice, axis, channel, spacing)
+    grid = _Grid(slice, axis, spacing, None if affine is None else np.asarray(affine, np.float64))
+    scene = _scene(image, masks, raters, reference, classes, channel, grid)
     shown_classes = _most_disputed(scene)
     panels = len(shown_classes) + entropy
     rows, columns = grid_shape(panels, 4)
@@ -116,6 +140,7 @@ def overlay(
         _draw_entropy(figure, axes[panels - 1], scene, theme)
     for panel in axes[:panels]:
         panel.set_visible(True)
+        draw_letters(panel, scene.letters)
         panel.set_xlim(box[0] - 0.5, box[1] + 0.5)
         panel.set_ylim(box[3] + 0.5, box[2] - 0.5)
     legend_below(figure, *_legend(scene), theme)
@@ -128,10 +153,8 @@ def _scene(
     raters: Sequence[str] | None,
     reference: ArrayLike | None,
     classes: Sequence[str] | None,
-    number: int | None,
-    axis: int,
     channel: int | None,
-    spacing: Sequence[float] | None,
+    grid: _Grid,
 ) -> _Scene:
     stack = mask_stack(masks)
     space = stack.shape[1:]
@@ -146,18 +169,22 @@ def _scene(
     if highest >= len(labels):
         raise RatersError(f"found label {highest}, expected a class from 0 to {len(labels) - 1}")
     flat = None if image is None else picture(image, space, channel)
-    sizes, title = list(spacing or [1.0] * len(space)), ""
-    if len(space) == 3:
-        if axis not in (0, 1, 2):
-            raise RatersError(f"found axis {axis}, expected 0, 1 or 2")
-        at = chosen_slice(stack, axis, number)
-        title = f"slice {at}"
-        flat = None if flat is None else cut(flat, axis, at, 0)
-        stack = cut(stack, axis, at, 1)
-        truth = None if truth is None else cut(truth, axis, at, 0)
-        del sizes[axis]
-        sizes.reverse()
-    return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], title)
+    sizes = grid.sizes(space)
+    if len(space) == 2:
+        return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], "")
+    view = view_of(space, grid.affine, grid.axis)
+    stack = view.turn(stack, 1)
+    at = most_disputed(stack) if grid.slice is None else view.place(grid.slice, space)
+    return _Scene(
+        None if flat is None else view.turn(flat)[at],
+        stack[:, at],
+        names,
+        None if truth is None else view.turn(truth)[at],
+        labels,
+        view.aspect(sizes),
+        view.name(at, space),
+        view.letters,
+    )
 
 
 def _most_disputed(scene: _Scene) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.prediction.evaluate_checks import refuse_unlike, shared_raters
 from raters.prediction.evaluate_result import RunScores
-from raters.prediction.evaluate_run import MAIN, opened, score_model
+from raters.prediction.evaluate_run import MAIN, inputs_of, opened, score_model
 from raters.prediction.evaluate_split import Seen, choose_split, held_out_notes, warnings_of
 from raters.prediction.evaluate_tables import entry
 from raters.rows import Row, write_csv, write_json
@@ -19,7 +19,12 @@ from raters.scores.bootstrap_sums import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+    from raters.training.cuts import CutGiven
     from raters.training.model import Model
+
+
+FILES = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
+"""What is written, beside a folder of tables for each run."""
 
 
 @dataclass(repr=False)
@@ -65,6 +70,8 @@ class Comparison:
     def write(self, folder: str | Path) -> None:
         """Write `comparison`, `differences` and `case_scores` as CSV, all as JSON, each run."""
         path = Path(folder)
+        for run in self.runs:
+            run.inputs.refuse(path, FILES)
         write_csv(path / "comparison.csv", self.rows)
         write_csv(path / "differences.csv", self.differences)
         write_csv(path / "case_scores.csv", self.cases)
@@ -79,6 +86,7 @@ def compare_runs(
     split: str | None = None,
     surfaces: bool = True,
     progress: bool = False,
+    cut: CutGiven = 0.5,
 ) -> Comparison:
     """Score several runs on the same cases, and compare each with the first.
 
@@ -92,6 +100,7 @@ def compare_runs(
         split: As in `evaluate_run`.
         surfaces: Whether to measure surface distances (masks).
         progress: Show a progress bar for each run.
+        cut: As in `evaluate_run`.
     """
     if not runs:
         raise RatersError("found no runs, expected at least one")
@@ -103,12 +112,13 @@ def compare_runs(
             raise error.at(file=folder) from None
     seen = [Seen.by_run(folder) for _, folder in models]
     part = choose_split(study, split, seen)
-    common = [r for r in study.raters if all(r in model.config.raters for model, _ in models)]
+    common = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
     found = Comparison()
-    for (model, _), name, used in zip(models, _names(models), seen, strict=True):
-        known = list(shared_raters(model.config.raters, part, common))
-        scores = score_model(model, part, known, surfaces, progress)
+    for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
+        known = list(shared_raters(model.config.labelled, part, common))
+        scores = score_model(model, part, known, surfaces, progress, cut)
         scores.run, scores.split = name, split or ""
+        scores.inputs = inputs_of(study, folder)
         scores.warnings = warnings_of(part, used, name)
         scores.notes += held_out_notes(part, used, name)
         found.runs.append(scores)

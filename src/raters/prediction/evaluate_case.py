@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.prediction.evaluate_cuts import CutDice, RunCuts
 from raters.prediction.evaluate_likelihood import at_labels, joint_log_likelihood
 from raters.scores.calibration import brier, reliability_sums
 from raters.scores.overlap import dice_from_counts, pair_counts
@@ -41,9 +42,11 @@ class CaseSums:
         known: The raters that are compared, by name: where each is in the study.
         columns: Where these raters are among the model's matrices.
         whole: Whether to compare 'as X' with every Y, and not only with X.
+        cuts: Where masks are cut; by default the most likely class.
 
     Attributes:
-        predicted: The most likely class, `(*space)`.
+        predicted: The class, `(*space)`: the most likely one, or that at the cut.
+        at_cuts: Dice at further cuts; None for classes.
         pairs: `(raters, raters, 6)` sums (`FIELDS`) of 'as X' (rows) against Y.
         truth_log: The summed log-likelihood of each rater's labels if they were the truth.
         joint: The summed log-likelihood of all labels together; None without matrices.
@@ -55,7 +58,13 @@ class CaseSums:
     """
 
     def __init__(
-        self, case: Case, study: Study, known: dict[str, int], columns: list[int], whole: bool
+        self,
+        case: Case,
+        study: Study,
+        known: dict[str, int],
+        columns: list[int],
+        whole: bool,
+        cuts: RunCuts | None = None,
     ) -> None:
         self.case, self._known, self._columns, self._whole = case, known, columns, whole
         self._masks = study.kind == "segmentation"
@@ -72,15 +81,21 @@ class CaseSums:
         self.places = list(known.values())
         self._counts: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._classes = classes
+        self._cuts = cuts or RunCuts()
+        self.at_cuts = CutDice(case, classes, self._cuts) if self._masks else None
 
     def add(self, band: Predicted) -> None:
         """Add what the model says of all rows, or of some."""
         rows = slice(band.start, band.start + band.truth.shape[1]) if self._masks else ...
-        self.predicted[rows] = band.truth.argmax(0)
+        if self.at_cuts is not None:
+            self.predicted[rows] = self._cuts.labels_of(band.truth)
+            self.at_cuts.add(band.truth, rows)
+        else:
+            self.predicted[rows] = band.truth.argmax(0)
         reference = self.case.reference
         if reference is not None:
             self.calibration += calibration_sums(reference[rows], band.truth)
-        labels = [self._labels(place, rows) for place in self._known.values()]
+        labels = self._labels(rows)
         for y, own in enumerate(labels):
             if (own != MISSING).any():
                 self.truth_log[y] += at_labels(band.truth, own)[0]
@@ -96,11 +111,12 @@ class CaseSums:
             all_rows = band.truth.shape[1:] == self.predicted.shape
             self.matrices = matrices if all_rows else None
 
-    def _labels(self, place: int, rows: Any) -> Labels:  # noqa: ANN401
-        """Give a rater's labels of some rows; of a class all his answers, `(answers,)`."""
+    def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
+        """Give each known rater's labels of some rows; of a class all answers, `(answers,)`."""
         if self._masks:
-            return np.asarray(self.case.labels[place][rows])
-        return np.asarray(self.case.labels[self.case.raters == place])
+            return [np.asarray(self.case.labels[place][rows]) for place in self.places]
+        answers = self.case.answers.by_rater()
+        return [answers[place] for place in self.places]
 
     def _compare(self, x: int, told: NDArray[np.float32], labels: list[Labels]) -> None:
         guess = told.argmax(0).astype(np.int16)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from raters.errors import RatersError
 from raters.prediction.evaluate_sums import MOST_PAIRS
+from raters.scores.bootstrap import LEAST_GROUPS
 from raters.study.study import many
 from raters.training.same_study import refuse_other_study
 
@@ -57,6 +58,12 @@ def notes_of(
             f"{many(len(strange), 'rater')} that the run does not know "
             f"(left out of 'as rater'): {_listed(strange)}"
         )
+    silent = [name for name in study.raters if name in config.unlabelled]
+    if silent:
+        notes.append(
+            f"{many(len(silent), 'rater')} of whom the run was trained on no label "
+            f"(left out of 'as rater' and of matrices): {_listed(silent)}"
+        )
     if found.raters and len(study) * len(known) ** 2 > MOST_PAIRS:
         pairs = f"{len(study):,} cases x {len(known):,} x {len(known):,} raters"
         notes.append(
@@ -65,8 +72,8 @@ def notes_of(
         )
     if found.likelihood and not any(row["form"] == "joint" for row in found.likelihood):
         notes.append(f"{config.method} has no matrices: there is no joint likelihood")
-    if found.sums is not None and len(set(found.sums.groups)) < 2:
-        notes.append("one group only: there are no intervals")
+    if found.sums is not None and len(set(found.sums.groups)) < LEAST_GROUPS:
+        notes.append(f"fewer than {LEAST_GROUPS} groups: there are no intervals")
     return notes
 
 

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
+from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (
     "summary",
+    "cuts",
     "likelihood",
     "calibration",
     "reliability",
@@ -25,6 +27,8 @@ TABLES = (
     "cases",
     "as_rater_cases",
 )
+FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
+"""What is written."""
 
 
 @dataclass(repr=False)
@@ -37,6 +41,8 @@ class RunScores:
         split: The split that was scored; '' for all cases.
         score: What the main score is, for example 'dice, reference'.
         summary: The truth against the reference and each rater: means with intervals.
+        cuts: Dice at each cut of the run: at 0.5, at the best cut and at the area cut, which were
+            chosen on held-out cases; against the reference, or the mean over raters.
         likelihood: Mean log-likelihood of a label: joint, marginal, and as if labels were the
             truth.
         calibration: Calibration error, Brier score and log loss, of the truth and of 'as rater'.
@@ -50,6 +56,7 @@ class RunScores:
         warnings: What makes the scores worth less.
         failures: Cases that could not be scored.
         sums: Sums of each case behind the main scores, to compare runs by; not written.
+        inputs: What was scored, where nothing is written.
     """
 
     run: str
@@ -57,6 +64,7 @@ class RunScores:
     split: str = ""
     score: str = ""
     summary: list[Row] = field(default_factory=list)
+    cuts: list[Row] = field(default_factory=list)
     likelihood: list[Row] = field(default_factory=list)
     calibration: list[Row] = field(default_factory=list)
     reliability: list[Row] = field(default_factory=list)
@@ -69,6 +77,7 @@ class RunScores:
     warnings: list[str] = field(default_factory=list)
     failures: list[RatersError] = field(default_factory=list)
     sums: CaseVectors | None = None
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
         return f"RunScores({self.run!r}, {self.method}, {self.scored:,} cases)"
@@ -86,11 +95,13 @@ class RunScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data, ready for JSON."""
-        kept = {k: v for k, v in vars(self).items() if k not in ("sums", "failures")}
+        hidden = ("sums", "failures", "inputs")
+        kept = {k: v for k, v in vars(self).items() if k not in hidden}
         return {**kept, "scored": self.scored, "failures": [str(e) for e in self.failures]}
 
     def write(self, folder: str | Path) -> None:
         """Write each table that there is as CSV, and everything as `evaluation.json`."""
+        self.inputs.refuse(folder, FILES)
         for name in TABLES:
             rows = getattr(self, name)
             if rows:

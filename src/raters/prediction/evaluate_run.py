@@ -15,6 +15,8 @@ from raters.evaluation.result import REFERENCE, summarise
 from raters.prediction import evaluate_tables as tables
 from raters.prediction.evaluate_case import CaseSums
 from raters.prediction.evaluate_checks import notes_of, refuse_unlike, shared_raters
+from raters.prediction.evaluate_cut_table import cut_rows, score_vectors
+from raters.prediction.evaluate_cuts import RunCuts, run_cuts
 from raters.prediction.evaluate_result import CaseVectors, RunScores
 from raters.prediction.evaluate_split import Seen, choose_split, held_out_notes, warnings_of
 from raters.prediction.evaluate_sums import (
@@ -27,7 +29,9 @@ from raters.prediction.evaluate_sums import (
 from raters.progress import track
 from raters.rows import Row
 from raters.scores.bootstrap_sums import GroupBootstrap, OfSums, ratio
+from raters.study.places import Inputs
 from raters.study.study import Study
+from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
     from raters.prediction.batches import Found
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 MAIN: dict[str, tuple[str, OfSums]] = {
     "score": ("score", ratio),
+    "score_best": ("score_best", ratio),
+    "score_area": ("score_area", ratio),
     "joint": ("joint", ratio),
     "marginal": ("marginal", ratio),
     "ece": ("calibration", tables.calibration_error),
@@ -52,6 +58,7 @@ def evaluate_run(
     raters: Sequence[str] | None = None,
     surfaces: bool = True,
     progress: bool = False,
+    cut: CutGiven = 0.5,
 ) -> RunScores:
     """Score a trained model against the references and the raters of a study.
 
@@ -67,6 +74,8 @@ def evaluate_run(
         raters: Compare 'as rater' only for these; by default all that run and study share.
         surfaces: Whether to measure surface distances (masks).
         progress: Show a progress bar.
+        cut: Where masks are cut in all tables, as for `Model.cut`. Dice at the model's own cuts is
+            given whatever it is (`RunScores.cuts`).
 
     Raises:
         RatersError: For other classes than the run's, no images, or a split without cases.
@@ -87,14 +96,20 @@ def evaluate_run(
     refuse_unlike(model.config, study)
     seen = Seen.by_run(folder)
     part = choose_split(study, split, [seen])
-    found = score_model(model, part, raters, surfaces, progress)
+    found = score_model(model, part, raters, surfaces, progress, cut)
     found.run = found.method if folder is None else folder.name
     found.split = split or ""
+    found.inputs = inputs_of(study, folder)
     found.warnings = warnings_of(part, seen)
     found.notes += held_out_notes(part, seen)
     for text in found.warnings:
         warnings.warn(text, stacklevel=2)
     return found
+
+
+def inputs_of(study: Study, folder: Path | None) -> Inputs:
+    """Give what is read: the study, and the run if it has a folder."""
+    return Inputs.of(study).and_of(*([] if folder is None else [Inputs.run(folder)]))
 
 
 def opened(run: Model | str | Path) -> tuple[Model, Path | None]:
@@ -112,16 +127,18 @@ def score_model(
     raters: Sequence[str] | None = None,
     surfaces: bool = True,
     progress: bool = False,
+    cut: CutGiven = 0.5,
 ) -> RunScores:
     """Score a model on all cases of a study."""
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
 
-    known = shared_raters(model.config.raters, part, raters)
+    known = shared_raters(model.config.labelled, part, raters)
     asked = Asked(tuple(known), bool(known) and has_matrices(model))
     stream = predict_streams(model, part.iter_cases(), asked)
     columns = [model.config.raters.index(name) for name in known]
-    found = score_cases(stream, part, known, columns, surfaces, progress)
+    cuts = run_cuts(model, cut)
+    found = score_cases(stream, part, known, columns, surfaces, progress, cuts=cuts)
     found.method = model.config.method
     found.notes = notes_of(found, model.config, part, known)
     return found
@@ -135,6 +152,7 @@ def score_cases(
     surfaces: bool = True,
     progress: bool = False,
     most_pairs: int = MOST_PAIRS,
+    cuts: RunCuts | None = None,
 ) -> RunScores:
     """Score what was said of cases; the stream gives it in bands of rows, or an error."""
     result = RunScores("", "")
@@ -144,7 +162,7 @@ def score_cases(
         try:
             if isinstance(bands, RatersError):
                 raise bands
-            found = CaseSums(case, part, known, columns, whole)
+            found = CaseSums(case, part, known, columns, whole, cuts)
             for band in bands:
                 found.add(band)
             found.finish()
@@ -155,7 +173,7 @@ def score_cases(
         raise result.failures[0]
     if not sums.rows:
         raise RatersError("found neither raters nor references, expected labels to compare with")
-    _fill(result, sums, part, surfaces)
+    _fill(result, sums, part, surfaces, cuts or RunCuts())
     return result
 
 
@@ -168,6 +186,7 @@ def _add(sums: RunSums, found: CaseSums, part: Study, surfaces: bool) -> None:
         rows = list(case_rows(found.case, found.predicted, part, surfaces))
         several = len(part.classes) > 2
         more |= main_scores(rows, "dice", ALL if several else part.classes.names[1])
+        more |= found.at_cuts.vectors() if found.at_cuts else {}
     else:
         rows = list(class_rows(found.case, found.truth, part))
         more |= main_scores(rows, "right", None)
@@ -175,7 +194,7 @@ def _add(sums: RunSums, found: CaseSums, part: Study, surfaces: bool) -> None:
     sums.add(found, rows, more)
 
 
-def _fill(result: RunScores, sums: RunSums, part: Study, surfaces: bool) -> None:
+def _fill(result: RunScores, sums: RunSums, part: Study, surfaces: bool, cuts: RunCuts) -> None:
     """Make all tables."""
     bootstrap = GroupBootstrap(sums.groups)
     masks = part.kind == "segmentation"
@@ -192,7 +211,10 @@ def _fill(result: RunScores, sums: RunSums, part: Study, surfaces: bool) -> None
     result.as_rater = tables.pair_rows(sums, bootstrap, fit)
     result.as_rater_cases = list(tables.pair_cases(sums, fit))
     referenced = any(row["against"] == REFERENCE for row in sums.rows)
-    sums.vectors["score"] = sums.vectors["reference" if referenced else "raters"]
+    against = REFERENCE if referenced else "raters"
+    sums.vectors["score"] = sums.vectors[against]
+    sums.vectors |= score_vectors(sums, against)
+    result.cuts = cut_rows(sums, bootstrap, against, part.classes.names, cuts)
     result.score = f"{fit}, {'reference' if referenced else 'mean over raters'}"
     result.sums = CaseVectors(sums.names, sums.groups, dict(_vectors(sums)))
     result.main = _main(result.sums, bootstrap)

@@ -13,7 +13,6 @@ from raters.evaluation.result import REFERENCE
 from raters.prediction.evaluate_case import CALIBRATION, FIELDS, CaseSums
 from raters.prediction.evaluate_likelihood import LEAST
 from raters.rows import Row
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -91,12 +90,10 @@ class RunSums:
 def class_rows(case: Case, truth: NDArray[np.float32], study: Study) -> Iterator[Row]:
     """Compare the truth of a case that has one class with the reference and every answer."""
     names, guess = study.classes.names, int(truth.argmax())
-    labels = [(study.raters[r], int(o)) for r, o in zip(case.raters, case.labels, strict=True)]
+    labels = list(case.answers)
     if case.reference is not None:
         labels.insert(0, (REFERENCE, int(case.reference)))
     for against, label in labels:
-        if label == MISSING:
-            continue
         row: Row = {"case": case.id, "group": case.group, "split": case.split, "against": against}
         row |= {"label": names[label], "predicted": names[guess], "right": float(guess == label)}
         yield row | {"log_loss": -float(np.log(max(float(truth[label]), LEAST)))}

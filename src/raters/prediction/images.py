@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,10 @@ def open_images(source: str, config: ModelConfig) -> Study:
     Raises:
         RatersError: There are no images, or they are of another kind than the model.
     """
+    return replace(_opened(source, config), sources=(os.path.abspath(source),))  # noqa: PTH100
+
+
+def _opened(source: str, config: ModelConfig) -> Study:
     path = Path(source)
     if is_pattern(source):
         return _of_index(index_images(Pattern(source)), config)

@@ -54,7 +54,8 @@ class Predicted:
         truth: `p(t | x)`, `(classes, *space)`.
         as_rater: What raters would say, `p(o | x, rater)`, by name, of the same shape.
         confusion: `C[t, o]`, `(raters, L, L, *space)`; an axis has length 1 where matrices are the
-            same everywhere. None if it was not asked for.
+            same everywhere, and raters of whom no label was trained on have NaN. None if it was
+            not asked for.
         start: The first row, where these are some rows of an image.
         rows: How many rows the whole image has; None where this is the whole.
     """
@@ -124,7 +125,7 @@ def predict_batch(model: Model, images: Sequence[Tensor], asked: Asked) -> list[
     with torch.inference_mode():
         batch = torch.stack(list(images)).to(model.device)
         views = model.method.views(batch, numbers, asked.confusion)
-        return [_one(views, k, asked) for k in range(len(images))]
+        return [_one(views, k, model, asked) for k in range(len(images))]
 
 
 def in_rows(model: Model, image: Tensor, asked: Asked) -> Iterator[Predicted]:
@@ -167,7 +168,7 @@ def same_confusion(model: Model) -> Floats:
     """Give matrices that are the same everywhere, `(raters, L, L, *ones)`."""
     small = torch.zeros(1, model.config.channels, *(1,) * model.config.dims, device=model.device)
     with torch.inference_mode():
-        return _numpy(model.method.confusion(small)[0])
+        return _known(_numpy(model.method.confusion(small)[0]), model)
 
 
 def together(bands: Iterator[Predicted]) -> Predicted:
@@ -196,10 +197,19 @@ def _empty_like(band: Predicted, space: tuple[int, ...]) -> Predicted:
     return Predicted(np.empty((len(band.truth), *space), np.float32), told, matrix)
 
 
-def _one(views: Views, k: int, asked: Asked) -> Predicted:
+def _known(matrices: Floats, model: Model) -> Floats:
+    """Give NaN for raters of whom no label was trained on: theirs are still at the start."""
+    silent = [k for k, name in enumerate(model.config.raters) if name in model.config.unlabelled]
+    if silent:
+        matrices = matrices.copy()
+        matrices[silent] = np.nan
+    return matrices
+
+
+def _one(views: Views, k: int, model: Model, asked: Asked) -> Predicted:
     told = {r: _numpy(part[k]) for r, part in zip(asked.raters, views.told, strict=True)}
     found = views.confusion
-    matrix = None if found is None else _numpy(found[k if len(found) > 1 else 0])
+    matrix = None if found is None else _known(_numpy(found[k if len(found) > 1 else 0]), model)
     return Predicted(_numpy(views.truth[k]), told, matrix)
 
 
@@ -209,7 +219,7 @@ def _parts(rows: Floats, model: Model, asked: Asked, same: Floats | None) -> Pre
     told = {r: rows[classes * k : classes * (k + 1)] for k, r in enumerate(asked.raters, start=1)}
     rest = rows[classes * (1 + len(told)) :]
     if len(rest):
-        same = rest.reshape(-1, classes, classes, *rows.shape[1:])
+        same = _known(rest.reshape(-1, classes, classes, *rows.shape[1:]), model)
     return Predicted(rows[:classes], told, same)
 
 

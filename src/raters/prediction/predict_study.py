@@ -21,6 +21,8 @@ from raters.prediction.tables import write_confusion, write_tables
 from raters.prediction.writing import CaseWriter, Outputs, refuse_case_names
 from raters.progress import track
 from raters.study.journal import Journal, source_of
+from raters.study.lock import only_one
+from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -39,6 +41,7 @@ class PredictResult:
         failures: What went wrong, an error a case.
         seconds: How long it took from the first case on, reading and writing included.
         pixels: Pixels that were predicted (1 for a class).
+        notes: What a user should know beside it.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class PredictResult:
     failures: list[RatersError] = field(default_factory=list)
     seconds: float = 0.0
     pixels: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain values."""
@@ -85,15 +89,19 @@ def predict_study(
     folder, outputs = Path(folder), outputs or Outputs()
     _refuse(model, outputs)
     refuse_case_names(study.index.ids, outputs)
-    _make_ready(folder, overwrite)
-    if outputs.confusion and not model.method.varies:
-        write_confusion(model, folder)
-    journal = Journal(folder, _plan(model, outputs), PREDICT_JOURNAL)
-    try:
-        return _predict(model, study, folder, outputs, journal, progress)
-    finally:  # also after Ctrl-C: what is finished is there
-        write_tables(model, list(study.index.ids), folder, outputs, journal)
-        journal.close()
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
+    with only_one(folder) as notes:
+        journal = Journal(folder, _plan(model, outputs), PREDICT_JOURNAL, anew=overwrite)
+        try:
+            if outputs.confusion and not model.method.varies:
+                write_confusion(model, folder)
+            result = _predict(model, study, folder, outputs, journal, progress)
+        finally:  # also after Ctrl-C: what is finished is there
+            write_tables(model, list(study.index.ids), folder, outputs, journal)
+            journal.close()
+    result.notes += notes
+    return result
 
 
 def _refuse(model: Model, outputs: Outputs) -> None:
@@ -101,21 +109,9 @@ def _refuse(model: Model, outputs: Outputs) -> None:
         model.number_of(rater)
     if not 0 <= outputs.overlap < 1:
         raise RatersError(f"found overlap {outputs.overlap:g}, expected at least 0 and below 1")
+    model.cut(outputs.cut)  # refuses what is none
     if outputs.confusion:
         same_confusion(model)  # refuses where there are none
-
-
-def _make_ready(folder: Path, overwrite: bool) -> None:
-    journal = folder / PREDICT_JOURNAL
-    if overwrite:
-        journal.unlink(missing_ok=True)
-    elif folder.exists() and not journal.exists() and any(folder.iterdir()):
-        raise RatersError(
-            "found a folder that is not empty, expected a new one or one of an earlier prediction "
-            "(--overwrite writes into it)",
-            kind="folder-taken",
-            file=folder,
-        )
 
 
 def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
@@ -125,7 +121,10 @@ def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
     for name, tensor in sorted(model.method.state_dict().items()):
         plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         digest.update(name.encode() + plain.numpy().tobytes())
-    plan = {"method": model.config.method, "overlap": outputs.overlap}
+    plan: dict[str, Any] = {"method": model.config.method, "overlap": outputs.overlap}
+    cut = model.cut(outputs.cut)
+    if (cut != 0.5).any():  # what was predicted at 0.5 before there were cuts stays valid
+        plan["cut"] = cut.tolist()
     return {**plan, "weights": digest.hexdigest()}
 
 

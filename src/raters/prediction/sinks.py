@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.study import formats
-from raters.study.paths import temporary_beside
+from raters.study.paths import naming, temporary_beside
 
 Array = NDArray[Any]
 
@@ -55,13 +55,15 @@ class RowsFile:
             self._offset = self._file.tell()
         row = int(np.prod(rest, dtype=np.int64)) * rows.itemsize
         for k, part in enumerate(rows.reshape(-1, *rows.shape[self._front :])):
-            self._file.seek(self._offset + (k * total + start) * row)
-            self._file.write(part.data)
+            with naming(self._path):
+                self._file.seek(self._offset + (k * total + start) * row)
+                self._file.write(part.data)
 
     def finish(self) -> Path:
         """Give the file its name."""
-        self._file.close()
-        self._temporary.replace(self._path)
+        with naming(self._path):
+            self._file.close()
+            self._temporary.replace(self._path)
         return self._path
 
     def discard(self) -> None:

@@ -35,19 +35,25 @@ def write_tables(
     kept = {name: journal.facts(name) for name in cases if name in done}
     if not kept:
         return
-    write_csv(folder / TABLE, _rows(model, {n: f["p"] for n, f in kept.items()}, outputs.entropy))
+    # Exact, as `raters evaluate` reads them again by the names of cases.
+    rows = _rows(model, {n: f["p"] for n, f in kept.items()}, outputs.entropy)
+    write_csv(folder / TABLE, rows, exact=True)
     for rater in outputs.raters:
         told = {n: f["told"][rater] for n, f in kept.items() if rater in f["told"]}
-        write_csv(folder / rater_folder(rater) / TABLE, _rows(model, told, False))
+        write_csv(folder / rater_folder(rater) / TABLE, _rows(model, told, False), exact=True)
 
 
 def write_confusion(model: Model, folder: Path) -> None:
-    """Write matrices that never vary as one table: rater, true, observed, p."""
+    """Write matrices that never vary as one table: rater, true, observed, p.
+
+    Raters of whom no label was trained on are left out.
+    """
     names = [c.name for c in model.config.classes]
     matrices = same_confusion(model).reshape(-1, len(names), len(names))
     rows: list[Row] = [
         {"rater": rater, "true": names[t], "observed": names[o], "p": float(matrix[t, o])}
         for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        if rater not in model.config.unlabelled
         for t, o in product(range(len(names)), repeat=2)
     ]
     write_csv(folder / CONFUSION_TABLE, rows)

@@ -27,7 +27,9 @@ from raters.evaluation.predictions import (
 from raters.prediction.predict import Asked, Predicted, entropy_bits, most_likely
 from raters.prediction.sinks import RowsFile, Sink, image_sink, label_sink
 from raters.prediction.windows import OVERLAP
+from raters.scores.cut import cut_labels
 from raters.study.paths import case_path
+from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -46,6 +48,7 @@ class Outputs:
         raters: What these raters would draw.
         confusion: The matrices of all raters.
         overlap: The share of a window that the next one covers again.
+        cut: Where the truth is cut (`Model.cut`); what raters would draw is their likeliest label.
     """
 
     probabilities: bool = False
@@ -53,6 +56,7 @@ class Outputs:
     raters: tuple[str, ...] = ()
     confusion: bool = False
     overlap: float = OVERLAP
+    cut: CutGiven = 0.5
 
     def asked(self, model: Model) -> Asked:
         """Give what has to be asked of a model, a case; matrices that never vary are not."""
@@ -98,6 +102,7 @@ class CaseWriter:
 
     def __init__(self, model: Model, folder: Path, outputs: Outputs) -> None:
         self._folder, self._outputs = folder, outputs
+        self._cut = model.cut(outputs.cut)
         self._classes = model.config.classes_of_study()
         self._varies = model.method.varies
         self._masks = model.config.kind == "segmentation"
@@ -135,7 +140,7 @@ class CaseWriter:
             yield "confusion", CONFUSION_FOLDER, _matrices
         if not self._masks:
             return
-        yield "labels", "", lambda band: self._values(band.truth)
+        yield "labels", "", lambda band: self._classes.decode(cut_labels(band.truth, self._cut))
         if outputs.probabilities:
             yield "soft", SOFT_FOLDER, lambda band: band.truth
         if outputs.entropy:

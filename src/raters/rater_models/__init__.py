@@ -21,9 +21,11 @@ from raters.rater_models.models import (
     GlobalRaters,
     LowRankRaters,
     PixelRaters,
+    ProductRaters,
     RaterModel,
 )
-from raters.rater_models.regularise import from_listing, prior_term, trace_term
+from raters.rater_models.product import product_of
+from raters.rater_models.regularise import from_listing, listing_trace, prior_term, trace_term
 from raters.rater_models.start import near_identity_logits
 
 __all__ = [
@@ -35,10 +37,12 @@ __all__ = [
     "LowRankRaters",
     "PixelConfusion",
     "PixelRaters",
+    "ProductRaters",
     "RaterModel",
     "Seen",
     "SharedConfusion",
     "from_listing",
+    "listing_trace",
     "log_column",
     "log_likelihood",
     "near_identity_logits",
@@ -46,6 +50,7 @@ __all__ = [
     "pixel_weights",
     "posterior",
     "prior_term",
+    "product_of",
     "sum_and_count",
     "trace_term",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raters.errors import RatersError
 from raters.rater_models.blocks import blocks
 from raters.study.classes import MISSING
 
@@ -117,6 +118,15 @@ def _at_label(logits: Tensor, labels: Tensor) -> Tensor:
     return logits.gather(3, label_index(labels, logits.shape[2])).squeeze(3)
 
 
+def refuse_other_axis(raters: int, labels: Tensor) -> None:
+    """Refuse labels `(batch, answers, *space)` of nobody knows whom: the axis is not of raters."""
+    if raters not in (1, labels.shape[1]):
+        raise RatersError(
+            f"found {labels.shape[1]} labels of each case for {raters} raters, expected one per "
+            "rater, or who gave each of them (raters)"
+        )
+
+
 def table_columns(log_matrix: Tensor, labels: Tensor, raters: Tensor | None = None) -> Tensor:
     """Look up `log C[t, o]` in matrices that are the same at all pixels.
 
@@ -136,6 +146,7 @@ def table_columns(log_matrix: Tensor, labels: Tensor, raters: Tensor | None = No
     batches, kept, classes, observed = log_matrix.shape
     space = (1,) * (labels.ndim - 2)
     if raters is None:
+        refuse_other_axis(kept, labels)
         raters = torch.arange(labels.shape[1], device=labels.device)[None]
     row = torch.zeros_like(raters) if kept == 1 else raters.clamp(min=0)  # -1 may fill up
     if batches > 1:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from raters.rater_models.columns import pixel_columns, table_columns
+from raters.rater_models.columns import pixel_columns, refuse_other_axis, table_columns
 
 
 class Seen(NamedTuple):
@@ -144,7 +144,10 @@ def per_answer(values: Tensor, labels: Tensor, raters: Tensor | None) -> Tensor:
     """Bring values of raters `(batch, raters or 1, ...)` to the answers `(batch, answers, ...)`."""
     if values.shape[1] == 1:
         return values.expand(-1, labels.shape[1], *values.shape[2:])
-    return values if raters is None else answers_of(values, raters)
+    if raters is None:
+        refuse_other_axis(values.shape[1], labels)
+        return values
+    return answers_of(values, raters)
 
 
 def row_weights(truth: Tensor) -> Tensor:

@@ -11,9 +11,17 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.own import OwnMatrices
-from raters.rater_models.pointwise import constant_head
-from raters.rater_models.start import RIGHT, near_identity_logits
+from raters.rater_models.own import OwnMatrices, drawn_places
+from raters.rater_models.pointwise import constant_head, pointwise
+from raters.rater_models.product import product_of
+from raters.rater_models.start import (
+    RIGHT,
+    Positivity,
+    Start,
+    log_positive,
+    near_identity_logits,
+    start_values,
+)
 
 Compares = Literal["start", "own"]
 
@@ -23,9 +31,11 @@ class RaterModel(nn.Module):
 
     Attributes:
         held: Whether the matrices stay at their start (the warm-up): they get no gradient.
+        seed: Of the run and the epoch: what is drawn at random depends on it and the case.
     """
 
     held: bool = False
+    seed: tuple[int, ...] = (0, 0)
 
     @property
     def holds(self) -> bool:
@@ -36,14 +46,23 @@ class RaterModel(nn.Module):
         """Give the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
 
-    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
-        """Be told, after a step, which matrices and which truth a batch gave."""
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
+        """Be told, after a step, which matrices and which truth the cases of a batch gave."""
+
+    def look(self, image: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
+        """Give what `forward` makes matrices of: the truth network's features, or the model's own.
+
+        Args:
+            image: `(batch, channels, *space)`.
+            features: Of the truth network.
+        """
+        return features
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:
         """Give the matrices.
 
         Args:
-            features: Of the truth network, `(batch, features, *space)`.
+            features: As `look` gives them, `(batch, features, *space)`.
             cases: The positions of the cases in the study, `(batch,)`.
         """
         raise NotImplementedError
@@ -56,6 +75,14 @@ class GlobalRaters(RaterModel):
     CVPR 2019; a shared matrix: Sukhbaatar et al., Training convolutional networks with noisy
     labels, 2014.
 
+    Args:
+        raters: Number of raters.
+        classes: Number of classes.
+        right: The diagonal at the start.
+        positivity: How entries are made positive, before rows are normalised.
+        start: Where matrices start, see `start_values`; the listing of Tanno et al. is
+            `positivity='softplus', start='listing'`.
+
     Example:
         >>> matrices = GlobalRaters(raters=3, classes=2, right=0.9)
         >>> matrices(torch.zeros(1, 8), torch.zeros(1)).matrix().shape
@@ -64,9 +91,18 @@ class GlobalRaters(RaterModel):
 
     start: Tensor
 
-    def __init__(self, raters: int, classes: int, right: float = RIGHT) -> None:
+    def __init__(
+        self,
+        raters: int,
+        classes: int,
+        right: float = RIGHT,
+        positivity: Positivity = "softmax",
+        start: Start = "right",
+    ) -> None:
         super().__init__()
-        self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
+        self.positivity: Positivity = positivity
+        values = start_values(classes, right, positivity, start)
+        self.register_buffer("start", values, persistent=False)
         self.logits = nn.Parameter(self.start.repeat(raters, 1, 1))
 
     def shared_parameters(self) -> list[nn.Parameter]:
@@ -76,10 +112,28 @@ class GlobalRaters(RaterModel):
     def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
         """Give the matrices, the same for all cases."""
         logits = self.start[None] if self.holds else self.logits
-        return SharedConfusion(logits.log_softmax(2)[None])
+        return SharedConfusion(log_positive(logits, self.positivity).log_softmax(2)[None])
 
 
-class PixelRaters(RaterModel):
+class HeadRaters(RaterModel):
+    """A linear layer at each pixel: on the truth network's features, or on those of an own network.
+
+    Attributes:
+        network: The annotator network of Zhang et al. (2020): it sees the image, and gives features
+            and something else; None for the features of the truth network.
+    """
+
+    network: nn.Module | None
+
+    def look(self, image: Tensor, features: Tensor) -> Tensor:
+        """Give the features that the layer sees."""
+        if self.network is None or self.holds:
+            return features
+        own: Tensor = self.network(image)[0]
+        return own
+
+
+class PixelRaters(HeadRaters):
     """Matrices that vary over pixels: a head on the truth network's features.
 
     The logits are the rater's own, the same everywhere, plus a deviation that the features give.
@@ -95,6 +149,10 @@ class PixelRaters(RaterModel):
         right: The diagonal at the start.
         compares: Also measure how far the matrices are from the 'start', or from each rater's
             own mean matrix ('own', see `OwnMatrices`); None for nothing.
+        positivity: How entries are made positive, before rows are normalised.
+        start: Where matrices start, see `start_values`; None for random weights, where a warm-up
+            brings them to the identity.
+        network: An own network on the image (the paper's annotator network), with as many features.
 
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
     images, NeurIPS 2020.
@@ -115,18 +173,29 @@ class PixelRaters(RaterModel):
         dims: int,
         right: float = RIGHT,
         compares: Compares | None = None,
+        positivity: Positivity = "softmax",
+        start: Start | None = "right",
+        network: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.raters, self.classes, self.compares = raters, classes, compares
-        self.register_buffer("start", near_identity_logits(classes, right), persistent=False)
-        self.head = constant_head(features, self.start.repeat(raters, 1, 1), dims)
+        self.positivity: Positivity = positivity
+        self.network = network
+        values = start_values(classes, right, positivity, start or "right")
+        logits = log_positive(values, positivity)  # of the matrices, as softmax takes them
+        self.register_buffer("start", logits, persistent=False)
+        if start is None:
+            self.head = pointwise(features, raters * classes * classes, dims)
+        else:
+            self.head = constant_head(features, values.repeat(raters, 1, 1), dims)
         near = self.start.softmax(1).repeat(raters, 1, 1)
         self.own = OwnMatrices(near) if compares == "own" else None
 
-    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor) -> None:
+    def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
         """Let each rater's own mean matrix follow what a batch gave."""
         if self.own is not None and isinstance(confusion, PixelConfusion):
-            self.own.follow(confusion.logits, truth, labels)
+            places = drawn_places(truth[0, 0].numel(), cases.tolist(), self.seed)
+            self.own.follow(confusion.logits, truth, labels, places)
 
     def _common(self) -> Tensor | None:
         if self.own is not None:
@@ -137,16 +206,25 @@ class PixelRaters(RaterModel):
         """Give the matrices at each pixel."""
         if self.holds:
             return SharedConfusion(self.start.log_softmax(1)[None, None])
-        logits = self.head(features)
+        logits = log_positive(self.head(features), self.positivity)
         shape = (self.raters, self.classes, self.classes)
         return PixelConfusion(logits.view(len(logits), *shape, *logits.shape[2:]), self._common())
 
 
-class LowRankRaters(RaterModel):
+class LowRankRaters(HeadRaters):
     """Pixel-wise matrices `(1 - a_t) I + a_t U V` of any rank.
 
     A sound form of the low-rank matrices of Zhang et al. (2020), appendix A.4: products of
-    factors that are normalised only afterwards have equal rows at rank 1.
+    factors that are normalised only afterwards have equal rows at rank 1 (see `ProductRaters`).
+
+    Args:
+        raters: Number of raters; 1 for a head that all share.
+        classes: Number of classes.
+        features: Channels of the features.
+        dims: Spatial axes of the labels.
+        rank: Kinds of error.
+        right: The diagonal at the start.
+        network: An own network on the image, see `PixelRaters`.
 
     Example:
         >>> matrices = LowRankRaters(raters=3, classes=20, features=8, dims=2, rank=2)
@@ -164,8 +242,10 @@ class LowRankRaters(RaterModel):
         dims: int,
         rank: int = 1,
         right: float = RIGHT,
+        network: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        self.network = network
         near_identity_logits(classes, right)  # refuses what cannot be a start
         parts = start_of_low_rank(classes, rank, right)
         self.shapes = [(raters, *part.shape) for part in parts]
@@ -191,6 +271,53 @@ class LowRankRaters(RaterModel):
                 for part, shape in zip(parts, self.shapes, strict=True)
             )
         )
+
+
+class ProductRaters(HeadRaters):
+    """Pixel-wise matrices `B1 B2^T`, rows normalised: appendix A.4 of Zhang et al. (2020).
+
+    The factors start at random: below rank L no product is the identity. At rank 1 all rows are
+    equal (the rater's answer does not depend on the truth), as the paper's form has it.
+
+    Args:
+        raters: Number of raters; 1 for a head that all share.
+        classes: Number of classes.
+        features: Channels of the features.
+        dims: Spatial axes of the labels.
+        rank: Columns of each factor.
+        positivity: How the factors are made positive.
+        network: An own network on the image, see `PixelRaters`.
+
+    Example:
+        >>> matrices = ProductRaters(raters=3, classes=4, features=8, dims=2, rank=2)
+        >>> C = matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).matrix()
+        >>> C.shape, bool((abs(C.sum(3) - 1) < 1e-5).all())
+        (torch.Size([1, 3, 4, 4, 5, 5]), True)
+    """
+
+    def __init__(
+        self,
+        raters: int,
+        classes: int,
+        features: int,
+        dims: int,
+        rank: int = 1,
+        positivity: Positivity = "softplus",
+        network: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if not 1 <= rank <= classes:
+            raise RatersError(f"found rank {rank}, expected 1 to {classes} (the number of classes)")
+        self.network, self.positivity = network, positivity
+        self.shape = (raters, 2, classes, rank)
+        self.head = pointwise(features, torch.Size(self.shape).numel(), dims)
+
+    def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
+        """Give the factors at each pixel."""
+        logits = log_positive(self.head(features), self.positivity)
+        logits = logits.detach() if self.holds else logits
+        factors = logits.view(len(logits), *self.shape, *logits.shape[2:])
+        return product_of(factors[:, :, 0], factors[:, :, 1])
 
 
 class FixedRaters(RaterModel):

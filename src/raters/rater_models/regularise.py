@@ -27,8 +27,8 @@ def trace_term(
 
     The papers' lambda: eq. 4 of Zhang et al. (2020) sums cross entropy and trace over the same
     pixels and raters, so its lambda is the one here. The listing of Tanno et al. (2019) sums the
-    cross entropy over raters but averages the trace: its lambda divided by the number of raters
-    is the one here for dense labels (see `from_listing`).
+    cross entropy over raters but averages the trace: its lambda divided by the number of labels of
+    an image is the one here (see `from_listing`, and `listing_trace` for the listing's own term).
 
     Args:
         log_diagonal: `log C_r[t, t]`, as rater models give it.
@@ -54,14 +54,46 @@ def trace_term(
     return (traces * observed).sum() / observed.sum().clamp(min=1)
 
 
-def from_listing(scale: float, raters: int) -> float:
-    """Convert the lambda of Tanno et al.'s listing (dense labels) to the one of `trace_term`.
+def from_listing(scale: float, labels: float) -> float:
+    """Convert the lambda of Tanno et al.'s listing to the one of `trace_term` (over='all').
+
+    The listing adds up the cross entropies of the k labels of an image and averages the trace over
+    raters, while both are means over labels here: lambda / k. (Where raters label unequally often,
+    `trace_term` weighs their traces by it and the listing does not: see `listing_trace`.)
+
+    Args:
+        scale: The lambda of the listing.
+        labels: Labels of an image, on average; the number of raters if each labels every image.
 
     Example:
-        >>> from_listing(0.01, 5)
-        0.002
+        >>> from_listing(0.01, 5), from_listing(0.01, 2.5)
+        (0.002, 0.004)
     """
-    return scale / raters
+    return scale / labels
+
+
+def listing_trace(log_diagonal: Tensor, labels: Tensor) -> Tensor:
+    r"""Average the trace over all raters alike, as the listing of Tanno et al. (2019), F.1, does.
+
+    .. math:: \frac{1}{k} \, \frac{1}{R} \sum_r \mathrm{tr}(C_r)
+
+    with k labels of an image (a pixel) in the batch. Their loss is the mean over images of the
+    cross entropies added up over raters, plus lambda times the mean trace; divided by k it is the
+    mean cross entropy of a label, as everywhere here, plus lambda times this term.
+
+    Args:
+        log_diagonal: `log C_r[t, t]` of all raters, `(raters, L)`.
+        labels: `(batch, answers, *space)`, with MISSING.
+
+    Example:
+        >>> import torch
+        >>> diagonal = torch.tensor([[0.9, 0.6], [1.0, 0.5]]).log()
+        >>> listing_trace(diagonal, torch.tensor([[0, 1], [1, 1]]))  # two labels of an image
+        tensor(0.7500)
+    """
+    observed = (labels != MISSING).sum()
+    images = labels[:, :1].numel()
+    return log_diagonal.exp().sum(1).mean() * images / observed.clamp(min=1)
 
 
 def prior_term(distance: Tensor, labels: Tensor, truth: Tensor) -> Tensor:

@@ -1,13 +1,18 @@
-"""Where matrices start: near the identity, for any number of classes."""
+"""Where matrices start, near the identity, and how free numbers become positive entries."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from raters.errors import RatersError
+
+Positivity = Literal["softmax", "softplus"]
+Start = Literal["right", "listing"]
 
 RIGHT = 0.9
 """The share of right labels that matrices start with."""
@@ -20,7 +25,7 @@ def near_identity_logits(classes: int, right: float) -> Tensor:
               z_{tt} = \log \frac{right \, (L - 1)}{1 - right}, \quad z_{to} = 0
 
     The offset depends on the number of classes: a fixed one, such as `6 I - 5` through softplus
-    of Tanno et al. (2019), has .995 on the diagonal for 2 classes but .66 for 100.
+    of Tanno et al. (2019), has 0.995 on the diagonal for 2 classes but 0.66 for 100.
 
     Example:
         >>> near_identity_logits(100, 0.9).softmax(1).diagonal()[:2]
@@ -33,3 +38,60 @@ def near_identity_logits(classes: int, right: float) -> Tensor:
             f"found a start of {right} on the diagonal, expected above 1/{classes} and below 1"
         )
     return torch.eye(classes) * math.log(right * (classes - 1) / (1 - right))
+
+
+_FAR = -20.0  # below it log(softplus(z)) is z to the last digit of float32
+
+
+def log_positive(values: Tensor, positivity: Positivity) -> Tensor:
+    r"""Give the logarithms of positive numbers: rows of C are these numbers over their sum.
+
+    .. math::
+        \text{softmax:} \quad & \log e^z = z \\
+        \text{softplus:} \quad & \log \log (1 + e^z)
+
+    So `log_positive(z, ...).softmax(...)` is the matrix in both cases. Softplus is that of the
+    listing of Tanno et al. (2019), F.2.
+
+    Example:
+        >>> log_positive(torch.tensor([1.0, -5.0]), "softplus").softmax(0)
+        tensor([0.9949, 0.0051])
+    """
+    if positivity == "softmax":
+        return values
+    near = values > _FAR  # both branches must be finite: a gradient of 0 times infinity is NaN
+    return torch.where(near, softplus(torch.where(near, values, 0.0)).log(), values)
+
+
+def start_values(
+    classes: int, right: float, positivity: Positivity = "softmax", start: Start = "right"
+) -> Tensor:
+    """Give the free numbers `(L, L)` that matrices start at.
+
+    Args:
+        classes: Number of classes.
+        right: The diagonal of the matrices, for `start='right'`.
+        positivity: What makes them positive.
+        start: 'right', or 'listing': the `6 I - 5` of Tanno et al. (2019), F.2, whatever the number
+            of classes.
+
+    Example:
+        >>> for start in ("right", "listing"):
+        ...     log_positive(start_values(10, 0.9, "softplus", start), "softplus").softmax(1)[0, :2]
+        tensor([0.9000, 0.0111])
+        tensor([0.9560, 0.0049])
+    """
+    if start == "listing":
+        if positivity != "softplus":
+            raise RatersError(
+                f"found start='listing' with positivity={positivity!r}, expected 'softplus': the "
+                "listing starts at softplus(6 I - 5)"
+            )
+        return 6.0 * torch.eye(classes) - 5.0
+    logits = near_identity_logits(classes, right)
+    if positivity == "softmax":
+        return logits
+    # Off the diagonal at -5 as in the listing; the diagonal follows from `right`.
+    large = math.log1p(math.exp(-5.0)) * right * (classes - 1) / (1 - right)
+    diagonal = large + math.log(-math.expm1(-large))  # whose softplus is `large`
+    return torch.full((classes, classes), -5.0).fill_diagonal_(diagonal)

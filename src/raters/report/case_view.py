@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
 from raters.errors import RatersError
-from raters.plots.pictures import chosen_slice, cut
+from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
+from raters.plots.views import View, view_of
 from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.report.viewer import (
     DISAGREEMENT,
@@ -32,14 +33,28 @@ _MOST_OUTLINED = 1024
 
 @dataclass(frozen=True)
 class _Volume:
-    """All that is shown of a case; 2D and 3D alike are `(..., *space)`."""
+    """All that is shown of a case, turned as it is shown: `(rows, columns)` or with slices first.
+
+    Attributes:
+        image: From 0 to 1, or None.
+        outlined: Class numbers by layer.
+        maps: By name.
+        classes: Names of the classes.
+        space: The shape of the case in its file.
+        view: How it was turned; None in 2D.
+    """
 
     image: NDArray[np.float64] | None
     outlined: dict[str, NDArray[Any]]
     maps: dict[str, NDArray[Any]]
     classes: Sequence[str]
     space: tuple[int, ...]
-    axis: int
+    view: View | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape as it is shown."""
+        return self.maps[DISAGREEMENT].shape
 
 
 def viewer_case(
@@ -50,7 +65,7 @@ def viewer_case(
     maps: Mapping[str, ArrayLike] | None = None,
     facts: Mapping[str, object] | None = None,
     slices: int = 24,
-    axis: int = 2,
+    axis: int | None = None,
     budget: int = 300_000,
 ) -> ViewerCase:
     """Make what the viewer shows of a case of masks, in 2D or 3D.
@@ -65,7 +80,8 @@ def viewer_case(
             are colours from 0 to 1. The disagreement of the raters is there anyway.
         facts: Shown beside the case; the list shows the first one.
         slices: How many slices of a volume at most, around the one raters differ on most.
-        axis: The axis of space that slices are counted on.
+        axis: The axis of space that slices are counted on; by default axial slices or those that
+            were acquired, turned as `raters.plots.views.view_of` says.
         budget: About how many bytes it may take: fewer slices are shown where they are large.
 
     Example:
@@ -83,23 +99,25 @@ def viewer_case(
             f"({len(raters)}, i, j, k)",
             case=case.id,
         )
-    volume = _volume(case, labels, raters, classes, layers or {}, maps or {}, axis)
-    spacing = list(case.geometry.spacing) or [1.0] * len(space)
-    if len(space) == 2:
-        return ViewerCase(
-            case.id, [_slice(volume, None)], facts or {}, _shape(space), spacing[0] / spacing[1]
-        )
-    start = _most_disputed(volume, labels)
-    taken = _around(volume, start, min(slices, space[axis]), budget)
-    sides = [n for k, n in enumerate(space) if k != axis][::-1]
-    del spacing[axis]
+    view = view_of(space, case.geometry.affine, axis) if len(space) == 3 else None
+    volume = _volume(case, labels, raters, classes, layers or {}, maps or {}, view)
+    spacing = case.geometry.spacing
+    empty = [name for name, mask in volume.outlined.items() if not (mask > 0).any()]
+    if view is None:
+        aspect = spacing[0] / spacing[1]
+        only = [_slice(volume, None)]
+        return ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
+    start = _most_disputed(volume, view.turn(labels, 1))
+    taken = _around(volume, start, min(slices, volume.shape[0]), budget)
     return ViewerCase(
         case.id,
         [taken[number] for number in sorted(taken)],
         facts or {},
-        _shape(sides),
-        spacing[1] / spacing[0],
+        _shape(volume.shape[1:]),
+        view.aspect(spacing),
         sorted(taken).index(start),
+        view.letters or (),
+        empty,
     )
 
 
@@ -110,7 +128,7 @@ def _volume(
     classes: Sequence[str],
     layers: Mapping[str, ArrayLike],
     maps: Mapping[str, ArrayLike],
-    axis: int,
+    view: View | None,
 ) -> _Volume:
     space = labels.shape[1:]
     outlined: dict[str, NDArray[Any]] = {}
@@ -129,19 +147,27 @@ def _volume(
             raise RatersError(
                 f"found {name!r} of shape {array.shape}, expected {space}", case=case.id
             )
-    image = None if case.image is None else scaled(case.image, space, None)
-    return _Volume(image, outlined, known, classes, space, axis)
+
+    def turned(array: NDArray[Any]) -> NDArray[Any]:
+        return array if view is None else view.turn(array)
+
+    image = None if case.image is None else turned(scaled(case.image, space, None))
+    outlined = {name: turned(mask) for name, mask in outlined.items()}
+    known = {name: turned(values) for name, values in known.items()}
+    return _Volume(image, outlined, known, classes, space, view)
 
 
-def _disagreement(labels: NDArray[Any], classes: int) -> NDArray[np.float64]:
+def _disagreement(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
     """Give the entropy of the labels, as a share of what so many raters can reach."""
     most = np.log2(max(2, min(classes, len(labels))))
-    return np.asarray(entropy_map(labels, classes) / most)
+    bits = entropy_map(labels, classes)
+    bits /= most
+    return bits
 
 
 def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, Slice]:
     """Give slices by number, from the first one outwards, as many as the budget allows."""
-    length = volume.space[volume.axis]
+    length = volume.shape[0]
     low = min(max(0, start - number // 2), length - number)
     taken: dict[int, Slice] = {}
     side = _side(volume, start, budget // number)
@@ -155,7 +181,7 @@ def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, 
 
 def _side(volume: _Volume, start: int, budget: int) -> int:
     """Give the longest side of pictures with which a slice fits the budget."""
-    sides = [n for k, n in enumerate(volume.space) if k != volume.axis]
+    sides = volume.shape[1:]
     for side in _SIDES_OF_SLICES:
         smaller = side < max(sides) or side == _SIDES_OF_SLICES[0]
         if smaller and _slice(volume, start, side).size <= budget:
@@ -164,14 +190,13 @@ def _side(volume: _Volume, start: int, budget: int) -> int:
 
 
 def _most_disputed(volume: _Volume, labels: NDArray[Any]) -> int:
-    others = tuple(k for k in range(3) if k != volume.axis)
-    spread = volume.maps[DISAGREEMENT].sum(axis=others)
-    return int(spread.argmax()) if spread.any() else chosen_slice(labels, volume.axis, None)
+    spread = volume.maps[DISAGREEMENT].sum(axis=(1, 2))
+    return int(spread.argmax()) if spread.any() else most_disputed(labels)
 
 
 def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
     def flat(array: NDArray[Any]) -> NDArray[Any]:
-        return array if at is None else cut(array, volume.axis, at, 0)
+        return array if at is None else array[at]
 
     image = "" if volume.image is None else picture(flat(volume.image), side, (0.0, 1.0))
     outlines = {
@@ -183,7 +208,8 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
         maps[name] = (
             colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
         )
-    return Slice(image, outlines, maps, "" if at is None else f"slice {at}")
+    named = at is not None and volume.view is not None
+    return Slice(image, outlines, maps, volume.view.name(at, volume.space) if named else "")
 
 
 def _outlines(mask: NDArray[Any], classes: Sequence[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from raters.report.cases import SHOWN
 from raters.report.page import write
 from raters.report.source import kind_of, study_of
 from raters.study.pattern import is_pattern
+from raters.study.places import Inputs
 from raters.study.read import read
 from raters.study.study import Study
 
@@ -45,8 +46,30 @@ def report(
         >>> report(study, tempfile.mkdtemp()).name
         'report.html'
     """
+    refuse_place(out, source, study, against)
     made = make_report(source, study, against, cases_shown, progress)
     return write(made, out)
+
+
+def refuse_place(
+    out: str | Path,
+    source: str | Path | Study,
+    study: Study | None = None,
+    against: Sequence[str | Path] = (),
+) -> None:
+    """Refuse a folder where a report would replace what it is of, or be mixed with it.
+
+    A report may lie in the folder of its run, beside what is read of it.
+    """
+    if isinstance(source, Study):
+        inputs = Inputs.of(source)
+    else:
+        of_run = not is_pattern(os.fspath(source)) and kind_of(source) == "run"
+        inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
+    inputs = inputs.and_of(Inputs.of(study))
+    inputs.refuse(out, ["report.html"])
+    for part in ("figures", "tables"):
+        inputs.refuse(Path(out) / part, stems=[part])
 
 
 def make_report(

@@ -18,6 +18,7 @@ from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.study.read_table import labels_of_tasks
+from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -89,7 +90,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             file=folder,
         )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         about = content["fusion"]
         matrices = content.get("confusion")
         return FusionFiles(
@@ -101,7 +102,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             None if matrices is None else np.array(matrices, np.float64),
             {str(case): dict(facts) for case, facts in content.get("cases", {}).items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RatersError(
             f"found something else ({type(error).__name__}: {error}), "
             "expected the file that 'raters fuse' writes",

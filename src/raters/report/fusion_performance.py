@@ -146,14 +146,11 @@ def _by(rows: Sequence[Row]) -> str:
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Leave out columns without any value, and errors where every case has its row."""
+    """Leave out intervals, columns without any value, and errors where every case has its row."""
     names = dict.fromkeys(column for row in rows for column in row)
-    by_case = "case" in names
-    return [
-        c
-        for c in names
-        if not (by_case and c.endswith("_se")) and any(row.get(c) is not None for row in rows)
-    ]
+    hidden = ("_low", "_high", "_se") if "case" in names else ("_low", "_high")
+    shown = [c for c in names if not c.endswith(hidden)]
+    return [c for c in shown if any(row.get(c) is not None for row in rows)]
 
 
 def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
@@ -166,9 +163,12 @@ def _errors_are(files: FusionFiles, rows: list[Row]) -> str:
         )
     if rows and "case" in rows[0]:
         if len({row["case"] for row in rows}) == 1:
-            return "Of one case, with the standard errors of its fit."
+            known = any(row.get("sensitivity_se") for row in rows)
+            return f"Of one case{', with the standard errors of its fit' if known else ''}."
         return "Means over cases with their standard errors between cases."
-    return "Bars are standard errors by bootstrap."
+    if not any(row.get("sensitivity_se") for row in rows):
+        return "There are no standard errors."
+    return "Bars are standard errors."
 
 
 def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from PIL import Image
 
 from raters.errors import RatersError
 from raters.plots.borders import border_lines
+
+_BLOCK = 1 << 18  # values
 
 SIDE = 512
 """The longest side of a picture in pixels."""
@@ -61,8 +64,10 @@ def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | No
         eight = values
     else:
         low, high = robust_window(values) if window is None else window
-        scaled = (values.astype(np.float64) - low) / ((high - low) or 1.0)
-        eight = (np.nan_to_num(scaled).clip(0, 1) * 255).round().astype(np.uint8)
+        eight = np.empty(values.shape, np.uint8)
+        for rows in _rows(values):
+            scaled = (values[rows].astype(np.float64) - low) / ((high - low) or 1.0)
+            eight[rows] = (np.nan_to_num(scaled).clip(0, 1) * 255).round()
     return _data_uri(_smaller(Image.fromarray(eight), side), lossy=True)
 
 
@@ -87,12 +92,14 @@ def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) ->
         >>> map_picture([[0.0, 1.0]], "#ff0000")[:11]
         'data:image/'
     """
-    strength = np.nan_to_num(np.asarray(values, np.float64)).clip(0, 1)
-    coloured = np.empty((*strength.shape, 4), np.uint8)
+    array = np.asarray(values)
+    coloured = np.empty((*array.shape, 4), np.uint8)
     coloured[..., :3] = np.rint(np.array(to_rgb(colour)) * 255)
-    # Few steps: they cannot be told apart, and the file is much smaller.
-    coloured[..., 3] = np.rint(strength * 31) * 255 // 31
-    coloured[coloured[..., 3] == 0] = 0
+    for rows in _rows(array):
+        strength = np.nan_to_num(array[rows].astype(np.float64)).clip(0, 1)
+        # Few steps: they cannot be told apart, and the file is much smaller.
+        coloured[rows, ..., 3] = np.rint(strength * 31) * 255 // 31
+        coloured[rows][coloured[rows, ..., 3] == 0] = 0
     return _data_uri(_smaller(Image.fromarray(coloured), side), lossy=False)
 
 
@@ -106,6 +113,12 @@ def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
         raise RatersError(f"found colours of shape {array.shape}, expected (rows, columns, 3)")
     eight = (np.nan_to_num(array).clip(0, 1) * 255).round().astype(np.uint8)
     return _data_uri(_smaller(Image.fromarray(eight), side, sharp=True), lossy=False)
+
+
+def _rows(array: NDArray[Any]) -> Iterator[slice]:
+    """Give stretches of rows, so that work on a large picture needs little memory beside it."""
+    step = max(1, _BLOCK * len(array) // max(array.size, 1))
+    return (slice(start, start + step) for start in range(0, len(array), step))
 
 
 def _smaller(image: Image.Image, side: int, sharp: bool = False) -> Image.Image:

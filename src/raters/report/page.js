@@ -117,7 +117,7 @@ function startViewer(figure) {
   const index = JSON.parse(figure.querySelector("script.index").textContent);
   const cases = figure.querySelectorAll("script.case");
   const find = (selector) => figure.querySelector(selector);
-  const svg = find(".stage svg"), group = svg.firstElementChild;
+  const svg = find(".stage svg"), group = svg.firstElementChild, letters = svg.lastElementChild;
   const slider = find(".slices input"), opacity = find(".opacity input"), select = find("select");
   const state = { at: -1, slice: 0, data: null, off: new Set(), zoom: false };
   index.layers.forEach((layer) => { if (!layer.shown) state.off.add(`layer ${layer.name}`); });
@@ -137,8 +137,10 @@ function startViewer(figure) {
     }
     keepInSight(buttons[at].parentElement);
     const drawnBy = new Set(state.data.slices.flatMap((slice) => Object.keys(slice.outlines)));
-    figure.querySelectorAll(".layers label").forEach((label, k) =>
-      label.classList.toggle("absent", !drawnBy.has(index.layers[k].name)));
+    figure.querySelectorAll(".layers label").forEach((label, k) => {
+      label.classList.toggle("absent", !drawnBy.has(index.layers[k].name));
+      label.classList.toggle("empty", state.data.empty.includes(index.layers[k].name));
+    });
     showSlice();
   }
 
@@ -159,21 +161,21 @@ function startViewer(figure) {
       group.append(drawn("image", {
         ...over, href: map, opacity: opacity.value, class: "map", "image-rendering": sharp }, svg));
     }
-    const lines = drawn("g", { class: "outlines" }, svg);
+    const lines = drawn("g", { class: "outlines" }, svg), unlabelled = drawn("g", {}, svg);
     const shown = index.layers.filter((layer) => !state.off.has(`layer ${layer.name}`));
-    shown.forEach((layer, k) => addOutlines(lines, layer, slice.outlines[layer.name] || {},
-      lineWidth(k, shown.length)));
-    group.append(lines);
+    shown.forEach((layer, k) => addOutlines(lines, unlabelled, layer,
+      slice.outlines[layer.name] || {}, lineWidth(k, shown.length)));
+    group.append(lines, unlabelled);
     showPart(lines, shape, aspect);
   }
 
-  function addOutlines(lines, layer, paths, width) {
+  function addOutlines(lines, unlabelled, layer, paths, width) {
     for (const [name, d] of Object.entries(paths)) {
       if (state.off.has(`class ${name}`)) continue;
-      const unknown = name === "not labelled";
+      const unknown = name === "not labelled", place = unknown ? unlabelled : lines;
       const look = { d, fill: "none", "vector-effect": "non-scaling-stroke" };
-      if (layer.edge) lines.append(drawn("path", { ...look, stroke: "#000", "stroke-width": width + 2 }, svg));
-      lines.append(drawn("path", {
+      if (layer.edge) place.append(drawn("path", { ...look, stroke: "#000", "stroke-width": width + 2 }, svg));
+      place.append(drawn("path", {
         ...look, stroke: layer.colour, "stroke-width": unknown ? 1 : width,
         "stroke-dasharray": unknown ? "1 4" : layer.dash, "data-layer": layer.name }, svg));
     }
@@ -184,10 +186,28 @@ function startViewer(figure) {
     const drawnBox = lines.getBBox();
     if (state.zoom && drawnBox.width) {
       const margin = Math.max(2, 0.15 * Math.max(drawnBox.width, drawnBox.height));
-      box = { x: drawnBox.x - margin, y: drawnBox.y - margin,
-        width: drawnBox.width + 2 * margin, height: drawnBox.height + 2 * margin };
+      const x = Math.max(0, drawnBox.x - margin), y = Math.max(0, drawnBox.y - margin);
+      box = { x, y, // never beyond the picture: that would zoom out
+        width: Math.min(columns, drawnBox.x + drawnBox.width + margin) - x,
+        height: Math.min(rows, drawnBox.y + drawnBox.height + margin) - y };
     }
-    svg.setAttribute("viewBox", [box.x, box.y * aspect, box.width, box.height * aspect].join(" "));
+    const part = { x: box.x, y: box.y * aspect, width: box.width, height: box.height * aspect };
+    svg.setAttribute("viewBox", [part.x, part.y, part.width, part.height].join(" "));
+    showLetters(part);
+  }
+
+  // The sides of the patient, at the edges of the part that is shown.
+  function showLetters({ x, y, width, height }) {
+    const size = 0.045 * Math.max(width, height);
+    const places = [[x + 0.6 * size, y + height / 2], [x + width - 0.6 * size, y + height / 2],
+      [x + width / 2, y + 0.7 * size], [x + width / 2, y + height - 0.7 * size]];
+    letters.setAttribute("font-size", size);
+    letters.setAttribute("stroke-width", size / 6);
+    letters.replaceChildren(...state.data.letters.map((letter, k) => {
+      const text = drawn("text", { x: places[k][0], y: places[k][1] }, svg);
+      text.textContent = letter;
+      return text;
+    }));
   }
 
   function keepInSight(item) {

@@ -104,6 +104,8 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
     if model.best_epoch:
         facts["best epoch"] = model.best_epoch
     facts |= {"raters": len(config.raters), "classes": len(config.classes)}
+    if config.unlabelled:
+        facts["raters without labels"] = ", ".join(config.unlabelled)
     if seen.known:
         facts["cases trained on"] = parts.count("train")
         facts["cases held out"] = parts.count("held-out")
@@ -140,10 +142,11 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
         names = [c.name for c in model.config.classes]
+        labelled = [model.config.raters.index(name) for name in model.config.labelled]
         found = Estimated(
-            model.config.raters,
+            model.config.labelled,
             names,
-            matrices.reshape(-1, size, size).astype(np.float64),
+            matrices.reshape(-1, size, size)[labelled].astype(np.float64),
             over="all cases: this method has one matrix per rater",
             masks=model.config.kind == "segmentation",
             shared=_shared(model.config),

@@ -10,7 +10,6 @@ from raters.plots.pictures import picture as scaled
 from raters.report.blocks import Block, Section, TableBlock, ViewerBlock
 from raters.report.outlines import picture
 from raters.report.viewer import Slice, ViewerCase
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.report.run_pass import Watched
@@ -57,11 +56,7 @@ def _row(part: Study, case: Case, watched: Watched) -> Row:
 
 
 def _answers(part: Study, case: Case) -> str:
-    given = [
-        f"{part.raters[rater]}: {part.classes.names[label]}"
-        for rater, label in zip(case.raters, case.labels, strict=True)
-        if label != MISSING
-    ]
+    given = [f"{rater}: {part.classes.names[label]}" for rater, label in case.answers]
     more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
     return ", ".join(given[:_MOST_ANSWERS]) + more
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import REFERENCE
-from raters.plots.pictures import chosen_slice, cut
+from raters.plots.pictures import most_disputed
 from raters.plots.style import ERROR_LEGEND
+from raters.plots.views import view_of
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
@@ -207,17 +208,22 @@ def _figure(
 ) -> FigureBlock:
     labels, truth = np.asarray(case.labels), said.labels
     drawn = dict(zip(part.raters, labels, strict=True))
-    where = ""
+    where, spacing = "", case.geometry.spacing
+    aspect, letters = spacing[0] / spacing[1], None
     if truth.ndim == 3:
-        at = chosen_slice(labels, 2, None)
-        truth, where = cut(truth, 2, at, 0), f", slice {at}"
-        drawn = {name: cut(mask, 2, at, 0) for name, mask in drawn.items()}
-        colours = {name: cut(picture, 2, at, 0) for name, picture in colours.items()}
+        view = view_of(truth.shape, case.geometry.affine)
+        at = most_disputed(view.turn(labels, 1))
+        where = f", {view.name(at, truth.shape)}"
+        truth, aspect, letters = view.turn(truth)[at], view.aspect(spacing), view.letters
+        drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
+        colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
     caption = (
         f"Case {case.id}{where}: what each rater drew, by its errors against the predicted truth "
         f"(above), and the errors that the model expects of the rater (below). {MEANING}"
     )
-    return FigureBlock("confusion_maps", confusion_figure(truth, drawn, colours), caption)
+    return FigureBlock(
+        "confusion_maps", confusion_figure(truth, drawn, colours, aspect, letters), caption
+    )
 
 
 def _as_layers(raters: Sequence[str], names: _Names) -> list[Layer]:

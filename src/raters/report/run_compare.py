@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from raters.report.blocks import Block, Section, TableBlock, TextBlock
 from raters.report.run_scores import brief
 from raters.rows import Row
+from raters.scores.bootstrap import LEAST_GROUPS
 
 if TYPE_CHECKING:
     from raters.prediction.compare_runs import Comparison
@@ -21,8 +22,6 @@ NAMES = {
     "confusion_error": "error of the matrices",
 }
 
-_FEW_GROUPS = 10
-
 
 def comparison_section(found: Comparison) -> Section:
     """Show this run beside others, with paired differences."""
@@ -30,8 +29,8 @@ def comparison_section(found: Comparison) -> Section:
     rows = [{**row, "score": name_of(row["score"], score)} for row in found.differences]
     blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
     groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
-    if groups < _FEW_GROUPS:
-        text = f"Only {groups} groups (patients) were compared: intervals of so few are too narrow."
+    if groups < LEAST_GROUPS:
+        text = f"Only {groups} groups (patients) were compared: so few have no intervals."
         blocks.append(TextBlock(text, "note"))
     about_rows = (
         f"Each run on the same cases with 95 % intervals. 'score' is {score}; calibration errors "

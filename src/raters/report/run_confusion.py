@@ -26,6 +26,7 @@ from raters.plots.style import (
     no_frame,
     plain_axes,
 )
+from raters.plots.views import Letters, draw_letters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def confusion_figure(
     truth: NDArray[Any],
     labels: Mapping[str, NDArray[Any]],
     colours: Mapping[str, NDArray[np.float64]],
+    aspect: float = 1.0,
+    letters: Letters | None = None,
 ) -> Figure:
     """Draw, for each rater, the errors that were drawn above those that the model expects.
 
@@ -83,11 +86,13 @@ def confusion_figure(
         truth: Predicted class numbers of one slice, `(rows, columns)`.
         labels: Those that raters drew, by name; MISSING ones are grey.
         colours: Of `confusion_colours`, by name.
+        aspect: Height of a pixel over its width.
+        letters: The sides of the patient at the edges.
     """
     names = list(colours)
     blocks, columns = grid_shape(len(names), 5)
     side = min(2.4, 10.5 / columns)
-    ratio = min(1.6, max(0.4, truth.shape[0] / truth.shape[1]))
+    ratio = min(1.6, max(0.4, aspect * truth.shape[0] / truth.shape[1]))
     figure = new_figure(
         max(columns * side, 4.2) + 0.3, 2 * blocks * (side * ratio + 0.25) + 0.4, pictures=True
     )
@@ -100,6 +105,9 @@ def confusion_figure(
         _drawn(panels[row, column], truth, labels.get(name))
         panels[row, column].set_title(plots.shown(name))
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")
+        for panel in panels[row : row + 2, column]:
+            panel.set_aspect(aspect)
+            draw_letters(panel, letters)
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.confusion import count, normalise
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.prediction.evaluate_checks import notes_of, shared_raters
+from raters.prediction.evaluate_cuts import run_cuts
 from raters.prediction.evaluate_run import has_matrices, score_cases
 from raters.study.classes import MISSING
 
@@ -106,8 +107,10 @@ class Watched:
 
     @property
     def true_matrices(self) -> Floats | None:
-        """The same of the true ones."""
-        return None if self.true_confusion is None else normalise(self.true_confusion)
+        """The same of the true ones; None where no rater labelled a case with a reference."""
+        if self.true_confusion is None or not self.true_confusion.any():
+            return None
+        return normalise(self.true_confusion)
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
@@ -125,7 +128,7 @@ def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
 
     reference, size = np.asarray(case.reference), len(study.classes)
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
-        return count(case.labels[places], reference, size).astype(np.float64)
+        return count_case(case, reference, size)[places]
     pixels = np.bincount(reference[reference >= 0].ravel(), minlength=size)
     return np.asarray(true_confusion(study, case.id)[places] * pixels[:, np.newaxis], np.float64)
 
@@ -161,12 +164,12 @@ def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
 
-    known = shared_raters(model.config.raters, part)
+    known = shared_raters(model.config.labelled, part)
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
     asked = Asked(tuple(known), bool(known) and has_matrices(model))
     stream = _watching(predict_streams(model, part.iter_cases(), asked), part, watched)
-    found = score_cases(stream, part, known, columns, progress=progress)
+    found = score_cases(stream, part, known, columns, progress=progress, cuts=run_cuts(model))
     found.method = model.config.method
     found.notes = notes_of(found, model.config, part, known)
     return found, watched

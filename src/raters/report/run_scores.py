@@ -44,11 +44,19 @@ def score_section(found: RunScores, anonymous: bool = False) -> Section:
             brief(rows),
         )
     )
+    if found.cuts:
+        blocks.append(TableBlock("cuts", found.cuts, _CUTS, brief(found.cuts)))
     if found.likelihood:
         blocks.append(TableBlock("likelihood", found.likelihood, _LIKELIHOOD))
     return Section("Scores", "How good is the predicted truth?", blocks)
 
 
+_CUTS = (
+    "Dice where the probability of a class is above 0.5, above the best cut (chosen on held-out "
+    "cases with a reference), and above the cut at which as much is predicted as raters draw. "
+    "Where a cut other than 0.5 gives much more, predict with it (raters predict --cut), and "
+    "compare methods at their own cuts."
+)
 _LIKELIHOOD = (
     "Mean log-likelihood of a label (nearer to 0 is better): one truth explaining all raters "
     "(joint), each rater alone (marginal), and as if raters never erred (as the truth). Matrices "

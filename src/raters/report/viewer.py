@@ -89,6 +89,8 @@ class ViewerCase:
         shape: Rows and columns that outlines are counted in.
         aspect: Height of a pixel over its width.
         start: The slice that is shown first, a position in `slices`.
+        letters: The sides of the patient at the left, right, top and bottom; none if unknown.
+        empty: The layers that have a mask of the case with nothing in it.
     """
 
     id: str
@@ -97,6 +99,8 @@ class ViewerCase:
     shape: tuple[int, int] = (1, 1)
     aspect: float = 1.0
     start: int = 0
+    letters: Sequence[str] = ()
+    empty: Sequence[str] = ()
 
     @property
     def size(self) -> int:
@@ -232,6 +236,8 @@ def case_data(case: ViewerCase) -> Row:
         "shape": list(case.shape),
         "aspect": case.aspect,
         "start": case.start,
+        "letters": list(case.letters),
+        "empty": list(case.empty),
         "slices": [asdict(part) for part in case.slices],
     }
 

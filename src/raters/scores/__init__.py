@@ -24,7 +24,10 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
+from raters.scores.choose_cut import CutTally, area_cut, best_cut
 from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
+from raters.scores.cut import cut_labels, cuts_of, winning_cut
+from raters.scores.cut_counts import CutCounts
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
 from raters.scores.energy import energy_distance, energy_from_distances
 from raters.scores.overlap import (
@@ -51,6 +54,8 @@ from raters.scores.surface import (
 )
 
 __all__ = [
+    "CutCounts",
+    "CutTally",
     "DefinedMean",
     "GroupBootstrap",
     "Interval",
@@ -58,14 +63,18 @@ __all__ = [
     "SurfaceDistances",
     "VolumeDifference",
     "accuracy",
+    "area_cut",
     "average_surface_distance",
     "balanced_accuracy",
     "balanced_accuracy_from_counts",
+    "best_cut",
     "best_dice",
     "best_mean",
     "brier",
     "calibration_error",
     "calibration_error_from_sums",
+    "cut_labels",
+    "cuts_of",
     "defined_mean",
     "diagonal",
     "dice",
@@ -94,4 +103,5 @@ __all__ = [
     "surface_distances",
     "surface_distances_by_class",
     "volume_difference",
+    "winning_cut",
 ]

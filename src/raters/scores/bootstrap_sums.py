@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
-from raters.scores.bootstrap import Interval, drawn_groups, group_names
+from raters.scores.bootstrap import (
+    LEAST_GROUPS,
+    Interval,
+    drawn_groups,
+    group_names,
+    quantile_of,
+)
 from raters.scores.empty import UNDEFINED
 
 Floats = NDArray[np.float64]
@@ -62,9 +68,9 @@ class GroupBootstrap:
         seed: The same seed gives the same intervals.
 
     Example:
-        >>> bootstrap = GroupBootstrap(["a", "a", "b", "b", "c", "d"])
-        >>> print(bootstrap.interval(mean_sums([0.7, 0.8, 0.9, 0.8, 0.6, 0.9]), ratio))
-        0.783 (0.675 to 0.867)
+        >>> bootstrap = GroupBootstrap(["a", "a", "b", "c", "d", "e", "f"])
+        >>> print(bootstrap.interval(mean_sums([0.7, 0.8, 0.9, 0.8, 0.6, 0.9, 0.8]), ratio))
+        0.786 (0.671 to 0.883)
     """
 
     def __init__(
@@ -100,13 +106,14 @@ class GroupBootstrap:
     def _interval(self, parts: list[Floats], score: Callable[[list[Floats]], Floats]) -> Interval:
         estimate = float(score([part.sum(axis=0) for part in parts]))
         there = int(np.logical_or.reduce([(part != 0).any(axis=1) for part in parts]).sum())
-        if there < 2:
+        if there < LEAST_GROUPS:
             return Interval(estimate, UNDEFINED, UNDEFINED, there, 0)
         drawn = np.concatenate([score([w @ part for part in parts]) for w in self._weights()])
         drawn = drawn[~np.isnan(drawn)]  # draws without any case that has a score
         if not drawn.size:
             return Interval(estimate, UNDEFINED, UNDEFINED, there, 0)
-        low, high = np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2])
+        tail = quantile_of(self.level, there)
+        low, high = np.quantile(drawn, [tail, 1 - tail])
         return Interval(estimate, float(low), float(high), there, 0)
 
     def _weights(self) -> Iterator[Floats]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
 from raters.study.classes import MISSING
+from raters.study.foreign import array_of
 
 Spacing = Sequence[float] | NDArray[np.float64]
 """The size of a voxel in mm, by axis."""
@@ -25,7 +26,7 @@ def label_array(labels: ArrayLike, classes: int | None = None) -> NDArray[Any]:
         Traceback (most recent call last):
         raters.errors.RatersError: found label 255, expected -1 (MISSING) or a class from 0 to 1
     """
-    array = np.asarray(labels)
+    array = array_of(labels)
     if array.dtype.kind == "b":
         array = array.view(np.int8)
     if array.dtype.kind not in "iu" and array.size:

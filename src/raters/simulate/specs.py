@@ -12,6 +12,10 @@ _SPEC = re.compile(
     r"(?:(?P<sign>[:@])(?P<number>[0-9.eE+-]+))?"
 )
 
+MOST = 100_000
+"""Raters of one kind."""
+_DIGITS = 10
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -53,12 +57,14 @@ def parse_raters(text: str) -> tuple[Spec, ...]:
 def unique_names(specs: list[Spec]) -> tuple[Spec, ...]:
     """Number the names that come again: over, over2, over3."""
     used: set[str] = set()
+    last: dict[str, int] = {}
     named = []
     for spec in specs:
-        name, number = spec.name, 1
+        name, number = spec.name, last.get(spec.name, 1)
         while name in used:
             number += 1
             name = f"{spec.name}{number}"
+        last[spec.name] = number
         used.add(name)
         named.append(replace(spec, name=name))
     return tuple(named)
@@ -72,10 +78,13 @@ def _parse(part: str) -> list[Spec]:
             f"found the rater {part!r}, expected a kind, 'kind:severity' or 'kind@mean-Dice', "
             "as in 'good,over:2.5,under@0.7'"
         )
+    times = int(found["times"] or 1) if len(found["times"] or "") < _DIGITS else MOST + 1
+    if times > MOST:
+        raise RatersError(f"found {found['times']} raters in {part!r}, expected at most {MOST:,}")
     kind, is_dice = found["kind"], found["sign"] == "@"
     name = (found["name"] or kind).strip()
     spec = Spec(name, kind, None if is_dice else amount, amount if is_dice else None)
-    return [spec] * int(found["times"] or 1)
+    return [spec] * times
 
 
 def _number(text: str) -> float | None:

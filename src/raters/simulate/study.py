@@ -18,6 +18,7 @@ from raters.simulate.seeds import generator
 from raters.simulate.specs import Spec, parse_raters
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
+from raters.study.places import Inputs
 from raters.study.study import Study
 
 PIXEL_CM = "good,over,under,wrong,blank"
@@ -127,6 +128,7 @@ def write_true_confusion(
     It holds `confusion` `(cases, raters, L, L)`, and the names `cases`, `raters` and `classes`.
     For class labels the matrices do not vary by case: the first axis has length 1.
     """
+    Inputs.of(study).refuse_file(path)
     number = len(study) if study.kind == "segmentation" else 1
     size = len(study.classes)
     confusion = np.empty((number, len(study.raters), size, size), np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from raters.errors import RatersError
 from raters.study.geometry import Geometry
 
 Absent = Literal["missing", "empty"]
@@ -34,6 +36,10 @@ class LabelRules:
     threshold: float | None = None
     overlap: Overlap = "error"
     resample: Resample | None = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise RatersError(f"found the threshold {self.threshold}, expected a finite number")
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,15 @@ class FilesBackend:
         return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
 
     def _embedded(self, mask: RawMask, case: int) -> RawMask:
-        """Put a DICOM segmentation, which stores only slices with content, on the image's grid."""
-        image = self.image_grid(case, mask.values.ndim)
+        """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
+
+        Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
+        case gets the error of the image, and nobody blames the mask.
+        """
+        try:
+            image = self.image_grid(case, mask.values.ndim)
+        except RatersError:
+            return mask
         if image is None or image[0].affine is None:
             return mask
         try:

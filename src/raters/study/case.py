@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory, no_memory
+from raters.study.answers import CaseAnswers
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    from raters.study.study import Kind, Study
 
 _NOT_SCALED = "files without geometry are scaled only where all sides have the same ratio"
 
@@ -42,25 +43,57 @@ class Case:
     def __repr__(self) -> str:
         return f"Case({self.id!r})"
 
-    @cached_property
-    def raters(self) -> NDArray[np.int32]:
-        """Who gave `labels[k]`: positions in `study.raters`; in tables a rater may come again."""
-        if self._study.kind == "segmentation":
-            return np.arange(len(self._study.raters), dtype=np.int32)
-        return self._answers[0]
+    @property
+    def kind(self) -> Kind:
+        """Whether the case has masks ('segmentation') or answers ('classification')."""
+        return self._study.kind
 
     @cached_property
     def labels(self) -> NDArray[np.int16]:
-        """Class numbers with MISSING: `(raters, *space)` for masks, `(answers,)` for tables."""
-        if self._study.kind == "classification":
-            return self._answers[1]
+        """Class numbers of masks with MISSING, `(raters, *space)`, in the order of `study.raters`.
+
+        Raises:
+            RatersError: The case is one of a table: it has `answers`, and no axis of raters.
+        """
+        if self.kind == "classification":
+            raise RatersError(
+                f"found answers of a table in case {self.id!r}, expected masks: take case.answers, "
+                "where entry k is not of rater k",
+                case=self.id,
+            )
         masks = [self.raw_mask(rater) for rater in self._study.raters]
         absent = 0 if self._study.rules.absent == "empty" else MISSING
-        labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
-        for k, mask in enumerate(masks):
-            if mask is not None:
-                labels[k] = self._aligned(mask, self._study.raters[k])
+        with enough_memory(self.id):
+            labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
+            for k, mask in enumerate(masks):
+                if mask is not None:
+                    labels[k] = self._aligned(mask, self._study.raters[k])
         return labels
+
+    @cached_property
+    def answers(self) -> CaseAnswers:
+        """The answers to a task of a table: who said what.
+
+        Raises:
+            RatersError: The case has masks: take `labels`.
+        """
+        if self.kind == "segmentation":
+            raise RatersError(
+                f"found masks in case {self.id!r}, expected answers of a table: take case.labels",
+                case=self.id,
+            )
+        triplets = self._study.triplets
+        start, end = np.searchsorted(triplets.task, [self._position, self._position + 1])
+        rater, label = triplets.rater[start:end], triplets.label[start:end]
+        given = label != MISSING
+        return CaseAnswers(rater[given], label[given], self._study.raters)
+
+    @property
+    def given(self) -> NDArray[np.int16]:
+        """All labels that anybody gave, whoever it was, in one flat array without MISSING."""
+        if self.kind == "classification":
+            return self.answers.label
+        return self.labels[self.labels != MISSING]
 
     @cached_property
     def image(self) -> NDArray[Any] | None:
@@ -71,7 +104,7 @@ class Case:
     @cached_property
     def reference(self) -> NDArray[np.int16] | None:
         """True or adjudicated labels `(*space)`, with MISSING; None if there are none at all."""
-        if self._study.kind == "classification":
+        if self.kind == "classification":
             known = self._study.reference_labels
             label = MISSING if known is None else known[self._position]
             return None if label == MISSING else np.asarray(label)
@@ -82,7 +115,7 @@ class Case:
     @cached_property
     def geometry(self) -> Geometry:
         """The grid of the case: that of the image, else of the first mask."""
-        if self._study.kind == "classification":
+        if self.kind == "classification":
             return Geometry(())
         if self._grid is None:
             raise RatersError(
@@ -91,12 +124,6 @@ class Case:
             )
         return self._grid[0]
 
-    @cached_property
-    def _answers(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
-        triplets = self._study.triplets
-        start, end = np.searchsorted(triplets.task, [self._position, self._position + 1])
-        return triplets.rater[start:end], triplets.label[start:end]
-
     def raw_mask(self, rater: str | None) -> RawMask | None:
         """Read one rater's mask (the reference for None) before it is turned into classes."""
         if rater not in self._read:
@@ -104,15 +131,19 @@ class Case:
                 self._read[rater] = self._study.backend.mask(self._row, rater)
             except RatersError as error:
                 raise error.at(case=self.id, rater=rater) from None
+            except MemoryError as error:
+                raise no_memory(error, self.id, rater) from None
         return self._read[rater]
 
     def raw_image(self) -> Image | None:
         """Read the image with its grid and file."""
-        mask = None if self._study.kind == "classification" else self._first_mask
+        mask = None if self.kind == "classification" else self._first_mask
         try:
             return self._study.backend.image(self._row, mask.values.ndim if mask else None)
         except RatersError as error:
             raise error.at(case=self.id) from None
+        except MemoryError as error:
+            raise no_memory(error, self.id) from None
 
     @cached_property
     def _first_mask(self) -> RawMask | None:
@@ -155,13 +186,16 @@ class Case:
 
     def grid_errors(self) -> Iterator[RatersError]:
         """Compare all masks that could be read with the grid that they are to be put on."""
-        grid = None
-        with suppress(RatersError):
+        grid, masks = None, [(r, m) for r, m in self._read.items() if m is not None]
+        try:
             grid = self._grid
+        except RatersError:
+            # Without the grid of the image, DICOM segmentations hold the slices with content only.
+            masks = [(r, m) for r, m in masks if not m.source.endswith(".dcm")]
         if grid is None and self._first_mask is not None:
             grid = self._first_mask.geometry, self._first_mask.source
-        for rater, mask in self._read.items():
-            if mask is not None and grid is not None:
+        for rater, mask in masks:
+            if grid is not None:
                 try:
                     self._refuse_other_grid(mask, *grid)
                 except RatersError as error:

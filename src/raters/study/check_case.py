@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.study.case import Case
 from raters.study.check_report import Problem
 from raters.study.classes import MISSING
@@ -68,21 +70,35 @@ def _scan_mask(
         return
     if mask is None:
         return
-    counts = value_counts(mask.values)
-    if mask.coded and set(counts) <= {MISSING}:
-        return  # arrays have a place for every rater, also for one who skipped the case
     try:
-        if study.classes_named:
-            study.encode(mask.values, mask.coded)
-        elif not mask.coded:
-            refuse_grey(counts, mask.source)
+        with enough_memory(case.id, rater):
+            counts = value_counts(mask.values)
     except RatersError as error:
         yield error.at(file=mask.source)
         return
-    values = np.ascontiguousarray(mask.values, np.int32)
-    digest = blake2b(values.data, digest_size=16, salt=_shape_salt(values.shape)).digest()
+    if mask.coded and set(counts) <= {MISSING}:
+        return  # arrays have a place for every rater, also for one who skipped the case
+    try:
+        with enough_memory(case.id, rater):
+            if study.classes_named:
+                study.encode(mask.values, mask.coded)
+            elif not mask.coded:
+                refuse_grey(counts, mask.source)
+            digest = _digest(mask.values, counts)
+    except RatersError as error:
+        yield error.at(file=mask.source)
+        return
     scan.masks[rater] = MaskScan(counts, mask.source, digest, mask.coded, mask.names, mask.covered)
     scan.grid = scan.grid or mask.geometry
+
+
+def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
+    """Give a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
+    small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
+    hasher = blake2b(digest_size=16, salt=_shape_salt(values.shape))
+    for row in values if values.ndim > 1 else (values,):
+        hasher.update(np.ascontiguousarray(row, np.uint8 if small else np.int32).data)
+    return hasher.digest()
 
 
 def _shape_salt(shape: tuple[int, ...]) -> bytes:

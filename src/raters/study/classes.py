@@ -18,6 +18,7 @@ MISSING = -1
 
 _UNKNOWN = -2
 _MOST_CLASSES = 32767
+_MOST_VALUE = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,23 @@ class Classes:
     def __post_init__(self) -> None:
         if len(self.items) > _MOST_CLASSES:
             raise RatersError(f"found {len(self.items)} classes, expected at most {_MOST_CLASSES}")
+        for value in (v for c in self.items for v in (c.value, *c.also)):
+            if isinstance(value, int) and not -_MOST_VALUE <= value < _MOST_VALUE:
+                message = f"found the class value {value:.6g}, expected one of 64 bits at most"
+                raise RatersError(message, kind="classes")
         _refuse_repeats("class name", self.names)
         _refuse_repeats("label value", [v for c in self.items for v in (c.value, *c.also)])
+
+    def refuse_text(self) -> None:
+        """Refuse texts as values, which a mask cannot hold."""
+        for label_class in self.items:
+            for value in (label_class.value, *label_class.also):
+                if isinstance(value, str):
+                    raise RatersError(
+                        f"found the value {value[:60]!r} of the class {label_class.name[:60]!r}, "
+                        "expected a whole number: classes of masks",
+                        kind="classes",
+                    )
 
     def __len__(self) -> int:
         return len(self.items)
@@ -140,7 +156,8 @@ class Classes:
     def _unknown(self, found: NDArray[Any], expected: Sequence[int]) -> RatersError:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         hint = (
-            "a grey mask needs --threshold"
+            "a grey mask needs --threshold; numbers of segments are no classes: write their "
+            "boundaries, or one class at a time"
             if len(found) > MOST_VALUES
             else "--values names the classes, --ignore a value that means 'not labelled'"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.paths import naming
+from raters.study.regular import read_text
 from raters.study.study import Study
 
 JOURNAL_FILE = ".import.jsonl"
@@ -24,24 +27,33 @@ class Journal:
         folder: Where the study is written.
         plan: What is being written; going on with another plan is refused.
         name: The name of the file.
+        anew: Forget what was written before.
     """
 
-    def __init__(self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE) -> None:
+    def __init__(
+        self, folder: Path, plan: dict[str, Any], name: str = JOURNAL_FILE, anew: bool = False
+    ) -> None:
         self._path = folder / name
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, str] = {}
-        self._facts: dict[str, Any] = {}
+        self._places: dict[str, int] = {}  # of facts in the file: memory does not grow with them
+        self._end = 0
         folder.mkdir(parents=True, exist_ok=True)
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        known = self._path.exists() and not anew
+        text = read_text(self._path) if known else ""
         if "\n" in text:
             # Not splitlines(), which also splits at characters that JSON leaves in names.
             self._read(text.split("\n"))
-            self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+            self._file = open(self._path, "a", encoding="utf-8", newline="")  # noqa: SIM115
             if not text.endswith("\n"):
                 self._file.write("\n")  # the last line was cut where the import was stopped
         else:
-            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-            self._line(self._plan)
+            self._file = open(self._path, "w", encoding="utf-8", newline="")  # noqa: SIM115
+            try:
+                self._line(self._plan)
+            except OSError:
+                self.close()
+                raise
 
     def _read(self, lines: list[str]) -> None:
         plan = _parsed(lines[0])
@@ -52,11 +64,15 @@ class Journal:
                 kind="folder-taken",
                 file=self._path.parent,
             )
+        self._end = _length(lines[0])
         for line in lines[1:]:
             entry = _parsed(line)  # the last line may be cut where the import was stopped
             if entry is not None:
                 self._done[entry["case"]] = entry["source"]
-                self._facts[entry["case"]] = entry.get("facts")
+                self._places[entry["case"]] = self._end
+            self._end += _length(line)
+        if not lines[-1]:
+            self._end -= 1  # behind the last line there is no other
 
     def has(self, case: str, source: str) -> bool:
         """Say whether a case was written from the same source files."""
@@ -73,21 +89,35 @@ class Journal:
 
     def finish(self, case: str, source: str, facts: Any = None) -> None:  # noqa: ANN401
         """Note that a case is written whole, with what is worth to be kept of it."""
-        self._done[case], self._facts[case] = source, facts
+        self._done[case], self._places[case] = source, self._end
         kept = {} if facts is None else {"facts": facts}
         self._line({"case": case, "source": source, **kept})
 
     def facts(self, case: str) -> Any:  # noqa: ANN401
         """Give what was kept of a case."""
-        return self._facts.get(case)
+        if case not in self._places:
+            return None
+        with open(self._path, "rb") as file:
+            file.seek(self._places[case])
+            entry = _parsed(file.readline().decode("utf-8"))
+        return None if entry is None else entry.get("facts")
 
     def _line(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        self._file.flush()
+        line = json.dumps(entry, ensure_ascii=False)
+        with naming(self._path):
+            self._file.write(line + "\n")
+            self._file.flush()
+        self._end += _length(line)
 
     def close(self) -> None:
         """Close the file; it stays, so that a later call finds nothing left to do."""
-        self._file.close()
+        with suppress(OSError):  # of a line that found no room, which was said
+            self._file.close()
+
+
+def _length(line: str) -> int:
+    """Give the bytes of a line with its end."""
+    return len(line.encode("utf-8")) + 1
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
@@ -135,6 +165,6 @@ def source_of(study: Study, position: int) -> str:
         try:
             facts = path.stat()
             digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             digest.update(f"{path}|unreadable\n".encode())
     return digest.hexdigest()

@@ -11,6 +11,7 @@ from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles
 from raters.study.files_index import FilesIndex
 from raters.study.names import natural_key
+from raters.study.regular import refuse_special
 
 COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "modality", "class")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
@@ -22,6 +23,7 @@ def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
     Raises:
         RatersError: that names the line where a row has too many or too few cells.
     """
+    refuse_special(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
-from raters.study.paths import written_whole
+from raters.study.paths import naming, written_whole
+from raters.study.regular import refuse_special
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
 from raters.study.write import PART, CaseArrays
@@ -141,6 +142,7 @@ class RowFile:
         self.shape, self.dtype = shape, dtype
         self._offset = offset
         self._row_bytes = math.prod(shape[1:]) * dtype.itemsize
+        self._path = path
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
     def put(self, row: int, values: NDArray[Any]) -> None:
@@ -149,7 +151,8 @@ class RowFile:
         data = memoryview(whole.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         place = self._offset + row * self._row_bytes
         while data:
-            done = os.pwrite(self._file.fileno(), data, place)
+            with naming(self._path):
+                done = os.pwrite(self._file.fileno(), data, place)
             data, place = data[done:], place + done
 
     def close(self) -> None:
@@ -190,10 +193,21 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
     )
 
 
+def lost_images(folder: Path) -> Iterator[RatersError]:
+    """Find out whether images or features are gone: the array that says who has them is not."""
+    there = open_array(folder / "has_image.npy", 0)
+    if there is None or (folder / "features.npy").exists():
+        return
+    if not (folder / "images.npy").exists() and bool(np.asarray(there).any()):
+        message = f"no such file, expected the images of {int(np.sum(there)):,} cases"
+        yield RatersError(message, kind="missing-file", file=folder / "images.npy")
+
+
 def open_array(path: Path, cases: int) -> NDArray[Any] | None:
     """Open one array with at least so many rows; None if it is not there."""
     if not path.exists():
         return None
+    refuse_special(path)
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

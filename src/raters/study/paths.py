@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 _UNSAFE = set('%/\\:*?"<>|')
+_TEMPORARY = ".tmp-"
 _EMPTY = "%"  # for no name at all; no other name is coded so
 
 
@@ -62,7 +63,7 @@ def case_path(case: str) -> str:
 def temporary_beside(path: Path) -> Path:
     """Give a hidden name with the same suffix beside `path`, to write to before a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".tmp-{uuid4().hex[:12]}-{path.name}")
+    return path.with_name(f"{_TEMPORARY}{uuid4().hex[:12]}-{path.name}")
 
 
 @contextmanager
@@ -71,8 +72,27 @@ def written_whole(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     temporary = temporary_beside(path)
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     try:
-        with open(temporary, mode, **text) as file:  # type: ignore[call-overload]
-            yield file
-        temporary.replace(path)
+        with naming(path):
+            with open(temporary, mode, **text) as file:  # type: ignore[call-overload]
+                yield file
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let what the system refuses name the file: a full disk alone names none.
+
+    Example:
+        >>> with naming(Path("a.csv")):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        OSError: [Errno 28] No space left on device: 'a.csv'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or Path(error.filename).name.startswith(_TEMPORARY):
+            error.filename = str(path)
+        raise

@@ -9,8 +9,63 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
+from raters.study.regular import read_text
 
 T = TypeVar("T", bound=BaseModel)
+
+_LONGEST = 200  # characters of what a message quotes
+_MOST_DIGITS = 40  # Python refuses to print what has thousands
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases: a few hundred bytes of them can stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            message = f"found the alias '*{event.anchor}', expected every value written out"
+            raise yaml.composer.ComposerError(None, None, message, event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: Any) -> Any:  # noqa: ANN401
+        if len(node.value) > _MOST_DIGITS:
+            message = f"found a number of {len(node.value):,} digits, expected fewer"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+        return super().construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
+def load_plain(text: str) -> Any:  # noqa: ANN401
+    r"""Give the plain data of a YAML text: no objects, no aliases.
+
+    Raises:
+        yaml.YAMLError: with one line that says why.
+
+    Example:
+        >>> load_plain("a: [1, 2]")
+        {'a': [1, 2]}
+        >>> load_plain("a: &x [1]\nb: *x")
+        Traceback (most recent call last):
+        yaml.error.YAMLError: found the alias '*x', expected every value written out in ...
+    """
+    try:
+        return yaml.load(text, _Loader)  # a kind of SafeLoader
+    except RecursionError:
+        raise yaml.YAMLError("found values nested too deep, expected few levels") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or a date that is none
+        raise yaml.YAMLError(shortened(" ".join(str(error).split()))) from None
+
+
+def shortened(text: str) -> str:
+    """Give the start of a text that is too long for a message.
+
+    Example:
+        >>> shortened("a" * 1000)[-5:], len(shortened("a" * 1000))
+        ('aa...', 200)
+    """
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
@@ -25,20 +80,20 @@ def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
         RatersError: that names the key and what was expected.
     """
     try:
-        plain: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        plain: Any = load_plain(read_text(path))
     except OSError as error:
         raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise RatersError(f"not a YAML file: {reason}", kind="unreadable", file=path) from None
+        raise RatersError(f"not a YAML file: {error}", kind="unreadable", file=path) from None
     try:
         return content.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        found = f" (found {first['input']!r})" if first["type"] != "missing" else ""
+        where = shortened(".".join(map(str, first["loc"])) or "the file")
+        shown = shortened(repr(first["input"]))
+        found = f" (found {shown})" if first["type"] != "missing" else ""
         raise RatersError(
-            f"{where}: {first['msg']}{found}, expected a file of format {form}",
+            f"{where}: {shortened(first['msg'])}{found}, expected a file of format {form}",
             kind="study-file",
             file=path,
         ) from None

@@ -19,6 +19,7 @@ from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern
+from raters.study.regular import refuse_special
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
 from raters.study.triplets import Triplets
@@ -124,6 +125,7 @@ def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict
 def _lines(path: Path) -> list[str]:
     if path.suffix == ".parquet":
         return []
+    refuse_special(path)
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
@@ -136,6 +138,7 @@ def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]
     """Read one column of a table by task; a task that comes again must say the same again."""
     import pandas as pd
 
+    refuse_special(path)
     try:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path).astype(str)

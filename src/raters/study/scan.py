@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from raters.errors import RatersError
+from raters.errors import RatersError, no_memory
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.parallel import ordered_map
 from raters.study.whole_numbers import refuse_grey, value_counts
@@ -95,4 +95,6 @@ def _case_values(backend: FilesBackend, case: int) -> _Found:
                 found.values.update(counts)
         except RatersError as error:
             found.errors.append(error)
+        except MemoryError as error:
+            found.errors.append(no_memory(error, None, rater))
     return found

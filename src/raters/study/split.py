@@ -27,6 +27,8 @@ def assign_splits(
         raise RatersError(
             f"found shares {dict(fractions)}, expected positive numbers such as train=.8, test=.2"
         )
+    if seed < 0:
+        raise RatersError(f"found the seed {seed}, expected 0 or more")
     group_of = [str(group) for group in groups]
     names, sizes = np.unique(group_of, return_counts=True)
     if len(names) < len(fractions):

@@ -89,6 +89,7 @@ class Study:
         rows: Where the cases of this (selected) study are in the store.
         folder: The folder that it was opened from, if `raters` wrote that.
         notes: What a user should know of how the study was opened, a sentence each.
+        sources: Where it was read from: patterns, folders and files, as whole paths.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -112,6 +113,7 @@ class Study:
     rows: NDArray[np.intp] | None = None
     folder: Path | None = None
     notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 
@@ -140,6 +142,9 @@ class Study:
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
+        Images of SimpleITK and nibabel are taken with their geometry (one a case for images and
+        references, one a rater in the labels of a case), tensors of torch as arrays.
+
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
             labels: Class numbers with -1 for MISSING: `(cases, raters, *space)`, or
@@ -154,8 +159,10 @@ class Study:
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
+        from raters.study.foreign import converted
         from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
 
+        images, labels, reference, affines = converted(images, labels, reference, affines)
         number = same_length(
             images=images,
             labels=labels,

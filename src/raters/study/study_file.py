@@ -89,7 +89,14 @@ def read_study_file(folder: Path) -> StudyFile:
     Raises:
         RatersError: that names the key and what was expected.
     """
-    return read_plain_yaml(folder / STUDY_FILE, StudyFile, FORMAT)
+    content = read_plain_yaml(folder / STUDY_FILE, StudyFile, FORMAT)
+    try:
+        classes = content.label_classes()
+        if content.kind == "segmentation":
+            classes.refuse_text()
+    except RatersError as error:
+        raise error.at(file=folder / STUDY_FILE) from None
+    return content
 
 
 def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from raters.errors import RatersError
 from raters.study import table_text
+from raters.study.regular import refuse_special
 from raters.study.table_cells import CellRules
 
 BLOCK_BYTES = 1 << 23
@@ -49,6 +50,7 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     """Find out what a file is; `header` and `rules` are as in `read_table`."""
     if path.is_dir():
         raise RatersError("is a folder, expected a table", kind="unreadable")
+    refuse_special(path)
     with table_text.open_bytes(path) as stream:
         head = stream.read(table_text.HEAD_BYTES)
     if head.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):

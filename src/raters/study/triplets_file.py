@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.paths import written_whole
+from raters.study.regular import refuse_special
 from raters.study.triplets import Triplets
 
 _NAMES = b"raters.names"
@@ -61,6 +62,7 @@ def read_triplets(path: Path) -> Triplets:
     Raises:
         RatersError: The file is not one that `write_triplets` wrote (kind `"unreadable"`).
     """
+    refuse_special(path)
     try:
         return _read(path)
     except (OSError, pa.ArrowException, zlib.error, ValueError, KeyError) as error:

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 
+_BLOCK = 1 << 18  # values
+_WHITE = (255, 65535)  # what pictures of 8 and 16 bits use for foreground
+
 MOST_VALUES = 32
 """A file with more values than this is taken for a grey picture, unless its values are named."""
 
@@ -31,9 +34,41 @@ def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArra
             f"found values of type {array.dtype}, expected whole numbers", kind="not-whole"
         )
     if threshold is not None:
-        binary = array.size == 0 or bool(((array == 0) | (array == 1)).all())
-        return (array if binary else array > threshold).astype(np.uint8)
+        return _cut(array, threshold)
     return _rounded(array) if array.dtype.kind == "f" else array
+
+
+def _cut(array: NDArray[Any], threshold: float) -> NDArray[np.uint8]:
+    if array.size == 0 or bool(((array == 0) | (array == 1)).all()):
+        return array.astype(np.uint8)
+    above = np.asarray(array > threshold)
+    # All of one kind is what a wrong threshold gives, and what a faint or a full mask gives.
+    if above.all() or not above.any():
+        _refuse_out_of_range(array, threshold)
+    return above.view(np.uint8)
+
+
+def _refuse_out_of_range(array: NDArray[Any], threshold: float) -> None:
+    """Refuse a threshold that no mask of these values can cross, so that it would say nothing.
+
+    The range is that of probabilities (0 to 1), of black and white (0 to 255), or of the integers
+    that the file can hold. (A mask of 0 and 100 may well be too faint for a threshold of 127.)
+    """
+    low, high = float(np.nanmin(array)), float(np.nanmax(array))
+    least, most = min(low, 0.0), np.inf
+    if low >= 0 and high <= 1 and array.dtype.kind == "f":
+        most = 1.0
+    elif high in _WHITE and bool(((array == 0) | (array == high)).all()):
+        most = high
+    elif array.dtype.kind in "iu":
+        most = float(np.iinfo(array.dtype).max)
+    if not least <= threshold < most:
+        raise RatersError(
+            f"found values from {low:g} to {high:g} and the threshold {threshold:g}, expected a "
+            f"threshold from {least:g} to less than {most:g}: this one makes the whole mask "
+            f"{'foreground' if threshold < low else 'background'}",
+            kind="threshold",
+        )
 
 
 def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:
@@ -62,9 +97,13 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
         return {}
     low, high = int(values.min()), int(values.max())
     if low > -(1 << 16) and high < 1 << 16:
-        shifted = values.ravel() if low >= 0 else values.ravel().astype(np.int64) - low
-        counts = np.bincount(shifted)
-        return {int(v) + min(low, 0): int(counts[v]) for v in np.flatnonzero(counts)}
+        base = min(low, 0)
+        counts = np.zeros(high - base + 1, np.int64)
+        flat = values.ravel(order="K")  # no copy, whatever the order of the axes
+        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes a value
+            part = flat[start : start + _BLOCK].astype(np.intp) - base
+            counts += np.bincount(part, minlength=len(counts))
+        return {int(v) + base: int(counts[v]) for v in np.flatnonzero(counts)}
     found, times = np.unique(values, return_counts=True)
     return {int(v): int(n) for v, n in zip(found, times, strict=True)}
 
@@ -80,6 +119,9 @@ def refuse_grey(counts: dict[int, int], file: str) -> None:
             f"found {len(counts)} values from {min(counts)} to {max(counts)}, expected few: "
             "a grey mask needs --threshold (for example --threshold 127); "
             "if these are classes, name them with --values; "
+            "if they number the segments or objects of this one image, they are no classes: "
+            "write the segments' boundaries instead (skimage.segmentation.find_boundaries), or "
+            "one class at a time (--threshold 0 tells objects from background); "
             "if this is an image, name it with --images",
             kind="grey",
             file=file,

@@ -18,12 +18,15 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study.case import Case
 from raters.study.geometry import Geometry
 from raters.study.journal import JOURNAL_FILE, Journal, source_of
+from raters.study.lock import is_empty, only_one
 from raters.study.parallel import ordered_map
+from raters.study.paths import case_path
+from raters.study.places import Inputs
 from raters.study.study import Study
 from raters.study.study_file import (
     CASES_FILE,
@@ -34,6 +37,7 @@ from raters.study.study_file import (
     write_cases_file,
     write_study_file,
 )
+from raters.study.sums import SUMS_FILE, write_sums
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -43,18 +47,19 @@ PART = ".part"
 OWN_FOLDERS = ("images", "labels", "reference")
 OWN_FILES = (
     STUDY_FILE, CASES_FILE, JOURNAL_FILE, "images.npy", "labels.npy", "reference.npy",
-    "affines.npy", "features.npy", "has_image.npy", "labels.parquet",
+    "affines.npy", "features.npy", "has_image.npy", "labels.parquet", SUMS_FILE,
 )  # fmt: skip
 
 
 @dataclass
 class ImportResult:
-    """What was done case by case: cases written, cases found finished, and what failed."""
+    """What was done case by case: cases written, cases found finished, what failed; and notes."""
 
     folder: Path
     written: int = 0
     skipped: int = 0
     failures: list[RatersError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,16 @@ def import_study(
     if not len(study):
         raise RatersError("found no cases, expected at least one", kind="empty")
     refuse_taken(study, folder)
-    content = _study_file(study, cast(Form, form))
+    with only_one(folder) as notes:
+        result = _import(study, folder, cast(Form, form), overwrite, progress)
+    result.notes += notes
+    return result
+
+
+def _import(
+    study: Study, folder: Path, form: Form, overwrite: bool, progress: bool
+) -> ImportResult:
+    content = _study_file(study, form)
     if overwrite:
         _clear(folder)
     journal = Journal(folder, _plan(study, content))
@@ -156,7 +170,8 @@ def _write_cases(
         if journal.has(case.id, source):
             return position, source, None
         try:
-            writer.write(position, load(case, study))
+            with enough_memory(case.id):
+                writer.write(position, load(case, study))
         except RatersError as error:
             if error.kind == "one-shape":  # no other case can be written either
                 raise
@@ -183,6 +198,7 @@ def _write_cases(
     columns = writer.finish(kept)
     rows = np.array(kept, np.intp)
     write_cases_file(result.folder, study.index.take(rows), **columns)
+    write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
     write_study_file(result.folder, writer.content)
     return result
 
@@ -201,41 +217,18 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Raises:
         RatersError: that names what was found.
     """
-    if not folder.exists():
-        return
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise RatersError("found a file, expected a folder to write to", file=folder)
+    parts = ("images", "reference", "labels/rater")
+    stems = (f"{part}/{case_path(case)}" for case in study.index.ids for part in parts)
+    Inputs.of(study).refuse(folder, stems=stems)
     ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
-    if not ours and any(folder.iterdir()):
+    if not ours and folder.exists() and not is_empty(folder):
         raise RatersError(
             "found a folder that is not empty and not a study, expected a new or empty one",
             kind="folder-taken",
             file=folder,
         )
-    inside = _source_inside(study, folder) if ours else None
-    if inside is not None:
-        raise RatersError(
-            f"found {inside}, which is to be read: a study cannot be written over itself, "
-            "expected another folder",
-            kind="folder-taken",
-            file=folder,
-        )
-
-
-def _source_inside(study: Study, folder: Path) -> Path | None:
-    """Give something that the study is read from and that lies in a folder."""
-    within = folder.resolve()
-    if study.folder is not None and study.folder.resolve() == within:
-        return study.folder
-    places: dict[Path, bool] = {}
-    for position in range(len(study)):
-        for file in study.backend.files(study.row(position)):
-            parent = file.parent
-            if parent not in places:
-                places[parent] = parent.resolve().is_relative_to(within)
-            if places[parent]:
-                return file
-    return None
 
 
 def _clear(folder: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch.plugins import CheckpointIO
 
 from raters.errors import RatersError
+from raters.study.regular import refuse_special
 from raters.training.run import room_for
 
 _NEEDED = ("raters", "state_dict", "optimizer_states", "lr_schedulers", "loops")
@@ -44,6 +45,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         RatersError: if it is torn, damaged, or no checkpoint of a run.
     """
+    refuse_special(path)
     try:
         content = path.read_bytes()
     except OSError as error:

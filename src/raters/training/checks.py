@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
 from raters.study.classes import MISSING
+from raters.study.lock import LOCK_FILE
 from raters.study.study import Study, many
 from raters.training.run import holds_run
 
 MOST_READ = 500
 """Cases whose labels are read to see which classes are in use."""
+
+_LEFT = ("cache", "checkpoints", LOCK_FILE)
 
 Flags = NDArray[np.bool_]
 
@@ -38,6 +41,44 @@ def labelled(study: Study) -> Flags:
         return ~found
     return np.array(
         [any(_says(study, k, r) for r in study.raters) for k in range(len(study))], bool
+    )
+
+
+def without_labels(study: Study) -> tuple[str, ...]:
+    """Name the raters who labelled nothing; masks are read until each rater has one that counts.
+
+    Example:
+        >>> answers = np.array([[0, MISSING, 1], [MISSING, MISSING, 1]])
+        >>> without_labels(Study.from_arrays(np.ones((2, 1)), answers, raters=["ann", "bob", "cy"]))
+        ('bob',)
+    """
+    silent = np.ones(len(study.raters), bool)
+    if study.kind == "classification":
+        triplets = study.triplets
+        silent[triplets.rater[triplets.label != MISSING]] = False
+    elif study.rules.absent == "empty":
+        silent[:] = False
+    else:
+        for position in range(len(study)):
+            names = enumerate(study.raters)
+            if any(silent[k] and _says(study, position, name) for k, name in names):
+                labels = study[position].labels
+                silent &= ~(labels != MISSING).any(axis=tuple(range(1, labels.ndim)))
+            if not silent.any():
+                break
+    return tuple(name for name, none in zip(study.raters, silent, strict=True) if none)
+
+
+def warn_of_unlabelled(names: Sequence[str]) -> None:
+    """Warn, by name, of raters of whom nothing can be learnt."""
+    if not names:
+        return
+    several = "s" if len(names) > 1 else ""
+    named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    warnings.warn(
+        f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
+        "learnt of them. The model refuses to answer as they would, and leaves their matrices open",
+        stacklevel=2,
     )
 
 
@@ -94,7 +135,7 @@ def refuse_foreign(folder: str | Path) -> None:
     if path.is_dir():
         found = sorted(entry.name for entry in path.iterdir())
         # A run that was stopped before it wrote anything may leave these.
-        first = next((name for name in found if name not in ("cache", "checkpoints")), None)
+        first = next((name for name in found if name not in _LEFT), None)
         if first is None or holds_run(path):
             return
         raise RatersError(

@@ -13,6 +13,8 @@ from raters.methods.base import Task
 from raters.methods.registry import learning_method
 from raters.study.classes import Classes, LabelClass
 from raters.study.paths import written_whole
+from raters.study.plain_yaml import load_plain
+from raters.study.regular import read_text
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
@@ -56,6 +58,8 @@ class ModelConfig(BaseModel):
         dims: Spatial axes of an image; 0 for features.
         patch: Sides of the patches that it was trained on; None for whole images.
         normalisation: As `Normalisation.to_dict` gives it.
+        unlabelled: Those of the raters who labelled none of the cases that were trained on:
+            nothing is known of them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,6 +76,12 @@ class ModelConfig(BaseModel):
     dims: int
     patch: tuple[int, ...] | None
     normalisation: dict[str, Any]
+    unlabelled: tuple[str, ...] = ()
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The raters whose labels were trained on, in order."""
+        return tuple(name for name in self.raters if name not in self.unlabelled)
 
     def task(self) -> Task:
         """Give what the method must know."""
@@ -119,14 +129,38 @@ def write_config(folder: Path, config: ModelConfig) -> None:
 def read_config(path: Path) -> ModelConfig:
     """Read a `config.yaml`; reading it runs no code."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = f"cannot be read ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     try:
-        return ModelConfig.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        why = f"found no plain YAML ({str(error).splitlines()[0]}), expected a model's {CONFIG}"
+        config = ModelConfig.model_validate(load_plain(text))
+    except yaml.YAMLError as error:
+        why = f"found no plain YAML ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     except ValidationError as error:
         raise RatersError(worded(error), file=path) from None
+    try:
+        _refuse_odd(config)
+    except RatersError as error:
+        raise error.at(file=path) from None
+    return config
+
+
+def _refuse_odd(config: ModelConfig) -> None:
+    """Refuse what no training writes and prediction would stumble over."""
+    dims, patch = config.dims, config.patch
+    for name, found, least, most in (
+        ("dims", dims, 1 if config.kind == "segmentation" else 0, 3),
+        ("channels", config.channels, 1, None),
+    ):
+        if found < least or (most is not None and found > most):
+            expected = f"{least} or more" if most is None else f"{least} to {most}"
+            raise RatersError(f"found {name}={found}, expected {expected}")
+    if patch is not None and (len(patch) != dims or min(patch, default=0) < 1):
+        shown = f"{list(patch[:5])}{' ...' if len(patch) > 5 else ''}"
+        sides = f"{dims} positive side{'s' * (dims != 1)}" if dims else "none"
+        raise RatersError(f"found patch={shown}, expected {sides}")
+    classes = config.classes_of_study()
+    if config.kind == "segmentation":
+        classes.refuse_text()

@@ -16,7 +16,7 @@ from raters.methods.base import Batch, Method
 from raters.rows import Row
 from raters.training.best import Best, Score
 from raters.training.dataset import NO_CASE
-from raters.training.held_out import HeldOutScores
+from raters.training.held_out import HeldOutScores, labels_by_rater
 from raters.training.loader import set_epoch
 from raters.training.options import TrainingOptions
 from raters.training.partition import Partition
@@ -44,12 +44,14 @@ class Learner(lightning.LightningModule):
         self._train = torch.from_numpy(parts.train)
         self._kept = torch.from_numpy(parts.held_out)
         self.method, self.choice, self.steps = method, options, steps
+        method.seed = options.seed
         self.history: list[Row] = []
         self.best = Best()
         self.stopped = False
         self.after_epoch: list[Callable[[Learner], None]] = []
         self._terms, self._waiting = StepTerms(), Waiting()
         self._held_out = HeldOutScores()
+        self._labels = torch.zeros(len(method.task.raters), dtype=torch.long)
         self._started = time.perf_counter()
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
@@ -77,6 +79,7 @@ class Learner(lightning.LightningModule):
         self.method.start_epoch(self.current_epoch)
         set_epoch(self.trainer.train_dataloader, self.current_epoch)  # type: ignore[arg-type]
         self._terms, self._started = StepTerms(), time.perf_counter()
+        self._labels = torch.zeros_like(self._labels, device=self.device)
         self._waiting.start()
 
     def on_train_batch_start(self, *_: Any) -> None:  # noqa: ANN401
@@ -93,6 +96,7 @@ class Learner(lightning.LightningModule):
             cases = self._train[batch["case"].cpu().clamp(min=0)]  # of `NO_CASE` no label is seen
             step = self.method.step({**batch, "case": cases})
         self._terms.add(step)
+        self._labels += labels_by_rater(batch, len(self._labels))
         if self.trainer.world_size == 1:
             return step.loss
         total: Tensor = self.all_gather(step.observed).sum()  # type: ignore[union-attr]
@@ -115,10 +119,12 @@ class Learner(lightning.LightningModule):
         warm = self.current_epoch >= self.method.warm_up
         row: Row = {"epoch": self.current_epoch + 1, "phase": "main" if warm else "warm-up"}
         seconds = time.perf_counter() - self._started
-        every = gathered((self._terms.sums(), self._held_out, seconds, self._waiting.share))
-        terms, scores, seconds_of, shares = zip(*every, strict=True)
+        given = self._labels.cpu()
+        every = gathered((self._terms.sums(), self._held_out, given, seconds, self._waiting.share))
+        terms, scores, labels, seconds_of, shares = zip(*every, strict=True)
         row |= mean_terms(terms)
         found = HeldOutScores.merged(scores)
+        found.labels = torch.stack(labels).sum(0)
         if found.count:
             row["held_out"] = found.mean_loss
         self._refuse_not_finite(row)

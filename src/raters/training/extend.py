@@ -17,7 +17,7 @@ from raters.methods.supervised import SupervisedMethod
 from raters.methods.tally import count_case, rows_of
 from raters.rows import Row
 from raters.study.study import Study
-from raters.training.checks import labelled
+from raters.training.checks import labelled, warn_of_unlabelled, without_labels
 from raters.training.config import ModelConfig
 from raters.training.frozen import FrozenTruth, join_raters
 from raters.training.going_on import FREE
@@ -74,8 +74,10 @@ def extend(
     chosen = study.select(raters=new)
     _refuse_unlike(model.config, chosen)
     if isinstance(model.method, SupervisedMethod):
-        state = _counted(model, chosen)
-        return _longer(model, new, {"rater_matrices": state}, model.history, model.best_epoch)
+        state = {"rater_matrices": _counted(model, chosen)}
+        longer = _longer(model, new, state, model.history, model.best_epoch)
+        seen = chosen.select(cases=list(chosen.index.ids[np.concatenate(by_split(chosen))]))
+        return _without(longer, without_labels(seen))
     return _fitted(model, chosen, new, training, progress)
 
 
@@ -99,6 +101,8 @@ def _refuse_method(config: ModelConfig) -> None:
     reason = why.get(config.method)
     if config.options.get("shared"):
         reason = "all raters share one head (shared=True), so there is nothing to add"
+    if config.options.get("annotator") == "cnn":
+        reason = "one network gives the matrices of all raters (annotator='cnn'): train it anew"
     if reason:
         raise RatersError(f"found a model of {config.method}, which cannot be extended: {reason}")
 
@@ -164,7 +168,8 @@ def _fitted(
     assert isinstance(model.method, ConfusionMethod)  # others were refused or counted
     raters = join_raters(model.method.raters, frozen.method.raters)
     state = {f"raters.{name}": value for name, value in raters.items()}
-    return _longer(model, new, state, learner.history, learner.best.epoch)
+    longer = _longer(model, new, state, learner.history, learner.best.epoch)
+    return _without(longer, without_labels(planned.train))
 
 
 def _planned(
@@ -178,7 +183,9 @@ def _planned(
     shorter = config.model_copy(
         update={
             "raters": new,
-            "options": {**config.options, "warm_up": 0},
+            "unlabelled": (),
+            # Matrices of the new raters start near the identity, whatever brought the others there.
+            "options": {**config.options, "warm_up": 0, "warm_up_on": "labels"},
             "training": training.model_copy(update={"select": select}),
         }
     )
@@ -201,4 +208,12 @@ def _longer(
     with torch.random.fork_rng(devices=[]):
         method = config.build()
     method.load_state_dict({**before, **state})
-    return Model(method.to(model.device).eval(), config, history, best_epoch)
+    return Model(method.to(model.device).eval(), config, history, best_epoch, model.cuts)
+
+
+def _without(model: Model, silent: tuple[str, ...]) -> Model:
+    """Note which of the new raters labelled nothing."""
+    warn_of_unlabelled(silent)
+    unlabelled = (*model.config.unlabelled, *silent)
+    model.config = model.config.model_copy(update={"unlabelled": unlabelled})
+    return model

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import warnings
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raters.errors import RatersError
+from raters.study.lock import only_one
+from raters.study.places import RUN_FILES, Inputs
+from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.checks import refuse_foreign
+from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
+from raters.training.going_on import is_writer
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
 from raters.training.options import DEFAULT_METHOD
@@ -72,22 +79,36 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    with noted_warnings() as notes, own_randomness():
+    with (
+        noted_warnings() as notes,
+        own_randomness(),
+        _alone_in(path, options) as said,
+        all_named(study),
+    ):
+        for text in said:
+            warnings.warn(text, stacklevel=2)
         planned = _planned(study, method, options, path, resume)
-        record = None if path is None else Record(path, planned, notes)
+        record = None if path is None else Record(path, planned, notes, resume)
         if record and resume and finished(record.folder):
             record.log("asked to go on: the run is finished")
             return Model.load(record.folder)
         return _trained(planned, record, progress)
 
 
+def _alone_in(folder: Path | None, options: dict[str, Any]) -> AbstractContextManager[list[str]]:
+    """Lock the folder of a run; of several processes that train as one the first does."""
+    return only_one(folder) if folder and is_writer(folder, options) else nullcontext([])
+
+
 def _planned(
     study: Study, method: str | None, options: dict[str, Any], folder: Path | None, resume: bool
 ) -> Planned:
-    if folder and first_process():
+    writer = bool(folder and is_writer(folder, options))
+    if folder and writer:
         refuse_foreign(folder)
+        Inputs.of(study).refuse(folder, RUN_FILES)
     # Of several processes only the first looks: when the others come it has written already.
-    earlier = earlier_run(folder, resume or not first_process()) if folder else None
+    earlier = earlier_run(folder, resume or not writer) if folder else None
     if earlier is None or folder is None:
         planned = plan_training(study, method or DEFAULT_METHOD, options)
     else:
@@ -104,10 +125,26 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
         method.load_state_dict(learner.best.weights)
         method.finish(planned.study)
         model = Model(method.eval(), planned.config, learner.history, learner.best.epoch)
+        model.cuts = _cuts(model, planned)
         model.warn_if_not_dominant()
         if record:
             record.finish(model, learner)
     return model
+
+
+def _cuts(model: Model, planned: Planned) -> Cuts | None:
+    """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
+    training = planned.config.training
+    alone = training.devices * training.nodes == 1
+    if planned.config.kind != "segmentation" or not (alone or first_process()):
+        return None
+    kept = len(planned.parts.held_out)
+    try:
+        part = planned.held_out if kept else planned.train
+        return find_cuts(model, part, "held-out" if kept else "train")
+    except RatersError as error:
+        warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)
+        return None
 
 
 def run_epochs(
@@ -126,7 +163,7 @@ def run_epochs(
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
         steps = training.epochs * len(data)
         learner = Learner(method, training, steps, planned.parts)
-        checkpoint = record.checkpoint if record and record.checkpoint.exists() else None
+        checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))
         loggers = [] if learner.done else make_loggers(training.loggers, folder, config)

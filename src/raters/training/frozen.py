@@ -63,6 +63,11 @@ class FrozenTruth(Method):
         self.method.network.eval()
         return self
 
+    def start_epoch(self, epoch: int) -> None:
+        """Tell the method which epoch begins."""
+        self.method.seed = self.seed
+        self.method.start_epoch(epoch)
+
     def matrix_parameters(self) -> list[torch.nn.Parameter]:
         """Give the parameters of matrices that all pixels share."""
         return self.method.matrix_parameters()

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from raters.errors import RatersError
-from raters.training.run import CONFIG, holds_run
+from raters.study.plain_yaml import load_plain
+from raters.study.regular import read_text
+from raters.training.run import CONFIG, first_process, holds_run
 
 FREE = ("workers", "cache", "devices", "nodes", "loggers")
 """Options that may change when a run goes on: they do not change what is learnt.
@@ -29,6 +31,16 @@ def refuse_run(folder: Path) -> None:
             kind="exists",
             file=folder,
         )
+
+
+def is_writer(folder: Path, given: Mapping[str, Any]) -> bool:
+    """Say whether this process writes the run: the first of several, or one that trains alone.
+
+    A process that trains alone may have a number of another work (an array of SLURM's).
+    """
+    before = _part(_plain(folder / CONFIG), "training")
+    numbers = [given.get(name, before.get(name, 1)) for name in ("devices", "nodes")]
+    return first_process() or numbers == [1, 1]
 
 
 def refuse_other_options(folder: Path, method: str | None, given: Mapping[str, Any]) -> None:
@@ -67,8 +79,8 @@ def _plain(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        found = load_plain(read_text(path))
+    except (OSError, ValueError, yaml.YAMLError, RatersError):
         return {}
     return found if isinstance(found, dict) else {}
 

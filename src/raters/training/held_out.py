@@ -25,6 +25,7 @@ class HeldOutScores:
         pixels: Pixels of each class, `(L,)`.
         overlaps: Of each case, and each class: pixels in both, predicted, in the reference.
         classified: Whether cases have one class each, and no pixels.
+        labels: How many labels of each rater were trained on, `(raters,)`, once it is known.
     """
 
     loss: float = 0.0
@@ -33,6 +34,7 @@ class HeldOutScores:
     pixels: Tensor | None = None
     overlaps: dict[int, Tensor] = field(default_factory=dict)
     classified: bool = False
+    labels: Tensor | None = None
 
     def add(self, batch: Batch, found: HeldOut) -> None:
         """Add a batch."""
@@ -96,13 +98,16 @@ class HeldOutScores:
     def dominance(self) -> float | None:
         """How far the mean matrix is from losing column dominance; None without matrices.
 
-        Classes that the network nowhere predicts have no row to speak of.
+        Raters weigh by how often they label. Classes that the network nowhere predicts have no
+        row to speak of.
         """
         found = self.matrices
         if found is None or self.pixels is None:
             return None
         there = np.flatnonzero((self.pixels / self.pixels.sum() > 1e-6).numpy())
-        return dominance_margin(found.double().numpy()[:, there][:, :, there])
+        by_rater = self.labels if self.labels is not None and len(found) > 1 else None
+        labels = None if by_rater is None else by_rater.numpy()
+        return dominance_margin(found.double().numpy()[:, there][:, :, there], labels)
 
     @property
     def reference_score(self) -> float | None:
@@ -115,3 +120,20 @@ class HeldOutScores:
         both, sizes = counts[:, 1:, 0], counts[:, 1:, 1:].sum(2)
         dice = torch.where(sizes > 0, 2 * both / sizes.clamp(min=1), 1.0)  # rightly empty: 1
         return float(dice.mean())
+
+
+def labels_by_rater(batch: Batch, raters: int) -> Tensor:
+    """Count the labels that each rater gave in a batch, `(raters,)`.
+
+    Example:
+        >>> labels = torch.tensor([[0, 1, MISSING], [1, MISSING, MISSING]])
+        >>> labels_by_rater({"labels": labels, "raters": torch.tensor([[2, 2, 0], [1, 0, 0]])}, 3)
+        tensor([0, 1, 2])
+    """
+    labels, who = batch["labels"], batch.get("raters")
+    there = (labels != MISSING).long()
+    given = there.flatten(2).sum(2) if labels.ndim > 2 else there
+    if who is None:
+        return given.sum(0)
+    counts = torch.zeros(raters, dtype=torch.long, device=labels.device)
+    return counts.index_add_(0, who.clamp(min=0).flatten(), given.flatten())

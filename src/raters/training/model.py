@@ -14,8 +14,11 @@ from torch import Tensor
 
 from raters.errors import RatersError
 from raters.rows import Row
+from raters.scores.cut import cut_labels
 from raters.study.case import Case
+from raters.study.foreign import image_of as given_image
 from raters.training.config import ModelConfig, read_config, write_config
+from raters.training.cuts import CutGiven, Cuts, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
 from raters.training.run import (
     CONFIG,
@@ -42,6 +45,7 @@ class Model:
         config: What the model is, as plain data.
         history: One row an epoch of the training.
         best_epoch: The epoch whose weights were kept, from 1; 0 if nobody knows.
+        cuts: Cuts that were chosen on held-out cases; None for classes, or if nobody knows.
     """
 
     def __init__(
@@ -50,9 +54,10 @@ class Model:
         config: ModelConfig,
         history: list[Row] | None = None,
         best_epoch: int = 0,
+        cuts: Cuts | None = None,
     ) -> None:
         self.method, self.config = method, config
-        self.history, self.best_epoch = history or [], best_epoch
+        self.history, self.best_epoch, self.cuts = history or [], best_epoch, cuts
         self._normalise = config.normaliser()
 
     def __repr__(self) -> str:
@@ -76,9 +81,31 @@ class Model:
         """
         return self._predicted(image).truth
 
-    def labels(self, image: NDArray[Any] | Case) -> NDArray[np.int16]:
-        """Give the most likely class, `(*space)`."""
-        return self._predicted(image).labels
+    def labels(self, image: NDArray[Any] | Case, cut: CutGiven = 0.5) -> NDArray[np.int16]:
+        """Give the class, `(*space)`: the most likely one, or masks at another cut.
+
+        Args:
+            image: As for `truth`.
+            cut: As for `cut`.
+        """
+        cuts = self.cut(cut)
+        found = self._predicted(image)
+        return cut_labels(found.truth, cuts) if self.config.label_dims else found.labels
+
+    def cut(self, given: CutGiven) -> NDArray[np.float64]:
+        """Give the cut of each foreground class, `(classes - 1,)`, for `raters.scores.cut_labels`.
+
+        Args:
+            given: A number; 'area' (where the predicted area of held-out cases is the raters' mean
+                area) or 'area-drawn' (the same without blank masks); 'best' (the best Dice of
+                held-out cases that have a reference); by class, as in '2=0.3,3=area'; or a number
+                for each foreground class.
+
+        Raises:
+            RatersError: For what is no cut, or is not known of this model.
+        """
+        config = self.config
+        return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
 
     def as_rater(self, image: NDArray[Any] | Case, rater: str) -> Probabilities:
         """Give what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
@@ -87,7 +114,8 @@ class Model:
     def confusion(self, image: NDArray[Any] | Case) -> Probabilities:
         """Give the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
 
-        An axis of space has length 1 if the matrices are the same everywhere.
+        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
+        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
         """
         found = self._predicted(image, confusion=True).confusion
         assert found is not None  # it was asked for
@@ -118,13 +146,18 @@ class Model:
         """Give the position of a rater.
 
         Raises:
-            RatersError: that lists those the model knows.
+            RatersError: that lists those the model knows; also for a rater of whom no label was
+                trained on.
         """
-        if rater in self.config.raters:
+        names = self.config.labelled
+        if rater in names:
             return self.config.raters.index(rater)
-        known = ", ".join(self.config.raters[:20]) or "none: this model knows no raters"
-        more = ", ..." if len(self.config.raters) > 20 else ""
-        raise RatersError(f"found the rater {rater!r}, expected one of {known}{more}", rater=rater)
+        known = ", ".join(names[:20]) or "none: this model knows no raters"
+        more = ", ..." if len(names) > 20 else ""
+        silent = " without a label in the training" if rater in self.config.unlabelled else ""
+        raise RatersError(
+            f"found the rater {rater!r}{silent}, expected one of {known}{more}", rater=rater
+        )
 
     def pixels(self, image: NDArray[Any] | Case) -> Tensor:
         """Bring an image to what the network takes: `(channels, *space)`, normalised.
@@ -133,7 +166,7 @@ class Model:
             RatersError: for an image that the model cannot take; it names the case and its file.
         """
         if not isinstance(image, Case):
-            return self._pixels_of(np.asarray(image))
+            return self._pixels_of(given_image(image)[0])
         found = image_of(image)
         try:
             return self._pixels_of(found.array)
@@ -167,12 +200,15 @@ class Model:
     def save(self, folder: str | Path) -> Path:
         """Write `config.yaml` and `weights.safetensors`; loading them runs no code.
 
-        Where the model knows how it was trained, also `history.csv` and `scores.json`.
+        Where the model knows how it was trained, also `history.csv` and `scores.json`; where it
+        knows its cuts, `cuts.json`.
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         write_weights(path / WEIGHTS, self.method)
         write_config(path, self.config)
+        if self.cuts:
+            write_cuts(path, self.cuts, self.config.classes_of_study())
         if self.history:
             epochs = self.config.training.epochs
             early = len(self.history) < epochs
@@ -194,7 +230,8 @@ class Model:
         config = read_config(path / CONFIG)
         method = build_with_weights(config, path / WEIGHTS)
         history, best_epoch = read_history(path)
-        return cls(method.eval(), config, history, best_epoch)
+        cuts = read_cuts(path, config.classes_of_study())
+        return cls(method.eval(), config, history, best_epoch, cuts)
 
 
 def load(folder: str | Path) -> Model:

@@ -34,7 +34,8 @@ class TrainingOptions(BaseModel):
         None,
         gt=0,
         description="how much faster than the network matrices learn that all images share; "
-        "by default 1 for masks, 10 for classes (one label where masks have thousands)",
+        "by default 1 for masks and form='paper', 10 for classes (one label where masks have "
+        "thousands)",
     )
     weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
     schedule: Literal["cosine", "constant"] = Field(

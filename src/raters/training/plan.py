@@ -10,7 +10,7 @@ from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.checks import check_classes
+from raters.training.checks import check_classes, warn_of_unlabelled, without_labels
 from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
 from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
@@ -47,7 +47,7 @@ def plan(
     config = ModelConfig(
         method=method,
         options=_in_epochs(options.model_dump(), training.epochs, train),
-        training=training.model_copy(update=_chosen(training, study.kind)),
+        training=training.model_copy(update=_chosen(training, options, study.kind)),
         network=_network(training, study, channels, patch or space),
         kind=study.kind,
         raters=study.raters,
@@ -56,7 +56,10 @@ def plan(
         dims=len(space),
         patch=patch,
         normalisation=normalisation or fit_normalisation(train, training.normalise).to_dict(),
+        unlabelled=without_labels(train),
     )
+    if config.labelled:  # else that is said elsewhere, or the method needs no raters
+        warn_of_unlabelled(config.unlabelled)
     check_classes(train, method)
     return config
 
@@ -113,13 +116,14 @@ def _patch(
     return tuple(min(side, 8 * ((length + 7) // 8)) for length in space)
 
 
-def _chosen(training: TrainingOptions, kind: str) -> dict[str, Any]:
-    """Give the options of training that depend on what is labelled."""
+def _chosen(training: TrainingOptions, options: MethodOptions, kind: str) -> dict[str, Any]:
+    """Give the options of training that depend on what is labelled, and how it is learnt from."""
     masks = kind == "segmentation"
+    plain = masks or getattr(options, "form", "own") == "paper"
     augment = "flip" if masks else "none"
     return {
         "augment": augment if training.augment == "auto" else training.augment,
-        "matrix_rate": training.matrix_rate or (1.0 if masks else 10.0),
+        "matrix_rate": training.matrix_rate or (1.0 if plain else 10.0),
         "precision": precision_of(training.precision),
     }
 

@@ -13,7 +13,6 @@ import torch
 from raters.errors import RatersError
 from raters.methods.base import refuse_unlabelled
 from raters.methods.registry import learning_method
-from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.config import ModelConfig
 from raters.training.dataset import CaseDataset
@@ -21,6 +20,7 @@ from raters.training.given import checked_options
 from raters.training.loader import loader
 from raters.training.partition import Partition, partition
 from raters.training.plan import plan
+from raters.training.room import refuse_too_large
 from raters.training.run import Split
 from raters.training.sampler import refuse_small_batch
 
@@ -89,6 +89,7 @@ def make_method(planned: Planned) -> Method:
     train, config = planned.train, planned.config
     if learning_method(config.method).raters:
         refuse_unlabelled(train)
+    refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
     method.prepare(planned.study)
@@ -171,7 +172,6 @@ def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
         return
     counts = np.zeros(len(train.classes))
     for k in np.linspace(0, len(train) - 1, min(len(train), MOST_COUNTED)).astype(int):
-        labels = train[int(k)].labels
-        counts += np.bincount(labels[labels != MISSING].ravel(), minlength=len(counts))
+        counts += np.bincount(train[int(k)].given, minlength=len(counts))
     weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
     method.class_weights.copy_(torch.from_numpy(np.where(counts > 0, weights, 1.0)))

@@ -45,10 +45,13 @@ class Record:
         folder: The folder.
         planned: What is trained on what.
         notes: Warnings that are not in the log yet.
+        resume: Whether a checkpoint that is there is gone on with; nobody else's is ever read.
     """
 
-    def __init__(self, folder: Path, planned: Planned, notes: list[str]) -> None:
-        self.folder, self.planned, self.notes = folder, planned, notes
+    def __init__(
+        self, folder: Path, planned: Planned, notes: list[str], resume: bool = False
+    ) -> None:
+        self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
         training = planned.config.training
         # A process that trains alone may have a number of another work: it writes all the same.
         alone = training.devices * training.nodes == 1
@@ -58,6 +61,11 @@ class Record:
     def checkpoint(self) -> Path:
         """The last checkpoint, there or not."""
         return self.folder / CHECKPOINT
+
+    @property
+    def earlier(self) -> Path | None:
+        """The checkpoint to go on from, if somebody asked to go on and there is one."""
+        return self.checkpoint if self._resume and self.checkpoint.exists() else None
 
     def log(self, text: str) -> None:
         """Add a line to the log, after the warnings that came before."""

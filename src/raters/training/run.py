@@ -17,6 +17,7 @@ from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
 from raters.study.paths import written_whole
 from raters.study.pattern import there
+from raters.study.regular import read_text, refuse_special
 
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
@@ -72,6 +73,7 @@ def read_history(folder: str | Path) -> tuple[list[Row], int]:
     path = Path(folder) / HISTORY
     if not path.exists():
         return [], 0
+    refuse_special(path)
     try:
         with open(path, encoding="utf-8", newline="") as file:
             found = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
@@ -90,10 +92,10 @@ def read_scores(folder: str | Path) -> dict[str, Any]:
     """Read `scores.json`; nothing if it is not there."""
     path = Path(folder) / SCORES
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path))
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RatersError(f"found no JSON ({error}), expected scores", file=path) from None
     if not isinstance(found, dict):
         raise RatersError(f"found {type(found).__name__}, expected scores by name", file=path)
@@ -149,6 +151,7 @@ def write_splits(folder: Path, splits: Sequence[Split]) -> None:
 
 def read_splits(folder: Path) -> list[Split]:
     """Read what `write_splits` wrote."""
+    refuse_special(folder / SPLITS)
     with open(folder / SPLITS, encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     return [(case, part, group) for case, part, group in rows]

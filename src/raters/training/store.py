@@ -138,7 +138,7 @@ def key_of(study: Study, *facts: Any) -> str:  # noqa: ANN401
 def _stamp(file: Path) -> tuple[str, int, int]:
     try:
         state = file.stat()
-    except OSError:
+    except (OSError, ValueError):
         return str(file), -1, -1
     return str(file), state.st_size, state.st_mtime_ns
 

@@ -26,6 +26,10 @@ Progress = bool | Callable[[str], None] | None
 """Whether to show a bar (None: on a terminal), or whom to tell a line an epoch."""
 
 
+_LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
+"""What those who talk between processes say when one of them is gone."""
+
+
 def make_trainer(
     training: TrainingOptions, bar: TrainingBar | None, loggers: list[Any]
 ) -> lightning.Trainer:
@@ -88,7 +92,8 @@ def interruptible() -> Iterator[None]:
     """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored.
 
     And let who ends the process by SIGTERM (a queue, at the end of the time) see that it did not
-    finish: Lightning ends it as if all were well. A GPU without room is said in words.
+    finish: Lightning ends it as if all were well. A GPU without room, and a process that died
+    beside this one, are said in words.
     """
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -100,6 +105,14 @@ def interruptible() -> Iterator[None]:
             "width, or precision='bf16'",
             kind="full",
         ) from None
+    except RuntimeError as error:
+        if not any(words in str(error) for words in _LOST):
+            raise
+        raise RatersError(
+            f"found a process of this training gone ({_first_line(error)}), expected all of them "
+            "until the end: the run is whole up to the epoch before, go on with --resume",
+            kind="process",
+        ) from None
     except SIGTERMException:
         raise SystemExit(128 + signal.SIGTERM) from None
     except SystemExit as error:
@@ -107,6 +120,10 @@ def interruptible() -> Iterator[None]:
             raise
         signal.signal(signal.SIGINT, handler or signal.default_int_handler)
         raise KeyboardInterrupt from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].strip()[:200]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import torch
 
 from raters.errors import RatersError
 from raters.study.paths import written_whole
+from raters.study.regular import refuse_special
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -58,6 +59,7 @@ def _shapes_in(path: Path) -> Shapes:
         raise RatersError(
             "there is no such file, expected safetensors weights", kind="missing-file", file=path
         )
+    refuse_special(path)
     try:
         with safe_open(path, "pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118

@@ -45,6 +45,10 @@ FORMATS: dict[str, Format] = {
 }
 BY_SUFFIX = {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
 
+_MAT = (
+    "found a MATLAB file, which may hold several masks under any names; expected one file a rater: "
+    "scipy.io.loadmat reads it, numpy.save writes each mask as masks/RATER/CASE.npy"
+)
 _NIFTI_LONGEST = 32767  # an axis length is a 16-bit number there
 
 
@@ -74,6 +78,8 @@ def format_of(path: str | Path) -> Format:
     path = Path(path)
     if path.is_dir():
         return dicom.FORMAT
+    if path.suffix.lower() == ".mat":
+        raise RatersError(_MAT, kind="unsupported", file=path)
     message = f"suffix {path.suffix!r} is not supported; expected one of {', '.join(BY_SUFFIX)}"
     raise RatersError(message, kind="unsupported", file=path)
 

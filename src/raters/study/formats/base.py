@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study.regular import refuse_special
 from raters.study.volume import Header, Volume
 
 Array = NDArray[Any]
@@ -107,6 +108,7 @@ def reading(path: Path, name: str) -> Iterator[None]:
     if not path.exists():
         dead = f"a link to {os.readlink(path)}, but " if path.is_symlink() else ""  # noqa: PTH115
         raise RatersError(f"{dead}there is no such file", kind="missing-file", file=path)
+    refuse_special(path)
     if path.is_file() and path.stat().st_size == 0:
         raise RatersError("file is empty (0 bytes)", kind="unreadable", file=path)
     try:
@@ -114,6 +116,9 @@ def reading(path: Path, name: str) -> Iterator[None]:
             yield
     except RatersError:
         raise
+    except MemoryError as error:
+        message = f"needs more memory than there is ({error or 'MemoryError'})"
+        raise RatersError(message, kind="memory", file=path) from error
     except Exception as error:
         raise RatersError(_describe(error, name), kind="unreadable", file=path) from error
 
@@ -152,9 +157,17 @@ def whole(path: Path, suffix: str) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def physical_memory() -> int:
-    """The machine's memory in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def usable_memory() -> int:
+    """The memory that this process may use, in bytes: the machine's, or less by a limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        limits += [soft] if soft != resource.RLIM_INFINITY else []
+    with suppress(OSError, ValueError):  # of a container
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits)
 
 
 def check_claim(
@@ -186,8 +199,8 @@ def check_claim(
         message = f"truncated: {claim}, file has {stored:,}"
     elif factor != RAW and claimed > stored * factor + _SLACK:
         message = f"{claim}, but {stored:,} compressed bytes cannot hold them"
-    elif claimed > physical_memory():
-        message = f"{claim}, but this machine has {physical_memory():,} bytes of memory"
+    elif claimed > usable_memory():
+        message = f"{claim}, but there are {usable_memory():,} bytes of memory"
     else:
         return
     raise RatersError(message, kind="unreadable", file=path)

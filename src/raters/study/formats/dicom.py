@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,14 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.formats import geometry, itk
-from raters.study.formats.base import UNLIMITED, Format, check_claim, library
+from raters.study.formats.base import (
+    UNLIMITED,
+    Format,
+    check_claim,
+    library,
+    reading,
+)
+from raters.study.regular import refuse_special
 from raters.study.volume import Header, Volume
 
 _SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
@@ -41,8 +49,13 @@ def read_image(path: Path) -> Volume:
         header, files = _probe_series(path)
     else:
         header, files = probe(path), [str(path)]
-    with itk.quiet:
-        image = sitk.ReadImage(files if path.is_dir() else files[0], imageIO=_IO)
+    try:
+        with itk.quiet:
+            image = sitk.ReadImage(files if path.is_dir() else files[0], imageIO=_IO)
+    except RuntimeError:
+        if path.is_dir():
+            _name_bad_slice(files)
+        raise
     image = image[:, :, 0] if len(header.shape) == 2 else image
     return Volume(itk.array_of(image), header.affine, header.channels is not None)
 
@@ -84,18 +97,54 @@ def _series_files(folder: Path) -> list[str]:
     """The files of the only series in a folder, from one end to the other."""
     sitk = library("SimpleITK")
 
+    for file in folder.iterdir():  # GDCM opens all of them
+        refuse_special(file)
     with itk.quiet:
         names = sitk.ImageSeriesReader.GetGDCMSeriesFileNames
         found = sitk.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
         series = {uid: list(names(str(folder), uid)) for uid in found}
     if len(series) == 1:
-        return next(iter(series.values()))
+        (files,) = series.values()
+        _refuse_left_out(folder, files)
+        return files
     if not series:
         message = "found no DICOM series in this folder, expected one"
     else:
         counts = ", ".join(f"{uid} ({len(files)} files)" for uid, files in series.items())
         message = f"found {len(series)} DICOM series, expected one: {counts}"
     raise RatersError(message, kind="unreadable", file=folder)
+
+
+def _refuse_left_out(folder: Path, files: list[str]) -> None:
+    """Refuse a folder with a slice that GDCM cannot read: it would leave it out without a word.
+
+    What looks like a slice is named '.dcm', starts as DICOM files do, or differs from the slices'
+    names in digits only. Reports, structures and indices of another class are no slices.
+    """
+    known = {Path(file).name for file in files}
+    shapes = {_without_digits(name) for name in known}
+    image_class = _class(Path(files[0]))
+    for file in sorted(folder.iterdir()):
+        if file.name in known or file.name.startswith(".") or file.is_dir():
+            continue
+        alike = file.suffix.lower() == ".dcm" or _without_digits(file.name) in shapes
+        if not (alike or _has_preamble(file)) or _class(file) not in ("", image_class):
+            continue
+        message = "not a readable DICOM slice, though it lies among those of the series"
+        raise RatersError(message, kind="unreadable", file=file)
+
+
+def _without_digits(name: str) -> str:
+    return re.sub("[0-9]+", "0", name)
+
+
+def _name_bad_slice(files: list[str]) -> None:
+    """Read slice by slice, so that the error names the one that cannot be read."""
+    sitk = library("SimpleITK")
+
+    for file in files:
+        with reading(Path(file), "DICOM"), itk.quiet:
+            sitk.ReadImage(file, imageIO=_IO)
 
 
 def _probe_series(folder: Path) -> tuple[Header, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ from raters.study.formats.base import (
     native,
     one_channel,
 )
+from raters.study.regular import refuse_special
 from raters.study.volume import Header, Volume
 
 _AFFINE = "raters_affine"  # see write_image
@@ -212,7 +213,24 @@ def _stored(path: Path) -> _Stored:
     if name.upper() == "LOCAL":
         return _Stored(path, end, encoding, is_meta)
     several = name.upper().startswith("LIST") or "%" in name
+    for file in _listed(path, name, end) if several else [path.parent / name]:
+        refuse_special(file)
     return _Stored(None if several else path.parent / name, 0, encoding, is_meta)
+
+
+def _listed(path: Path, name: str, end: int) -> Iterator[Path]:
+    """The data files of a header: in the lines that follow it, or numbered ('%03d.raw 1 9 1')."""
+    if name.upper().startswith("LIST"):
+        with open(path, "rb") as file:
+            file.seek(end)
+            lines = file.read(1 << 20).decode("utf-8", "replace").splitlines()
+        yield from (path.parent / line.strip() for line in lines if line.strip())
+        return
+    form, *numbers = name.split()
+    with suppress(ValueError, TypeError):  # ITK says what is wrong with it
+        first, last, step = (int(number) for number in (*numbers, "1")[:3])
+        for number in islice(range(first, last + 1, step), _LONGEST_HEADER):
+            yield path.parent / (form % number)
 
 
 def _text_header(path: Path, is_meta: bool) -> tuple[dict[str, str], int]:
@@ -223,7 +241,9 @@ def _text_header(path: Path, is_meta: bool) -> tuple[dict[str, str], int]:
             key, _, value = line.decode("utf-8", "replace").partition("=" if is_meta else ":")
             name = key.strip().lower().replace(" ", "")
             fields["nrrd" if name.startswith("nrrd000") else name] = value.strip()
-            if not line.strip() or (is_meta and name == "elementdatafile"):
+            last = "elementdatafile" if is_meta else "datafile"
+            listed = is_meta or value.strip().upper().startswith("LIST")
+            if not line.strip() or (name == last and listed):
                 break
         return fields, file.tell()
 

@@ -1,0 +1,222 @@
+"""Where EM starts, and which of the solutions that it ends in is kept.
+
+The likelihood of labels has several maxima, and EM climbs the one that it starts below. So it is
+started from several guesses of the truth, and of the solutions whose raters are right more often
+than wrong (column dominance, `raters.confusion.dominance`) the most likely is kept.
+
+    vote     the class that most raters say
+    mean     the share of raters who say each class
+    union    foreground where anybody draws it (masks)
+    raters   each rater in turn (up to 16), and the mean where that rater is silent
+    random   the mean, disturbed at random, five times
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.confusion.dominance import dominance_margin
+from raters.errors import RatersError
+from raters.rows import Row
+
+Array = NDArray[np.float64]
+Starts = str | Sequence[str]
+S = TypeVar("S")
+
+KINDS = ("vote", "mean", "union", "raters", "random")
+SEVERAL = ("vote", "mean", "union", "raters")
+MOST_RATERS = 16
+"""With more raters, none of them is a start alone."""
+
+_DRAWS = 5
+_FEW = 0.05
+"""Solutions are the same if their labels differ in at most this share of what is disputed."""
+_EQUAL = 2.0
+"""Log-likelihoods that differ by less are equal: no data decide by so little."""
+
+
+@dataclass(frozen=True)
+class Solution(Generic[S]):
+    """Where EM ended from one start.
+
+    Attributes:
+        kind: What kind of start it was.
+        start: Its name.
+        state: What EM found.
+        log_likelihood: Its log-likelihood (with smoothing: log posterior).
+        counts: How often all raters together said `o` where `t` is true, `(t, o)`.
+        labels: The most likely class of each column or task.
+    """
+
+    kind: str
+    start: str
+    state: S
+    log_likelihood: float
+    counts: Array
+    labels: NDArray[np.int16]
+
+    @property
+    def dominance(self) -> float:
+        """The dominance margin of the raters' mean matrix, each label weighing alike.
+
+        Of the classes that occur: one that no column has says nothing about the raters.
+        """
+        there = self.counts.sum(axis=1) > 0
+        if there.sum() < 2:
+            return 1.0
+        rows = self.counts[there] / self.counts[there].sum(axis=1, keepdims=True)
+        return dominance_margin(rows[:, there])
+
+
+@dataclass(frozen=True)
+class Choice(Generic[S]):
+    """The solution that was kept, a row for each start, and what is to be said about them."""
+
+    kept: Solution[S]
+    rows: list[Row]
+    notes: list[str]
+
+
+def kinds_of(
+    starts: Starts | None, default: Sequence[str], several: Sequence[str] = SEVERAL
+) -> tuple[str, ...]:
+    """Check the names of starts; None are the default ones, `several` stands for some.
+
+    Example:
+        >>> kinds_of("vote", SEVERAL), kinds_of(None, SEVERAL)
+        (('vote',), ('vote', 'mean', 'union', 'raters'))
+    """
+    if starts is None:
+        return tuple(default)
+    named = (starts,) if isinstance(starts, str) else tuple(starts)
+    named = tuple(several) if named == ("several",) else named
+    for name in named:
+        if name not in KINDS:
+            raise RatersError(f"found starts={name}, expected several or: {', '.join(KINDS)}")
+    if not named:
+        raise RatersError("found no starts, expected at least one")
+    return named
+
+
+def guesses(
+    kinds: Sequence[str],
+    votes: Array,
+    said_by: Callable[[int], NDArray[Any]],
+    raters: Sequence[str],
+) -> Iterator[tuple[str, str, Array]]:
+    """Give the posteriors that EM starts from, with their kinds and names.
+
+    Args:
+        kinds: What starts to make.
+        votes: How many raters say each class, `(n, L)`.
+        said_by: Gives the shares of the classes that a rater says of each of the n, `(n, L)`;
+            none where the rater is silent.
+        raters: The names of the raters.
+
+    Example:
+        >>> votes = np.array([[2.0, 1.0], [0.0, 3.0]])
+        >>> found = list(guesses(("vote", "mean", "union"), votes, np.zeros, ()))
+        >>> [(name, guess[0].round(2).tolist()) for _, name, guess in found]
+        [('vote', [1.0, 0.0]), ('mean', [0.67, 0.33]), ('union', [0.0, 1.0])]
+    """
+    mean, classes = _shares(votes), votes.shape[1]
+    for kind in kinds:
+        if kind == "vote":
+            yield kind, kind, _shares((votes == votes.max(axis=1, keepdims=True)).astype(float))
+        elif kind == "mean":
+            yield kind, kind, mean
+        elif kind == "union" and classes > 1:
+            drawn = votes[:, 1:].any(axis=1, keepdims=True) & (np.arange(classes) == 0)
+            yield kind, kind, _shares(np.where(drawn, 0.0, votes))
+        elif kind == "raters" and len(raters) <= MOST_RATERS:
+            for r, name in enumerate(raters):
+                said = said_by(r)
+                silent = said.sum(axis=1, keepdims=True) == 0
+                yield kind, f"rater {name}", np.where(silent, mean, _shares(said))
+        elif kind == "random":
+            random = np.random.default_rng(0)
+            for k in range(_DRAWS):
+                drawn_votes = mean * random.gamma(1.0, size=mean.shape)
+                yield kind, f"random {k + 1}", _shares(drawn_votes)
+
+
+def _shares(votes: Array) -> Array:
+    total = votes.sum(axis=1, keepdims=True)
+    even = np.full(votes.shape, 1 / votes.shape[1])
+    return np.asarray(np.divide(votes, total, out=even, where=total > 0))
+
+
+def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxels") -> Choice[S]:
+    """Keep the most likely dominant solution; of equals that of the first kind of start.
+
+    Where none is dominant, the first kind of start is kept.
+
+    Args:
+        solutions: Where EM ended; the first is the one of the usual start.
+        disputed: The weight of each column that raters differ on, `(n,)`.
+        what: What columns are made of, in the notes.
+    """
+    margins = [solution.dominance for solution in solutions]
+    sound = [k for k, margin in enumerate(margins) if margin > 0]
+    likelihoods = np.array([solution.log_likelihood for solution in solutions])
+    slack = _EQUAL + 1e-6 * float(np.abs(likelihoods).max())
+    kinds = list(dict.fromkeys(solution.kind for solution in solutions))
+    usual = [k for k, solution in enumerate(solutions) if solution.kind == kinds[0]]
+    best = max(likelihoods[k] for k in sound or usual)
+
+    def order(k: int) -> tuple[int, list[float]]:
+        # The order of raters must not decide: of theirs, that with more of the first class.
+        shares = -solutions[k].counts.sum(axis=1)
+        return kinds.index(solutions[k].kind), shares.round(6).tolist()
+
+    kept = min((k for k in sound or usual if likelihoods[k] >= best - slack), key=order)
+    total = float(disputed.sum())
+    differ = [
+        float(disputed[solution.labels != solutions[kept].labels].sum()) / total if total else 0.0
+        for solution in solutions
+    ]
+    rows = [
+        {"start": solution.start, "log_likelihood": solution.log_likelihood,
+         "dominance": margins[k], "differs": differ[k], "kept": k == kept}
+        for k, solution in enumerate(solutions)
+    ]  # fmt: skip
+    return Choice(solutions[kept], rows, _notes(rows, slack, what))
+
+
+def _notes(rows: list[Row], slack: float, what: str) -> list[str]:
+    """Say where starts disagree, and what they disagree on."""
+    kept = next(row for row in rows if row["kept"])
+    others = [row for row in rows if row["differs"] > _FEW]
+    notes = []
+    if kept["dominance"] <= 0:
+        notes.append(
+            "EM found no solution in which raters are right more often than wrong in every class: "
+            f"the start '{kept['start']}' was kept; do not rely on it"
+        )
+    if not others:
+        return notes
+    names = ", ".join(row["start"] for row in others)
+    most = max(row["differs"] for row in others)
+    start = (
+        f"EM has several solutions: from {names} it ends elsewhere than from '{kept['start']}', "
+        f"in up to {most:.0%} of the {what} that raters differ on"
+    )
+    better = kept["log_likelihood"] + slack
+    equal = [
+        row["start"]
+        for row in others
+        if (row["dominance"] > 0) == (kept["dominance"] > 0)
+        if abs(row["log_likelihood"] - kept["log_likelihood"]) <= slack
+    ]
+    if equal:
+        why = f"the labels do not decide between '{kept['start']}' and {', '.join(equal)}"
+    elif kept["dominance"] > 0 and any(row["log_likelihood"] > better for row in others):
+        why = "more likely ones in which raters are mostly wrong in some class were left out"
+    else:
+        why = "the most likely was kept"
+    return [*notes, f"{start}; {why}"]

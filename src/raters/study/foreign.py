@@ -1,0 +1,286 @@
+"""Images and arrays of other libraries: SimpleITK, nibabel, torch and MONAI, in our axis order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.backend_files import refuse_other_grid
+from raters.study.classes import MISSING
+from raters.study.geometry import Geometry
+from raters.study.volume import Volume
+from raters.study.whole_numbers import whole_numbers
+
+Affine = NDArray[np.float64]
+
+
+def is_image(thing: object) -> bool:
+    """Say whether something is an image that knows its place in space (SimpleITK, nibabel).
+
+    Example:
+        >>> import SimpleITK
+        >>> is_image(SimpleITK.Image(4, 5, SimpleITK.sitkUInt8)), is_image(np.zeros((4, 5)))
+        (True, False)
+    """
+    return isinstance(thing, (*_classes("SimpleITK", "Image"), *_nibabel()))
+
+
+def _classes(module: str, name: str) -> tuple[type, ...]:
+    """The class of a library; nobody can have made one of a library that is not loaded."""
+    found = getattr(sys.modules.get(module), name, None)
+    return (found,) if isinstance(found, type) else ()
+
+
+def _nibabel() -> tuple[type, ...]:
+    return _classes("nibabel.spatialimages", "SpatialImage")
+
+
+def volume_of(thing: Any) -> Volume:  # noqa: ANN401
+    """Give the voxels of an image or an array in our axis order, with the affine if it has one.
+
+    `(*space)`, or `(channels, *space)` for images with several values a voxel. SimpleITK's images
+    come out as the readers of files give them: `(x, y, z)` in three dimensions, rows and columns
+    in two, LPS turned to RAS.
+
+    Raises:
+        RatersError: for what is no array of numbers.
+
+    Example:
+        >>> import SimpleITK
+        >>> image = SimpleITK.Image(4, 5, 6, SimpleITK.sitkUInt8)
+        >>> image.SetSpacing((0.5, 0.6, 2.0))
+        >>> found = volume_of(image)
+        >>> found.array.shape, found.affine.diagonal().tolist()
+        ((4, 5, 6), [-0.5, -0.6, 2.0, 1.0])
+    """
+    if isinstance(thing, _classes("SimpleITK", "Image")):
+        return _of_simpleitk(thing)
+    if isinstance(thing, _nibabel()):
+        return _of_nibabel(thing)
+    return Volume(array_of(thing), _meta_affine(thing))
+
+
+def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Give an array of numbers, of whatever library; images lose their geometry.
+
+    Raises:
+        RatersError: for what is no array of numbers.
+
+    Example:
+        >>> array_of([[0, 1]]).shape
+        (1, 2)
+        >>> array_of({"a": 1})
+        Traceback (most recent call last):
+        raters.errors.RatersError: found dict, expected an array of numbers or an image
+    """
+    if is_image(thing):
+        return volume_of(thing).array
+    if isinstance(thing, _classes("torch", "Tensor")):
+        tensor = thing.detach().cpu()
+        half = str(tensor.dtype) == "torch.bfloat16"  # numpy has no such type
+        return np.asarray((tensor.float() if half else tensor).numpy())
+    array = np.asarray(thing)
+    if array.dtype.kind not in "buif":
+        raise RatersError(f"found {_named(thing)}, expected an array of numbers or an image")
+    return array
+
+
+def _named(thing: object) -> str:
+    kind = type(thing)
+    if isinstance(thing, np.ndarray):
+        return f"an array of {thing.dtype}"
+    inside = f" of {_named(thing[0])}" if isinstance(thing, list | tuple) and thing else ""
+    module = kind.__module__.partition(".")[0]
+    return f"{'' if module == 'builtins' else f'{module}.'}{kind.__name__}{inside}"
+
+
+def _of_simpleitk(image: Any) -> Volume:  # noqa: ANN401
+    from raters.study.formats import geometry, itk
+
+    dims = image.GetDimension()
+    if dims not in (2, 3):
+        raise RatersError(f"found a SimpleITK image of {dims} axes, expected 2 or 3")
+    affine = geometry.from_itk(image.GetDirection(), image.GetSpacing(), image.GetOrigin(), dims)
+    return Volume(itk.array_of(image), affine, image.GetNumberOfComponentsPerPixel() > 1)
+
+
+def _of_nibabel(image: Any) -> Volume:  # noqa: ANN401
+    from raters.study.formats import geometry
+
+    array = np.asanyarray(image.dataobj)
+    space = array.shape[:3]
+    if not 2 <= array.ndim <= 4 or image.affine is None:
+        raise RatersError(f"found a nibabel image of shape {array.shape}, expected 2 to 4 axes")
+    if array.dtype.kind not in "buif":
+        raise RatersError(f"found a nibabel image of {array.dtype}, expected real numbers")
+    affine = np.asarray(image.affine, np.float64)
+    affine = geometry.plane(affine) if len(space) == 2 else affine
+    has_channels = array.ndim == 4
+    return Volume(np.moveaxis(array, 3, 0) if has_channels else array, affine, has_channels)
+
+
+def _meta_affine(thing: Any) -> Affine | None:  # noqa: ANN401
+    """The affine of MONAI's MetaTensor, `(channels, *space)` in three dimensions, RAS."""
+    if not (isinstance(thing, _classes("torch", "Tensor")) and hasattr(thing, "meta")):
+        return None
+    found = np.asarray(thing.affine.detach().cpu(), np.float64)
+    return found if found.shape == (4, 4) and thing.ndim == 4 else None
+
+
+def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+    """Give the image of a case as `(channels, *space)`, and its grid if it knows it.
+
+    Args:
+        given: An array with channels, an image, or a sequence of images, one a channel.
+    """
+    if isinstance(given, list | tuple) and any(map(is_image, given)):
+        parts = [image_of(part) for part in given]
+        grid = _common([g for _, g in parts], "the image")
+        return np.concatenate([array for array, _ in parts]), grid
+    volume = volume_of(given)
+    array = volume.array
+    if is_image(given) and not volume.has_channels:
+        array = array[np.newaxis]
+    grid = None if volume.affine is None else Geometry(array.shape[1:], volume.affine)
+    return array, grid
+
+
+def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+    """Give the masks of a case as `(raters, *space)`, and their grid if they know it.
+
+    Args:
+        given: An array, or a sequence with a mask a rater; None for one who did not label.
+    """
+    if not isinstance(given, list | tuple):
+        if is_image(given):
+            raise RatersError("found one image as the labels of a case, expected one a rater")
+        return array_of(given), None
+    volumes = [None if mask is None else mask_of(mask) for mask in given]
+    known = [volume for volume in volumes if volume is not None]
+    if not known:
+        raise RatersError("found no mask by any rater of a case, expected one at least")
+    grids = [Geometry(volume.array.shape, volume.affine) for volume in known]
+    grid = _common(grids, "a mask")
+    empty = np.full(known[0].array.shape, MISSING, np.int16)
+    return np.stack([empty if v is None else v.array for v in volumes]), grid
+
+
+def mask_of(given: Any) -> Volume:  # noqa: ANN401
+    """Give one mask, `(*space)`, with its affine if it has one."""
+    volume = volume_of(given)
+    if volume.has_channels:
+        raise RatersError(f"found {len(volume.array)} channels in a mask, expected one label")
+    return replace(volume, array=whole_numbers(volume.array)) if is_image(given) else volume
+
+
+def _common(grids: Sequence[Geometry | None], what: str) -> Geometry | None:
+    """Give the grid of the first that knows it; all others must lie on it."""
+    known = [grid for grid in grids if grid is not None]
+    first = next((grid for grid in known if grid.affine is not None), None)
+    for grid in known:
+        refuse_other_grid(grid, what, first or known[0], "the first one", hint=_HINT)
+    return first
+
+
+_HINT = "resample them first"
+
+
+def converted(
+    images: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    reference: Any,  # noqa: ANN401
+    affines: Any,  # noqa: ANN401
+) -> tuple[Any, Any, Any, Any]:
+    """Turn what other libraries hold into arrays and affines; plain arrays stay as they are.
+
+    Raises:
+        RatersError: for what is no array, and for images of one case on different grids; it names
+            the case.
+    """
+    groups = {"images": images, "labels": labels, "reference": reference}
+    for what, given in groups.items():
+        groups[what] = _outer(given, what)
+    number = max((len(given) for given in groups.values() if given is not None), default=0)
+    grids: list[list[tuple[str, Geometry]]] = [[] for _ in range(number)]
+    readers = {"images": image_of, "labels": labels_of, "reference": _reference_of}
+    for what, given in groups.items():
+        if given is not None and _holds_foreign(given):
+            groups[what] = [
+                _case(readers[what], one, what, k, grids[k]) for k, one in enumerate(given)
+            ]
+    if any(grids):
+        affines = [_grid_of_case(k, grids[k], affines) for k in range(number)]
+    return groups["images"], groups["labels"], groups["reference"], affines
+
+
+def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
+    """Refuse what is no sequence of cases; a tensor becomes an array as a whole."""
+    if isinstance(given, _classes("torch", "Tensor")):
+        return array_of(given)
+    if isinstance(given, _classes("pandas", "DataFrame")):
+        raise RatersError(
+            f"found a DataFrame as {what}, expected arrays: frame.to_numpy(), with the names as "
+            "`cases` and `raters`; raters.read takes tables of files"
+        )
+    if is_image(given) or isinstance(given, str | bytes | dict):
+        raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one a case")
+    return given
+
+
+def _holds_foreign(given: Any) -> bool:  # noqa: ANN401
+    """Say whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
+    if isinstance(given, np.ndarray) and given.dtype != object:
+        return False
+    if not isinstance(given, list | tuple | np.ndarray):
+        return False  # rows of a file, which give arrays
+    return any(_is_foreign(one) for one in given)
+
+
+def _is_foreign(one: Any) -> bool:  # noqa: ANN401
+    if isinstance(one, list | tuple):
+        return any(part is None or _is_foreign(part) for part in one)
+    plain = one is None or isinstance(one, np.ndarray | np.generic | int | float)
+    return not plain
+
+
+def _case(
+    reader: Any,  # noqa: ANN401
+    given: Any,  # noqa: ANN401
+    what: str,
+    case: int,
+    grids: list[tuple[str, Geometry]],
+) -> NDArray[Any] | None:
+    if given is None:
+        return None
+    try:
+        array, grid = reader(given)
+    except RatersError as error:
+        raise RatersError(f"{what} of case {case}: {error}", kind=error.kind) from None
+    except ValueError as error:  # of numpy, for arrays of different shapes
+        raise RatersError(f"{what} of case {case}: {error}, expected one shape") from None
+    if grid is not None:
+        grids.append((what, grid))
+    return np.asarray(array)
+
+
+def _reference_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+    volume = mask_of(given)
+    return volume.array, Geometry(volume.array.shape, volume.affine)
+
+
+def _grid_of_case(case: int, grids: list[tuple[str, Geometry]], affines: Any) -> Affine | None:  # noqa: ANN401
+    """Give the one affine of a case; images, masks and a given affine must agree."""
+    given = None if affines is None or case >= len(affines) else affines[case]
+    known = [(what, grid) for what, grid in grids if grid.affine is not None]
+    if given is not None and known:
+        known = [("affines", Geometry(known[0][1].shape, np.asarray(given, np.float64))), *known]
+    for what, grid in known[1:]:
+        first, expected = known[0]
+        refuse_other_grid(grid, f"{what} of case {case}", expected, first, hint=_HINT)
+    return known[0][1].affine if known else given

@@ -1,0 +1,214 @@
+"""Where nothing may be written: what a verb reads is never replaced, and never mixed with results.
+
+Every verb and every function that writes asks here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raters.errors import RatersError
+from raters.study.lock import is_empty
+from raters.study.paths import case_path
+from raters.study.pattern import Pattern, is_pattern
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+RUN_FILES = (
+    "config.yaml", "weights.safetensors", "history.csv", "scores.json", "splits.csv", "log.txt",
+    "source.yaml", "checkpoints/last.ckpt",
+)  # fmt: skip
+"""What is read of a run; other files of its folder (a report, an export) may lie beside them."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is read, and what must stay as it is.
+
+    Attributes:
+        files: Files that are read, and folders that are one image (DICOM).
+        folders: Folders that are read as a whole: a study, predictions, images.
+        patterns: Patterns; what fits one of them would be read the next time.
+        studies: Studies, whose files are listed when they are asked for.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> inputs = Inputs.named(f"{folder}/masks/{{rater}}/{{case}}.png")
+        >>> inputs.refuse(folder / "consensus", stems=["c1"])
+        >>> inputs.refuse(folder / "masks/consensus", stems=["c1"])
+        Traceback (most recent call last):
+        raters.errors.RatersError: ...: found a folder to write to whose files ...
+    """
+
+    files: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+    patterns: tuple[str, ...] = ()
+    studies: tuple[Study, ...] = ()
+
+    @classmethod
+    def of(cls, *studies: Study | None) -> Inputs:
+        """Give all that studies are read from."""
+        found = cls(studies=tuple(study for study in studies if study is not None))
+        for study in found.studies:
+            found = found.and_of(cls.named(*study.sources))
+            if study.folder is not None:
+                found = found.and_of(cls(folders=(study.folder,)))
+        return found
+
+    @classmethod
+    def named(cls, *sources: str | Path) -> Inputs:
+        """Give what the command line names: patterns, folders and files; others are passed over."""
+        texts = [os.fspath(source) for source in sources if os.fspath(source)]
+        patterns = [text for text in texts if is_pattern(text)]
+        paths = [Path(text) for text in texts if text not in patterns]
+        return cls(
+            files=tuple(path for path in paths if path.is_file()),
+            folders=tuple(path for path in paths if path.is_dir()),
+            patterns=tuple(patterns),
+        )
+
+    @classmethod
+    def run(cls, *folders: str | Path) -> Inputs:
+        """Give what is read of runs."""
+        return cls(files=tuple(Path(folder) / name for folder in folders for name in RUN_FILES))
+
+    def and_of(self, *others: Inputs) -> Inputs:
+        """Put several together."""
+        every = (self, *others)
+        return Inputs(
+            tuple(file for one in every for file in one.files),
+            tuple(folder for one in every for folder in one.folders),
+            tuple(pattern for one in every for pattern in one.patterns),
+            tuple(study for one in every for study in one.studies),
+        )
+
+    def refuse(
+        self,
+        out: str | Path,
+        files: Sequence[str] | None = None,
+        stems: Iterable[str] | None = None,
+    ) -> None:
+        """Refuse a folder to write to where an input would be replaced, or mixed with results.
+
+        Args:
+            out: The folder.
+            files: All that is written, as paths in the folder; by default anything may be.
+            stems: If anything may be written: what files are called, without their endings; by
+                default as the cases of the studies are.
+
+        Raises:
+            RatersError: that names the folder and the input.
+        """
+        for place in _with_links(Path(out)):
+            self._refuse_within(place, out)
+            self._refuse_over(place, out, files)
+            self._refuse_fitting(place, out, files, self._cases() if stems is None else stems)
+
+    def refuse_file(self, path: str | Path) -> None:
+        """Refuse to write one file where an input would be replaced, or mixed with it."""
+        self.refuse(Path(path).parent, [Path(path).name])
+
+    def _refuse_within(self, place: Path, out: str | Path) -> None:
+        """Refuse what is, or lies inside, a folder that is read as a whole."""
+        around = {place, *place.parents}
+        for folder in self.folders:
+            if folder.resolve() in around:
+                raise _refused(out, f"in {folder}, which is read")
+
+    def _refuse_over(self, place: Path, out: str | Path, files: Sequence[str] | None) -> None:
+        """Refuse what holds inputs: all of them, or those of certain names."""
+        around = {place, *place.parents}
+        ours = None if files is None else {(place / name).resolve() for name in files}
+        read = _resolved([*self._files(), *self.folders], links=place.exists())
+        for file in read:
+            if file in around:
+                raise _refused(out, f"in {file}, which is read")
+            if ours is None and place in file.parents:
+                raise _refused(out, f"that holds {file}, which is read")
+            if ours is not None and file in ours:
+                raise _refused(out, f"where {file} would be replaced, which is read")
+
+    def _refuse_fitting(
+        self, place: Path, out: str | Path, files: Sequence[str] | None, stems: Iterable[str]
+    ) -> None:
+        """Refuse files that a pattern would find the next time, as masks or images."""
+        for text in self.patterns:
+            pattern = Pattern(text)
+            root = pattern.root.resolve()
+            if not place.is_relative_to(root):
+                continue
+            inside = place.relative_to(root).as_posix()
+            front = "" if inside == "." else f"{inside}/"
+            ending = "." + pattern.levels[-1].rpartition("}")[2].partition(".")[2]
+            for name in files if files is not None else (f"{stem}{ending}" for stem in stems):
+                if pattern.match(f"{front}{name}") is not None:
+                    raise _refused(out, f"whose files would be read as {text} the next time")
+
+    def _cases(self) -> Iterator[str]:
+        return (case_path(case) for study in self.studies for case in study.index.ids)
+
+    def _files(self) -> Iterator[Path]:
+        yield from self.files
+        for study in self.studies:
+            for position in range(len(study)):
+                yield from study.backend.files(study.row(position))
+
+
+def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
+    """Refuse a folder with files that an earlier call did not write, or what is no folder.
+
+    Args:
+        folder: Where to write.
+        mark: The file that an earlier call left there.
+        what: What an earlier call was, for the message.
+
+    Raises:
+        RatersError: that names the folder.
+    """
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise RatersError("found a file, expected a folder to write to", file=path)
+    if path.exists() and not (path / mark).exists() and not is_empty(path):
+        raise RatersError(
+            f"found a folder that is not empty, expected a new one or one of {what}",
+            kind="folder-taken",
+            file=path,
+        )
+
+
+def _with_links(out: Path) -> Iterator[Path]:
+    """Give a folder as it really is, and the folders that links in it lead to."""
+    yield out.resolve()
+    if out.is_dir():
+        yield from (e.resolve() for e in sorted(out.iterdir()) if e.is_symlink() and e.is_dir())
+
+
+def _resolved(files: Iterable[Path], links: bool) -> Iterator[Path]:
+    """Give files as they really are: folders are followed once each, links to files if asked."""
+    folders: dict[Path, Path] = {}
+    for file in dict.fromkeys(files):
+        folder = file.parent
+        if folder not in folders:
+            folders[folder] = _followed(folder)
+        yield folders[folder] / file.name
+        if links and os.path.islink(file):  # noqa: PTH114 (there may be millions)
+            yield file.resolve()
+
+
+def _followed(folder: Path) -> Path:
+    try:
+        return folder.resolve()
+    except ValueError:  # a name that no folder can have
+        return folder
+
+
+def _refused(out: str | Path, why: str) -> RatersError:
+    return RatersError(
+        f"found a folder to write to {why}; expected another one", kind="folder-taken", file=out
+    )

@@ -1,0 +1,201 @@
+"""The cuts of a run: at the raters' area and at the best Dice; no torch is needed to read them.
+
+They are chosen on the held-out cases at the end of training (`raters.scores.CutTally`) and kept
+beside the weights, in `cuts.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.rows import write_json
+from raters.scores.choose_cut import CutTally
+from raters.scores.cut import cuts_of
+from raters.study.classes import Classes
+from raters.wording import expected_one_of
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.training.model import Model
+
+CUTS = "cuts.json"
+AREA, DRAWN, BEST = "area", "area-drawn", "best"
+CutGiven = float | str | Sequence[float]
+"""A number, 'area', 'area-drawn', 'best', by class ('2=0.3,3=area'), or a number for each class."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Cuts that were chosen for a model, each `(classes - 1,)`.
+
+    Attributes:
+        area: Where the predicted area is the raters' mean area.
+        area_drawn: The same without blank masks.
+        best: Where Dice against references is best; None if there were no references.
+        cases: How many cases they were chosen on.
+        on: What these were for: 'held-out', or 'train' where none was held out.
+    """
+
+    area: Floats
+    area_drawn: Floats
+    best: Floats | None
+    cases: int
+    on: str
+
+    def to_dict(self, classes: Classes) -> dict[str, Any]:
+        """Give plain data, cuts by the name of the class."""
+        names = classes.names[1:]
+
+        def by_name(cuts: Floats | None) -> dict[str, float] | None:
+            return None if cuts is None else dict(zip(names, cuts.tolist(), strict=True))
+
+        facts = {"cases": self.cases, "on": self.on, AREA: by_name(self.area)}
+        return facts | {DRAWN: by_name(self.area_drawn), BEST: by_name(self.best)}
+
+
+def find_cuts(model: Model, study: Study, on: str) -> Cuts:
+    """Choose the cuts of a model on cases of a study; large images come in bands of rows.
+
+    Args:
+        model: A model of masks.
+        study: The cases, with the raters' masks, and references if there are any.
+        on: What the cases were for.
+
+    Raises:
+        RatersError: There is no mask, or a case cannot be read.
+    """
+    from raters.prediction.batches import predict_streams
+    from raters.prediction.predict import Asked
+    from raters.scores.cut_counts import CutCounts
+
+    tally = CutTally(len(model.config.classes))
+    for case, bands in predict_streams(model, study.iter_cases(), Asked()):
+        if isinstance(bands, RatersError):
+            raise bands
+        counts = CutCounts(tally.classes, case.reference, case.labels)
+        for band in bands:
+            counts.add(band.truth, slice(band.start, band.start + band.truth.shape[1]))
+        tally.take(counts)
+    best = tally.best() if tally.dice else None
+    return Cuts(tally.area(), tally.area(blank=False), best, len(study), on)
+
+
+def write_cuts(folder: Path, cuts: Cuts, classes: Classes) -> None:
+    """Write `cuts.json`, whole or not at all."""
+    write_json(folder / CUTS, cuts.to_dict(classes))
+
+
+def read_cuts(folder: Path, classes: Classes) -> Cuts | None:
+    """Read `cuts.json`; None if there is none, as in runs of earlier versions."""
+    path = folder / CUTS
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        parts = [_by_class(found[name], classes) for name in (AREA, DRAWN, BEST)]
+        area, drawn, best = parts
+        if area is None or drawn is None:
+            raise ValueError("no area cut")
+        return Cuts(area, drawn, best, int(found["cases"]), str(found["on"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, RatersError) as error:
+        why = f"cannot be read ({type(error).__name__}: {error}), expected cuts by class"
+        raise RatersError(why, file=path) from None
+
+
+def _by_class(given: Any, classes: Classes) -> Floats | None:  # noqa: ANN401
+    if given is None:
+        return None
+    return cuts_of([float(given[name]) for name in classes.names[1:]], len(classes))
+
+
+def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None) -> Floats:
+    """Give the cut of each foreground class, `(classes - 1,)`.
+
+    Args:
+        given: A number, 'area', 'area-drawn', 'best', by class as in '2=0.3,3=area' (by value or
+            name; the others are cut at 0.5), or a number for each foreground class.
+        classes: The classes.
+        kind: 'segmentation' or 'classification'.
+        known: The cuts of the model, if it has any.
+
+    Raises:
+        RatersError: For what is no cut, or is not known of the model.
+
+    Example:
+        >>> classes = Classes.parse("0=background,2=core,3=edge")
+        >>> chosen_cut("2=0.3", classes, "segmentation", None)
+        array([0.3, 0.5])
+    """
+    if kind != "segmentation":
+        if given == 0.5 or given == "0.5":
+            return np.full(len(classes) - 1, 0.5)
+        raise RatersError(
+            f"found the cut {given!r} for a model of class labels, expected none: cuts are for "
+            "masks; take the probabilities"
+        )
+    if not isinstance(given, str):
+        return cuts_of(given, len(classes))
+    if "=" not in given:
+        return cuts_of([_one(given, c, known) for c in range(len(classes) - 1)], len(classes))
+    cuts = np.full(len(classes) - 1, 0.5)
+    for c, word in _words(given, classes).items():
+        cuts[c] = _one(word, c, known)
+    return cuts_of(cuts, len(classes))
+
+
+def _words(given: str, classes: Classes) -> Mapping[int, str]:
+    """Take '2=0.3,3=area' apart: by foreground class, from 0."""
+    foreground = classes.items[1:]
+    places = {str(c.value): k for k, c in enumerate(foreground)}
+    places |= {c.name: k for k, c in enumerate(foreground)}
+    words: dict[int, str] = {}
+    for part in given.split(","):
+        name, _, word = (text.strip() for text in part.rpartition("="))
+        if name not in places:
+            raise RatersError(
+                f"found {part.strip()!r} in the cut {given!r}, expected CLASS=CUT with a "
+                f"foreground class: {expected_one_of(list(places), name)}"
+            )
+        if places[name] in words:
+            raise RatersError(f"found {name!r} twice in the cut {given!r}, expected it once")
+        words[places[name]] = word
+    return words
+
+
+def _one(word: str, c: int, known: Cuts | None) -> float:
+    if word in (AREA, DRAWN, BEST):
+        found = None
+        if known is not None:
+            found = {AREA: known.area, DRAWN: known.area_drawn, BEST: known.best}[word]
+        if found is None:
+            raise RatersError(_unknown(word, known), kind="no-cut")
+        return float(found[c])
+    try:
+        return float(word)
+    except ValueError:
+        raise RatersError(
+            f"found the cut {word!r}, expected a number above 0 and below 1, '{AREA}', "
+            f"'{DRAWN}', '{BEST}', or by class as in 2=0.3,3=area"
+        ) from None
+
+
+def _unknown(word: str, known: Cuts | None) -> str:
+    if known is None:
+        return (
+            f"found no {CUTS} in the run, expected it for the cut {word!r}: runs of earlier "
+            "versions have none; give a number"
+        )
+    return (
+        f"found no best cut in {CUTS}, expected one for the cut {word!r}: none of the held-out "
+        "cases had a reference; take 'area' or a number"
+    )

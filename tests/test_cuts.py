@@ -1,0 +1,154 @@
+"""Cuts against plain loops: labels at a cut, the best cut, and the cut of the raters' area."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from raters.errors import RatersError
+from raters.scores import CutCounts, CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
+from raters.scores.cut_counts import GRID
+
+
+def softmax(classes: int, *space: int, seed: int = 0) -> np.ndarray:
+    logits = np.random.default_rng(seed).normal(size=(classes, *space))
+    return np.exp(logits) / np.exp(logits).sum(axis=0)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_half_is_argmax_to_the_bit_also_on_ties(classes: int) -> None:
+    found = softmax(classes, 7, 9).astype(np.float32)
+    found[:, 0] = 1 / classes
+    np.testing.assert_array_equal(cut_labels(found), found.argmax(0))
+    np.testing.assert_array_equal(cut_labels(found, [0.5] * (classes - 1)), found.argmax(0))
+
+
+@pytest.mark.parametrize("cut", [0.05, 0.31, 0.5, 0.77])
+def test_two_classes_are_foreground_above_the_cut(cut: float) -> None:
+    found = softmax(2, 300)
+    np.testing.assert_array_equal(cut_labels(found, cut), found[1] > cut)
+
+
+def test_several_classes_win_by_weighted_odds() -> None:
+    found, cuts = softmax(4, 50), [0.2, 0.6, 0.5]
+    for voxel, label in zip(found.T, cut_labels(found, cuts), strict=True):
+        odds = [voxel[0], *(p * (1 - cut) / cut for p, cut in zip(voxel[1:], cuts, strict=True))]
+        assert label == int(np.argmax(odds))
+
+
+def test_winning_cut_is_where_the_class_begins_to_win() -> None:
+    found = softmax(3, 40)
+    for k, own in enumerate(winning_cut(found)):
+        for add, wins in ((-1e-6, True), (1e-6, False)):
+            for voxel, r in enumerate(own):
+                cuts = np.full(2, 0.5)
+                cuts[k] = r + add
+                assert (cut_labels(found[:, voxel], cuts) == k + 1) == wins
+
+
+def test_best_cut_has_the_largest_mean_dice_of_all_cuts() -> None:
+    random = np.random.default_rng(3)
+    cases = [softmax(2, 8, 8, seed=k) for k in range(4)]
+    masks = [(found[1] > 0.3) ^ (random.random((8, 8)) < 0.1) for found in cases]
+    masks = [np.where(random.random((8, 8)) < 0.2, -1, mask) for mask in masks]  # not all labelled
+    found = best_cut(cases, masks)
+    each = [
+        np.mean([dice(mask, cut_labels(p, cut)) for p, mask in zip(cases, masks, strict=True)])
+        for cut in GRID
+    ]
+    here = np.flatnonzero(np.isclose(GRID, found[0]))[0]
+    assert each[here] == pytest.approx(max(each), abs=1e-12)
+    assert found[0] == pytest.approx(0.3, abs=0.05)
+
+
+def test_best_cut_of_each_class_with_the_others_at_half() -> None:
+    found, mask = softmax(3, 60), np.random.default_rng(1).integers(0, 3, 60)
+    chosen = best_cut([found], [mask])
+    for k in range(2):
+        cuts = np.full((len(GRID), 2), 0.5)
+        cuts[:, k] = GRID
+        each = [dice(mask, cut_labels(found, cut), 3)[k] for cut in cuts]
+        here = np.flatnonzero(np.isclose(GRID, chosen[k]))[0]
+        assert each[here] == pytest.approx(max(each), abs=1e-12)
+
+
+def test_two_of_five_raters_mark_an_object_and_half_erases_it() -> None:
+    disc = np.hypot(*np.mgrid[-8:8, -8:8]) < 5
+    p = 0.4 * disc  # what a network says that learnt the mean of five raters, three of them blind
+    found, masks = np.stack([1 - p, p]), np.stack([disc, disc, *[np.zeros_like(disc)] * 3])
+    assert not cut_labels(found).any()
+    np.testing.assert_array_equal(cut_labels(found, best_cut([found], [disc])), disc)
+    blind = area_cut([found], [masks.astype(int)], blank=False)
+    np.testing.assert_array_equal(cut_labels(found, blind), disc)
+
+
+def test_area_cut_predicts_the_area_that_raters_draw() -> None:
+    cases = [softmax(3, 30, 30, seed=k) for k in range(3)]
+    labels = [np.random.default_rng(k).choice(3, (4, 30, 30), p=(0.7, 0.2, 0.1)) for k in range(3)]
+    labels[0][1], labels[1][:, :10] = -1, -1  # one rater skipped a case, nobody saw some rows
+    cuts = area_cut(cases, labels)
+    for k in range(2):
+        drawn = sum(_share(own, k + 1) for own in labels)
+        areas = []
+        for cut in GRID:
+            both = np.full(2, 0.5)
+            both[k] = cut
+            seen = zip(cases, labels, strict=True)
+            areas.append(
+                sum(((cut_labels(p, both) == k + 1) & (m >= 0).any(0)).sum() for p, m in seen)
+            )
+        here = np.flatnonzero(np.isclose(GRID, cuts[k]))[0]
+        assert abs(areas[here] - drawn) == min(abs(area - drawn) for area in areas)
+
+
+def _share(labels: np.ndarray, c: int) -> float:
+    total = 0.0
+    for voxel in labels.reshape(len(labels), -1).T:
+        given = voxel[voxel >= 0]
+        total += (given == c).mean() if given.size else 0.0
+    return total
+
+
+def test_bands_of_rows_add_up_to_the_case() -> None:
+    random = np.random.default_rng(5)
+    found, reference = softmax(3, 12, 7), random.integers(-1, 3, (12, 7))
+    labels = random.integers(-1, 3, (3, 12, 7))
+    labels[2] = 0  # blank; another one is blank in the first band only
+    labels[1, :5] = 0
+    whole, parts = (CutCounts(3, reference, labels) for _ in range(2))
+    whole.add(found)
+    for rows in (slice(0, 5), slice(5, 12)):
+        parts.add(found[:, rows], rows)
+    for name in ("dice", "areas", "drawn", "drawn_not_blank", "labelled"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))
+    assert (whole.drawn < whole.drawn_not_blank).all()
+
+
+def test_blank_masks_count_or_not() -> None:
+    p = np.linspace(0.01, 0.99, 100)
+    found = np.stack([1 - p, p])
+    drawn = np.stack([p > 0.5, np.zeros(100)]).astype(int)
+    assert area_cut([found], [drawn]) == pytest.approx([0.75], abs=0.011)
+    assert area_cut([found], [drawn], blank=False) == pytest.approx([0.5], abs=0.011)
+    # a case where all are blank tells nothing of the area of masks that are not
+    both = area_cut([found, found], [drawn, 0 * drawn], blank=False)
+    assert both == pytest.approx([0.5], abs=0.011)
+
+
+def test_empty_cases_want_a_cut_that_leaves_them_empty() -> None:
+    found = np.full((2, 10), 0.5)
+    found[1], found[0] = 0.6, 0.4
+    assert best_cut([found], [np.zeros(10, int)]) == pytest.approx([0.6])
+
+
+@pytest.mark.parametrize("cut", [0, 1, -0.1, float("nan"), [0.5, 0.5]])
+def test_bad_cuts_are_refused(cut: object) -> None:
+    with pytest.raises(RatersError, match="cut"):
+        cut_labels(softmax(2, 4), cut)  # type: ignore[arg-type]
+
+
+def test_nothing_to_choose_by_is_an_error() -> None:
+    with pytest.raises(RatersError, match="no reference masks"):
+        CutTally(2).best()
+    with pytest.raises(RatersError, match="no masks of raters"):
+        CutTally(2).area()
