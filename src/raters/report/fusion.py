@@ -159,7 +159,7 @@ def _minority_words(study: Study, found: Compared, method: str) -> str:
 def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
     from raters.report.study import study_notes
 
-    notes = study_notes(study)
+    notes = [*files.said_of(study), *study_notes(study)]
     if masks.missing:
         notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
     stopped = sum(not facts.get("converged", True) for facts in files.cases.values())
