@@ -175,7 +175,7 @@ def test_a_wide_table_without_saying_so(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "answers.txt"
     path.write_text("\n".join(["1 -1 0 1 0 2 2 1 1"] * 4))
     outcome = run("check", path)
-    refused(outcome, path, "a table with one column a rater needs --wide", "and 3 more")
+    refused(outcome, path, "a table with one column per rater needs --wide", "and 3 more")
     assert run("check", path, "--wide", "--missing=-1,2").code == 0
     labels = raters.read(path, wide=True, missing=[-1, 2]).classes.names
     assert labels == ("0", "1")

@@ -99,6 +99,12 @@ def test_of_two_raters_staple_is_the_intersection_and_the_report_says_so(tmp_pat
     assert "Lowest" not in text and "segments" not in text  # the two are not ranked
 
 
+def test_the_notes_of_a_method_are_in_its_report(tmp_path: Path) -> None:
+    same, other = square(4, 12), square(6, 14)
+    made = fused(study_of([[same, same, other]] * 2, "ann bob cy"), tmp_path, "staple")
+    assert "and bob have the same masks in 2 of the 2 cases" in words_of(made)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_consensus_of_two_is(kind: str) -> None:
     first, second = square(4, 12), square(8, 20)

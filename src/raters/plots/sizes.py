@@ -71,7 +71,8 @@ def volumes(
         return _shares(study, theme)
     found = case_volumes(study, class_name, progress) if measured is None else measured
     size = "volume" if len(study[0].geometry.shape) == 3 else "area"
-    title, ticks = f"{size} against the other raters", _TICKS
+    title = f"{size} against the other raters"
+    ticks: dict[float, str] | None = _TICKS
     values = relative_volumes(found) if relative else found
     if not relative:
         title, ticks = f"{size} ({study[0].geometry.volume_unit})", None

@@ -126,6 +126,7 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 def _findings(
     study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
 ) -> list[str]:
+    names: Sequence[str]
     if study.anonymous:
         names, left = (ALL_RATERS,), ""
     else:
@@ -158,7 +159,7 @@ def _minority_words(study: Study, found: Compared, method: str) -> str:
 def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
     from raters.report.study import study_notes
 
-    notes = study_notes(study)
+    notes = [*files.said_of(study), *study_notes(study)]
     if masks.missing:
         notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
     stopped = sum(not facts.get("converged", True) for facts in files.cases.values())

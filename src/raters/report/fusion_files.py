@@ -42,6 +42,7 @@ class FusionFiles:
         rows: How far each rater can be trusted; none for methods without matrices.
         confusion: The matrices `(raters, L, L)`, where there is one fit for all.
         cases: What was noted of each case.
+        notes: What the method has to say beside its consensus.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class FusionFiles:
     rows: list[Row] = field(default_factory=list)
     confusion: NDArray[np.float64] | None = None
     cases: dict[str, Row] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def confusion_of(self, raters: Sequence[str]) -> NDArray[np.float64] | None:
         """Give the matrices of these raters, by name; NaN for one who was not fused."""
@@ -64,6 +66,14 @@ class FusionFiles:
             if rater in fused:
                 found[k] = self.confusion[fused.index(rater)]
         return found
+
+    def said_of(self, study: Study) -> list[str]:
+        """Give the notes that fit a study: those that name nobody, if its raters are anonymous."""
+        return [
+            note
+            for note in self.notes
+            if not study.anonymous or not any(rater in note for rater in study.raters)
+        ]
 
     def refit(self, kind: str) -> tuple[Refit, str]:
         """Give a function that fuses anew, and its name: the method itself, or a vote if slow."""
@@ -101,6 +111,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             [dict(row) for row in content["raters"]],
             None if matrices is None else np.array(matrices, np.float64),
             {str(case): dict(facts) for case, facts in content.get("cases", {}).items()},
+            [str(note) for note in content.get("notes", [])],
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RatersError(

@@ -46,7 +46,7 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     performance = performance_section(
         files, measured, study.classes.names, counts, study, by_labels(rows, names)
     )
-    sections = [short_section(findings, notes_block(study_notes(study)))]
+    sections = [short_section(findings, notes_block([*files.said_of(study), *study_notes(study)]))]
     if study.anonymous:
         sections.append(performance)
     else:

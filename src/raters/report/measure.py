@@ -68,7 +68,7 @@ def measured(study: Study, progress: bool = False) -> Measured:
         drawn = case.volumes[:, 1:].sum(axis=1) * case.voxel
         volumes.append(np.where(case.complete, drawn, np.nan))
         labelled.append(case.labelled)
-        by_class.append(case.volumes * case.voxel)
+        by_class.append(np.asarray(case.volumes * case.voxel, np.float64))
 
     agreement = mask_agreement(study, progress=progress, seen=keep)
     unit = study[0].geometry.volume_unit if len(study) else "pixels"

@@ -104,7 +104,8 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
     """Say in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
     how_said = how if isinstance(how, str | int) else ", ".join(f"{share:g}" for share in how)
-    return {**study.about, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
+    kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
+    return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np.float64]:

@@ -58,9 +58,9 @@ def read(
         source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder written by `raters`, a
             manifest (CSV with the columns case, rater, mask, ...) or a table of class labels.
         images: A pattern for images (`"images/{case}_{modality}.nii.gz"`); for tables also a
-            `.npy` array of features or images, one row a task in the order of the table's tasks.
-        reference: A pattern for true or adjudicated masks; for tables a file with one label a
-            task (two columns task and label, or one label a line in the order of the tasks).
+            `.npy` array of features or images, one row per task in the order of the table's tasks.
+        reference: A pattern for true or adjudicated masks; for tables a file with one label per
+            task (two columns task and label, or one label per line in the order of the tasks).
         values: What label values mean: `"0=background,1=tumour"`, `{0: "background"}`, or a list.
         ignore: Values in masks that mean 'not labelled' (MISSING).
         absent: What an absent mask means: 'missing' (not labelled) or 'empty' (drew nothing).

@@ -68,7 +68,7 @@ def refuse_bad_ids(source: TableFile, task: str, ids: list[str]) -> None:
         again = ids.index(repeated, first + 1)
         raise RatersError(
             f"found task {repeated!r} in rows {first + 1} and {again + 1}, "
-            "expected one row a task in a wide table",
+            "expected one row per task in a wide table",
             kind="table",
         )
 
