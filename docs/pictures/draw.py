@@ -17,6 +17,7 @@ import raters
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
+from raters.plots.views import view_of
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
 
@@ -100,13 +101,19 @@ def fusion(title: str, pattern: str, case: str, options: dict[str, Any], spot: A
     """Draw what raters said of one case, three fusions, and where raters differ."""
     study = raters.read(pattern, cases=[case], **options)
     labels, entropy = study[0].labels, entropy_map(study[0].labels, len(study.classes))
+
+    def part(array: np.ndarray) -> np.ndarray:
+        space = study[0].geometry
+        volume = array.ndim == 3
+        return (view_of(space.shape, space.affine).turn(array) if volume else array)[spot]
+
     row = [
-        (name, _picture(CLASSES[mask[spot]]))
+        (name, _picture(CLASSES[part(mask)]))
         for name, mask in zip(study.raters, labels, strict=True)
     ]
     for method in ("vote", "staple", "spatial-staple"):
-        row.append((method, _picture(CLASSES[raters.fuse(study, method)[0].labels[spot]])))
-    heat = np.rint(entropy[spot] / max(entropy.max(), 1e-6) * 255).astype(np.uint8)
+        row.append((method, _picture(CLASSES[part(raters.fuse(study, method)[0].labels)])))
+    heat = np.rint(part(entropy) / max(entropy.max(), 1e-6) * 255).astype(np.uint8)
     row.append(("where they differ", _picture(np.stack([heat, heat // 2, heat // 8], axis=-1))))
     montage([row], HERE / f"fusion-{title}.png")
 
@@ -128,7 +135,7 @@ def fusions(data: Path) -> None:
         everything,
     )
     brats = f"{data}/brats_toolkit/{{case}}/segmentation/{{rater}}-20.nii.gz"
-    fusion("brats", brats, "*", {}, (slice(80, 126), slice(76, 130), 123))
+    fusion("brats", brats, "*", {}, (123, slice(76, 130), slice(80, 126)))
     lidc = f"{data}/lidc_layout/{{group}}/nodule-{{nodule}}/mask-{{rater}}/slice-{{case}}.png"
     fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
 

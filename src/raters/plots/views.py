@@ -62,7 +62,8 @@ class View:
         """
         space = [lead + axis for axis in self.order]
         turned = np.transpose(array, [*range(lead), *space, *range(lead + 3, array.ndim)])
-        return np.flip(turned, [lead + k for k, back in enumerate(self.flipped) if back])
+        backwards = tuple(lead + k for k, back in enumerate(self.flipped) if back)
+        return np.asarray(np.flip(turned, backwards))
 
     def place(self, number: int, space: Sequence[int]) -> int:
         """Give where slice `number` of the file is among the slices, and back."""
@@ -133,7 +134,7 @@ def _nearest_axes(affine: NDArray[np.float64]) -> tuple[list[int], list[bool]] |
 
     if affine.shape != (4, 4) or not np.isfinite(affine).all():
         return None
-    nearest = nibabel.orientations.io_orientation(affine)
+    nearest = nibabel.orientations.io_orientation(affine)  # type: ignore[no-untyped-call]
     if not np.isfinite(nearest).all():
         return None  # an axis without a direction: a broken header
     return nearest[:, 0].astype(int).tolist(), (nearest[:, 1] > 0).tolist()

@@ -208,8 +208,8 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
         maps[name] = (
             colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
         )
-    named = at is not None and volume.view is not None
-    return Slice(image, outlines, maps, volume.view.name(at, volume.space) if named else "")
+    name = "" if at is None or volume.view is None else volume.view.name(at, volume.space)
+    return Slice(image, outlines, maps, name)
 
 
 def _outlines(mask: NDArray[Any], classes: Sequence[str]) -> dict[str, str]:

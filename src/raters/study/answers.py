@@ -49,7 +49,7 @@ class CaseAnswers:
         if rater not in self.raters:
             known = ", ".join(self.raters[:20])
             raise RatersError(f"found no rater {rater!r}, expected one of {known}", rater=rater)
-        return self.label[self.rater == self.raters.index(rater)]
+        return np.asarray(self.label[self.rater == self.raters.index(rater)])
 
     def by_rater(self) -> list[NDArray[np.int16]]:
         """Give the answers of each rater, in the order of `raters`: the full axis."""

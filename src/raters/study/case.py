@@ -93,7 +93,7 @@ class Case:
         """All labels that anybody gave, whoever it was, in one flat array without MISSING."""
         if self.kind == "classification":
             return self.answers.label
-        return self.labels[self.labels != MISSING]
+        return np.asarray(self.labels[self.labels != MISSING])
 
     @cached_property
     def image(self) -> NDArray[Any] | None:

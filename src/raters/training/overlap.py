@@ -25,9 +25,10 @@ def labels_a_pixel(study: Study) -> float:
     labels, pixels = 0, 0
     for k in np.linspace(0, len(study) - 1, min(len(study), _CASES)).astype(int):
         case = study[int(k)]
-        labels += case.given.size
         if case.kind == "classification":
-            pixels += len(case.answers) > 0
-        else:
-            pixels += int((case.labels != MISSING).any(axis=0).sum())
+            labels, pixels = labels + len(case.answers), pixels + (len(case.answers) > 0)
+            continue
+        there = case.labels != MISSING
+        labels += int(there.sum())
+        pixels += int(there.any(axis=0).sum())
     return labels / max(pixels, 1)
