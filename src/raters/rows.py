@@ -33,8 +33,8 @@ def write_csv(path: Path, rows: Sequence[Row], exact: bool = False) -> None:
     # The writer does not see that a carriage return needs quotes.
     odd = any("\r" in text for line in (columns, *cells) for text in line if isinstance(text, str))
     with written_whole(path) as file:
-        quoting = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
-        writer = csv.writer(file, lineterminator="\n", quoting=quoting)
+        plain = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL) if odd else plain
         writer.writerows([[cell(column) for column in columns], *cells])
 
 
