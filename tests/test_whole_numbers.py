@@ -211,3 +211,21 @@ def test_blocks_give_what_the_whole_gives() -> None:
     expected = scipy.stats.entropy(np.maximum(votes, 1e-300), base=2, axis=0)
     expected[votes.sum(axis=0) == 0] = 0
     np.testing.assert_allclose(entropy_map(masks, 3), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", [700, 701])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_large_masks_of_bytes(side: int, order: Any) -> None:
+    mask = np.random.default_rng(0).integers(0, 256, (side, 2 * side), np.uint8)
+    mask = mask[:, ::2] if order == "strided" else np.array(mask[:, :side], order=order)
+    found, times = np.unique(mask, return_counts=True)
+    assert value_counts(mask) == dict(zip(found.tolist(), times.tolist(), strict=True))
+    values = [*range(0, 200, 2), 255]
+    classes = raters.Classes.from_values(values)
+    numbers = {v: k for k, v in enumerate(values)}
+    ignore = [v for v in range(256) if v not in numbers]
+    expected = np.vectorize(lambda v: numbers.get(v, -1))(mask[:40])
+    encoded = classes.encode(mask, ignore)
+    np.testing.assert_array_equal(encoded[:40], expected)
+    with pytest.raises(RatersError, match="found value 1"):
+        classes.encode(mask, ignore[1:])

@@ -57,7 +57,7 @@ def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
     counts = np.zeros(0, np.int64)
     for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes a voxel
         part = flat[:, start : start + _BLOCK]
-        code = np.zeros(part.shape[1], np.intp)
+        code = np.zeros(part.shape[1], np.int32)
         for row in part:
             code *= base
             code += row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -95,14 +95,10 @@ def _scan_mask(
 def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
     """Give a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
     small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
-    hasher = blake2b(digest_size=16, salt=_shape_salt(values.shape))
+    hasher = sha256(repr(values.shape).encode())
     for row in values if values.ndim > 1 else (values,):
         hasher.update(np.ascontiguousarray(row, np.uint8 if small else np.int32).data)
     return hasher.digest()
-
-
-def _shape_salt(shape: tuple[int, ...]) -> bytes:
-    return blake2b(repr(shape).encode(), digest_size=16).digest()
 
 
 def _scan_image(case: Case, scan: CaseScan) -> Iterator[RatersError]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,8 +220,34 @@ def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
         seen.add(item)
 
 
+def _stay(values: NDArray[Any], numbers: Mapping[int, int]) -> bool:
+    """Say whether every value is its own class number, as in most masks: much the fastest way."""
+    if not values.size:
+        return False
+    low, high = int(values.min()), int(values.max())
+    return low >= 0 and high < len(numbers) and all(numbers.get(v) == v for v in range(high + 1))
+
+
+def _translated(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int16] | None:
+    """Map bytes by `bytes.translate`, in half the time of a gather; None where it cannot."""
+    if not values.flags.forc or max(numbers.values(), default=0) > 127:
+        return None
+    table = np.full(256, _UNKNOWN, np.int8)
+    for value, number in numbers.items():
+        if 0 <= value < 256:
+            table[value] = number
+    # Not `tobytes` as it is: it would turn arrays in Fortran order.
+    found = values.ravel(order="K").tobytes().translate(table.tobytes())
+    order: Literal["C", "F"] = "C" if values.flags.c_contiguous else "F"
+    return np.frombuffer(found, np.int8).astype(np.int16).reshape(values.shape, order=order)
+
+
 def _look_up(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int16]:
     """Map each value by a table; small integer types take one gather, others a binary search."""
+    if _stay(values, numbers):
+        return values.astype(np.int16)
+    if values.dtype == np.uint8 and (found := _translated(values, numbers)) is not None:
+        return found
     if values.dtype.itemsize <= 2:
         info = np.iinfo(values.dtype)
         table = np.full(info.max - info.min + 1, _UNKNOWN, np.int16)

@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             message = f"found the alias '*{event.anchor}', expected every value written out"
             raise yaml.composer.ComposerError(None, None, message, event.start_mark)
         return super().compose_node(parent, index)

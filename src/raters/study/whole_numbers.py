@@ -95,6 +95,9 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
     """
     if values.size == 0:
         return {}
+    if values.dtype == np.uint8 and values.size > _BLOCK:
+        counts = _count_bytes(values.ravel(order="K"))
+        return {int(v): int(counts[v]) for v in np.flatnonzero(counts)}
     low, high = int(values.min()), int(values.max())
     if low > -(1 << 16) and high < 1 << 16:
         base = min(low, 0)
@@ -106,6 +109,19 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
         return {int(v) + base: int(counts[v]) for v in np.flatnonzero(counts)}
     found, times = np.unique(values, return_counts=True)
     return {int(v): int(n) for v, n in zip(found, times, strict=True)}
+
+
+def _count_bytes(flat: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Count bytes, `(256,)`; two at a time, which takes half as long."""
+    pairs = flat[: flat.size // 2 * 2].view(np.uint16)
+    counts = np.zeros(1 << 16, np.int64)
+    for start in range(0, pairs.size, _BLOCK):  # numpy counts in 8 bytes a value
+        counts += np.bincount(pairs[start : start + _BLOCK], minlength=1 << 16)
+    table = counts.reshape(256, 256)
+    single = table.sum(axis=0) + table.sum(axis=1)
+    if flat.size % 2:
+        single[flat[-1]] += 1
+    return np.asarray(single)
 
 
 def refuse_grey(counts: dict[int, int], file: str) -> None:
