@@ -75,7 +75,7 @@ def test_finished_cases_are_skipped_and_changed_ones_are_not(
     assert "0 cases fused, 2 were there already" in run(*words).out  # type: ignore[operator]
     assert (out / "raters.csv").read_text() == before
     save(tmp_path / "masks/ann/b.nii.gz", np.zeros((5, 6, 4), np.uint8), AFFINE)
-    assert "1 case fused, 1 were there already" in run(*words).out  # type: ignore[operator]
+    assert "1 case fused, 1 was there already" in run(*words).out  # type: ignore[operator]
     refused: Outcome = run(*words, "-m", "vote")  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
     assert run(*words, "-m", "vote", "--overwrite").code == 0  # type: ignore[operator]

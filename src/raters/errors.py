@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from raters.wording import printable
+
 
 class RatersError(Exception):
     """Something in the input that the user can act on.
@@ -34,7 +36,7 @@ class RatersError(Exception):
         case: str | None = None,
         rater: str | None = None,
     ) -> None:
-        super().__init__(f"{file}: {message}" if file is not None else message)
+        super().__init__(printable(f"{file}: {message}" if file is not None else message))
         self.message = message
         self.kind = kind
         self.file = None if file is None else str(file)

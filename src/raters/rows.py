@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,37 @@ from raters.study.paths import written_whole
 
 Row = dict[str, Any]
 
+_FORMULA = tuple("=+-@\t\r\n")
 
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as CSV; a value that does not exist (None, NaN) is an empty cell."""
+
+def write_csv(path: Path, rows: Sequence[Row], exact: bool = False) -> None:
+    """Write rows as CSV; a value that does not exist (None, NaN) is an empty cell.
+
+    Names may come from anyone. A text that a spreadsheet would run as a formula gets a `'` in
+    front, as OWASP advises; the JSON file beside a table has the names as they are.
+
+    Args:
+        path: The file.
+        rows: The rows.
+        exact: Leave texts as they are, in files that are read again.
+    """
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    write_long_csv(path, rows, columns)
+    write_long_csv(path, rows, columns, exact)
 
 
-def write_long_csv(path: Path, rows: Iterable[Row], columns: Sequence[str]) -> None:
+def write_long_csv(
+    path: Path, rows: Iterable[Row], columns: Sequence[str], exact: bool = False
+) -> None:
     """Write rows that need not be in memory together, as CSV with these columns."""
+    cell = _plain if exact else _harmless
     with written_whole(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_plain(row.get(column)) for column in columns] for row in rows)
+        plain = csv.writer(file, lineterminator="\n")
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
+            cells = [cell(value) for value in line]
+            # The writer does not see that a carriage return needs quotes.
+            odd = any("\r" in text for text in cells if isinstance(text, str))
+            (quoted if odd else plain).writerow(cells)
 
 
 def write_json(path: Path, content: Any) -> None:  # noqa: ANN401
@@ -68,6 +87,27 @@ def to_json(content: Any) -> str:  # noqa: ANN401
         ['{', '"dice":', 'null,', '"cases":', '3', '}']
     """
     return json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _harmless(value: Any) -> Any:  # noqa: ANN401
+    """Give a cell that no spreadsheet runs; numbers stay numbers, also as texts.
+
+    Example:
+        >>> _harmless("=cmd|'/c calc'!A1"), _harmless("-1.5"), _harmless(-1.5), _harmless("ann")
+        ("'=cmd|'/c calc'!A1", '-1.5', -1.5, 'ann')
+    """
+    plain = _plain(value)
+    if isinstance(plain, str) and plain[:1] in _FORMULA and not _is_number(plain):
+        return f"'{plain}"
+    return plain
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 12
 """Words that are listed one by one; of more, only the nearest is named."""
 
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LIMITS = {
     "greater_than_equal": ("ge", "{} or more"),
     "greater_than": ("gt", "more than {}"),
@@ -90,6 +91,18 @@ def _shown(value: object) -> str:
     plain = isinstance(value, str) and re.fullmatch(r"[^\s,=]{1,60}", value)
     text = value if plain and isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def printable(text: str) -> str:
+    r"""Give a text with its control characters written out, so that no name steers a terminal.
+
+    Line breaks stay; escape sequences, and marks that turn the direction of writing, do not.
+
+    Example:
+        >>> printable("ann\x1b[2J"), printable("Jürgen\nK.")
+        ('ann\\x1b[2J', 'Jürgen\nK.')
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def expected_one_of(known: Iterable[str], found: str) -> str:

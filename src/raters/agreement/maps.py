@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.agreement.case import entropy_map
-from raters.errors import RatersError
+from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study import formats
 from raters.study.parallel import ordered_map
@@ -29,8 +29,15 @@ def refuse_place(study: Study, folder: str | Path) -> None:
     refuse_foreign(folder, MARK, "earlier maps")
 
 
-def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False) -> int:
+def write_entropy_maps(
+    study: Study,
+    folder: str | Path,
+    progress: bool = False,
+    failures: list[RatersError] | None = None,
+) -> int:
     """Write a map per case; give how many were written.
+
+    With a list of `failures`, what goes wrong with a case is added to it and the others go on.
 
     Volumes with geometry hold bits as floats. Pictures are PNG, where 255 is the highest entropy
     that so many classes can have, `log2(classes)` bits, so that maps of one study compare.
@@ -52,5 +59,18 @@ def write_entropy_maps(study: Study, folder: str | Path, progress: bool = False)
         suffix = formats.image_suffix(bits, affine)
         formats.write_image(Path(folder) / f"{case_path(case.id)}{suffix}", bits, affine)
 
-    done = ordered_map(write, study.iter_cases())
-    return sum(1 for _ in track(done, len(study), "drawing maps", progress))
+    def attempt(case: Case) -> RatersError | None:
+        try:
+            with enough_memory(case.id):
+                write(case)
+        except RatersError as error:
+            if failures is None:
+                raise
+            return error.at(case=case.id)
+        return None
+
+    done = ordered_map(attempt, study.iter_cases())
+    found = list(track(done, len(study), "drawing maps", progress))
+    if failures is not None:
+        failures += [error for error in found if error is not None]
+    return sum(error is None for error in found)

@@ -28,6 +28,7 @@ from raters.cli.simulate import simulate
 from raters.cli.train import command as train_command
 from raters.cli.train import listed
 from raters.errors import RatersError
+from raters.wording import printable
 
 
 class Verbs(TyperGroup):
@@ -144,5 +145,5 @@ def _when_stopped(arguments: list[str]) -> str:
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {printable(message)}\n")
     sys.exit(2)

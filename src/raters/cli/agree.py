@@ -13,6 +13,7 @@ from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
     from raters.agreement.result import Agreement
+    from raters.errors import RatersError
     from raters.rows import Row
     from raters.study.study import Study
 
@@ -43,22 +44,21 @@ def agree(
     _refuse_places(study, out, maps)
     inputs = Inputs.of(study)
 
-    def work(part: Study) -> Agreement:
+    def work(part: Study) -> tuple[Agreement, list[RatersError]]:
         result = compare(part, surfaces, progress=sys.stderr.isatty())
         result.inputs = inputs
         result.notes += study_notes(part)
         if out:
             result.write(out)
-        if maps:
-            _write_maps(part, maps)
-        return result
+        return result, _write_maps(part, maps) if maps else []
 
-    result, failures = go_on(work, study, lambda case: case.given)
+    (result, without_map), failures = go_on(work, study, lambda case: case.given)
     if as_json:
         typer.echo(to_json(result.to_dict()))
     else:
         _show(result, out, study.anonymous)
     end_with_failures(failures, LEFT_OUT, "raters check lists all")
+    end_with_failures(without_map, "got no map")
 
 
 def _refuse_places(study: Study, out: str, maps: str) -> None:
@@ -73,11 +73,13 @@ def _refuse_places(study: Study, out: str, maps: str) -> None:
         refuse_place(study, maps)
 
 
-def _write_maps(study: Study, folder: str) -> None:
+def _write_maps(study: Study, folder: str) -> list[RatersError]:
     from raters.agreement.maps import write_entropy_maps
 
-    number = write_entropy_maps(study, folder, progress=sys.stderr.isatty())
+    failures: list[RatersError] = []
+    number = write_entropy_maps(study, folder, sys.stderr.isatty(), failures)
     typer.echo(f"{number:,} maps written: {folder}", err=True)
+    return failures
 
 
 def _show(result: Agreement, out: str, anonymous: bool = False) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raters.cli.study_options import OpenStudy, takes_study
+from raters.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,14 +53,13 @@ def show(report: CheckReport) -> None:
     console = Console(highlight=False, soft_wrap=False)
     _show_summary(report, console)
     for note in report.notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {printable(note)}", markup=False)
     _show_raters(report, console)
     _show_classes(report, console)
     _show_problems(report, console)
 
 
 def _show_summary(report: CheckReport, console: Console) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     from raters.study.study import many
@@ -68,11 +68,13 @@ def _show_summary(report: CheckReport, console: Console) -> None:
     groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
     for fact in ("title", "note"):
         if report.about.get(fact):
-            table.add_row(fact, escape(report.about[fact]))
+            table.add_row(fact, _cell(report.about[fact]))
     table.add_row("kind", report.kind)
     table.add_row("cases", f"{report.cases:,}{groups}")
     if report.splits:
-        table.add_row("splits", ", ".join(f"{name} {n:,}" for name, n in report.splits.items()))
+        table.add_row(
+            "splits", ", ".join(f"{printable(name)} {n:,}" for name, n in report.splits.items())
+        )
     if report.images:
         kinds = ", ".join(f"{c} x {t}" for (c, t), _ in report.image_types.most_common(3))
         table.add_row("images", f"{report.images:,} ({kinds})")
@@ -91,8 +93,14 @@ def _show_summary(report: CheckReport, console: Console) -> None:
     console.print(table)
 
 
-def _show_raters(report: CheckReport, console: Console) -> None:
+def _cell(text: str) -> str:
+    """Give a text of the user's as it stands, whatever is in it."""
     from rich.markup import escape
+
+    return escape(printable(text))
+
+
+def _show_raters(report: CheckReport, console: Console) -> None:
     from rich.table import Table
 
     if not report.raters:
@@ -102,14 +110,13 @@ def _show_raters(report: CheckReport, console: Console) -> None:
         table.add_column(column, justify=side)  # type: ignore[arg-type]
     for name, cases in list(report.raters.items())[:_MOST_ROWS]:
         share = cases / max(report.cases, 1)
-        table.add_row(escape(name), f"{cases:,}", f"{share:.0%}", "█" * round(20 * share))
+        table.add_row(_cell(name), f"{cases:,}", f"{share:.0%}", "█" * round(20 * share))
     console.print()
     console.print(table)
     _say_more(len(report.raters), console)
 
 
 def _show_classes(report: CheckReport, console: Console) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     if report.classes is None:
@@ -123,7 +130,7 @@ def _show_classes(report: CheckReport, console: Console) -> None:
     rows = list(zip(report.classes, shares, strict=True))
     for label_class, share in rows[:_MOST_ROWS]:
         shown = "" if share is None else f"{share:.2%}"
-        table.add_row(escape(label_class.name), escape(str(label_class.value)), shown)
+        table.add_row(_cell(label_class.name), _cell(str(label_class.value)), shown)
     console.print()
     console.print(table)
     _say_more(len(rows), console)
@@ -145,7 +152,7 @@ def _show_problems(report: CheckReport, console: Console) -> None:
         console.print()
         console.print(f"[bold {colour}]{level}[/] {kind} ({len(problems):,})")
         for problem in problems[:_MOST_PROBLEMS]:
-            console.print(f"  {_line(problem)}", markup=False, soft_wrap=True)
+            console.print(f"  {printable(_line(problem))}", markup=False, soft_wrap=True)
         if len(problems) > _MOST_PROBLEMS:
             console.print(f"  and {len(problems) - _MOST_PROBLEMS:,} more (--json shows all)")
     console.print()

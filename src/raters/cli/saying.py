@@ -6,6 +6,8 @@ import textwrap
 
 import typer
 
+from raters.wording import printable
+
 WIDTH = 80
 
 
@@ -14,7 +16,7 @@ def say(text: str) -> None:
     from raters.training.run import first_process
 
     if first_process():
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
 
 def wrapped(text: str, indent: int = 2) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from raters.rows import Row
+from raters.wording import printable
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -35,7 +36,7 @@ def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None
         number = any(isinstance(row.get(column), int | float) for row in rows)
         side: Literal["left", "right"] = "right" if number else "left"
         # A name is never cut: it is folded where there is no room.
-        table.add_column(escape(column.replace("_", " ")), justify=side, overflow="fold")
+        table.add_column(escape(printable(column.replace("_", " "))), justify=side, overflow="fold")
     for row in rows[:MOST_ROWS]:
         table.add_row(*(escape(shown(row.get(column))) for column in columns))
     console.print(f"\n[bold underline]{escape(title)}[/]")
@@ -56,7 +57,7 @@ def shown(value: Any) -> str:  # noqa: ANN401
         return "-"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def study_notes(study: Study) -> list[str]:
@@ -71,6 +72,6 @@ def show_notes(notes: Sequence[str]) -> None:
 
     console = Console(highlight=False)
     for note in notes[:MOST_ROWS]:
-        console.print(f"note: {note}", markup=False, soft_wrap=True)
+        console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
     if len(notes) > MOST_ROWS:
         console.print(f"and {len(notes) - MOST_ROWS:,} more notes")

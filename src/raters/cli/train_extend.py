@@ -11,6 +11,7 @@ import typer
 from raters.cli.saying import say
 from raters.cli.tables import show_notes, study_notes
 from raters.cli.train_report import report, told
+from raters.wording import printable
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -32,7 +33,7 @@ def extend_run(
     longer = raters.extend(model, study, progress=told(), **options)
     added = [name for name in longer.config.raters if name not in before]
     _write(longer, run, out, added, extension_splits(model, study, **options))
-    typer.echo(f"added to {run}: {', '.join(added)}")
+    typer.echo(f"added to {run}: {printable(', '.join(added))}")
     report(longer, out, words, study)
 
 

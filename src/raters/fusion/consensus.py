@@ -83,6 +83,7 @@ class Consensus:
         fixed = self._method.fixed if study.kind == "segmentation" else None
         self._options = {**options, **(fixed or {})}
         self.description = {"method": method, "pool": pool, "options": dict(options)}
+        self._name = method
         for name in self._options if pool else ():
             if name not in _POOLED_OPTIONS:
                 known = ", ".join(_POOLED_OPTIONS[1:])
@@ -183,14 +184,13 @@ class Consensus:
         fusion, study = self.table, self.study
         if fusion.confusion is None or fusion.prior is None:
             return []
-        errors = table_errors(
-            study.triplets, study.index.groups, fusion, self.description["method"], self._options
-        )
+        errors = table_errors(study.triplets, study.index.groups, fusion, self._name, self._options)
         names = study.raters, study.classes.names
-        labels = np.bincount(study.triplets.rater, minlength=len(study.raters))
-        shares = fusion.prior
-        if self.description["method"] == "one-coin" and errors is None:  # it takes classes as alike
-            shares = fusion.truth[fusion.labels != MISSING].mean(axis=0)
+        given = study.triplets.rater[study.triplets.label != MISSING]
+        labels = np.bincount(given, minlength=len(study.raters))
+        shares, decided = fusion.prior, fusion.labels != MISSING
+        if self._name == "one-coin" and errors is None and decided.any():
+            shares = fusion.truth[decided].mean(axis=0)  # it took classes as alike
         return performance_rows(*names, fusion.confusion, shares, errors, labels)
 
     def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:
@@ -202,7 +202,7 @@ class Consensus:
             return []
         state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
         columns = columns_of(case.labels, len(self.study.classes))
-        prior = known_prior(self.description["method"], self._options)
+        prior = known_prior(self._name, self._options)
         errors = None
         if prior is not None:
             errors = case_errors(columns, state, prior, self._options.get("smoothing", 0.0))
@@ -214,17 +214,15 @@ class Consensus:
     def notes(self) -> list[str]:
         """What has to be said about the result; of masks, every case is fused for it."""
         if self.study.kind == "classification":
-            method, triplets = self.description["method"], self.study.triplets
-            others = table_notes(
-                triplets, len(self.study.classes), self.table, method, self._options
-            )
+            triplets, classes = self.study.triplets, len(self.study.classes)
+            others = table_notes(triplets, classes, self.table, self._name, self._options)
             return [*self.table.notes, *others]
         return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
 
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Give the notes on masks from the remarks on their cases."""
         shared = [] if self._shared is None else self._shared.found.notes
-        return [*shared, *notes_of(remarks, self.study.raters, self.description["method"])]
+        return [*shared, *notes_of(remarks, self.study.raters, self._name)]
 
     @property
     def performance(self) -> pd.DataFrame:

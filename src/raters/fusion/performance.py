@@ -162,7 +162,7 @@ def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
         says = np.stack([groups @ (row == c) for c in range(len(truth))], axis=-1)
         total = there.sum(axis=1, keepdims=True)
         sizes.append(np.stack([is_class, total - is_class, says, total - says], axis=1))
-    return np.maximum(np.stack(sizes, axis=1), 0)
+    return np.asarray(np.maximum(np.stack(sizes, axis=1), 0))
 
 
 def _errors(

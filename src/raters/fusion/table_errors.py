@@ -214,7 +214,8 @@ def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
     slope = np.where(same, 1 / right, -1 / np.maximum(1 - right, 1e-12))
 
     def fit(counts: Array) -> Array:
-        return slope * (spread[..., np.newaxis] * (counts * slope).sum(axis=(1, 2), keepdims=True))
+        total = (counts * slope).sum(axis=(1, 2), keepdims=True)
+        return np.asarray(slope * (spread[..., np.newaxis] * total))
 
     return fit
 
@@ -293,6 +294,6 @@ def effective_tasks(answers: Answers, posteriors: Array, groups: NDArray[np.intp
         is_class = np.bincount(number, posteriors[task, c], len(pair))
         says = np.bincount(number, answers.label == c, len(pair))
         for m, size in enumerate((is_class, total - is_class, says, total - says)):
-            sums = [np.bincount(rater, part, answers.raters) for part in (size, size**2)]
-            found[:, m, c] = groups_from_sums(*sums)
+            sums = (np.bincount(rater, part, answers.raters) for part in (size, size**2))
+            found[:, m, c] = groups_from_sums(*(np.asarray(s, np.float64) for s in sums))
     return found

@@ -6,7 +6,7 @@ where they differ on many tasks, some of them are wrong, and labels alone do not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,14 +68,14 @@ def _differ(triplets: Triplets, classes: int, fusion: Fusion, method: str) -> li
     clear = ((shares == highest[:, np.newaxis]).sum(axis=1) == 1) & (fusion.labels != MISSING)
     if not clear.any():
         return []
-    labels: dict[str, NDArray[Any]] = {
-        "vote": shares.argmax(axis=1),
-        "one-coin": one_coin(triplets, classes).labels,
-        "dawid-skene": dawid_skene(triplets, classes).labels,
+    others: dict[str, Callable[[], NDArray[Any]]] = {
+        "vote": lambda: shares.argmax(axis=1),
+        "one-coin": lambda: one_coin(triplets, classes).labels,
+        "dawid-skene": lambda: dawid_skene(triplets, classes).labels,
     }
     differ = {
-        name: float((found != fusion.labels)[clear].mean())
-        for name, found in labels.items()
+        name: float((labels() != fusion.labels)[clear].mean())
+        for name, labels in others.items()
         if name != method
     }
     if max(differ.values()) <= MANY:

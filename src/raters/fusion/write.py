@@ -238,7 +238,7 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
         if soft:
             row |= dict(zip(study.classes.names, map(float, truth), strict=True))
         rows.append(row)
-    write_csv(folder / "labels.csv", rows)
+    write_csv(folder / "labels.csv", rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     content["notes"] = consensus.notes

@@ -35,10 +35,12 @@ def write_tables(
     kept = {name: journal.facts(name) for name in cases if name in done}
     if not kept:
         return
-    write_csv(folder / TABLE, _rows(model, {n: f["p"] for n, f in kept.items()}, outputs.entropy))
+    # Exact, as `raters evaluate` reads them again by the names of cases.
+    rows = _rows(model, {n: f["p"] for n, f in kept.items()}, outputs.entropy)
+    write_csv(folder / TABLE, rows, exact=True)
     for rater in outputs.raters:
         told = {n: f["told"][rater] for n, f in kept.items() if rater in f["told"]}
-        write_csv(folder / rater_folder(rater) / TABLE, _rows(model, told, False))
+        write_csv(folder / rater_folder(rater) / TABLE, _rows(model, told, False), exact=True)
 
 
 def write_confusion(model: Model, folder: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.plots.boundary import DistanceCounts
-from raters.report.words import begin, named, percent, together
+from raters.report.words import begin, between, named, percent, together
 from raters.rows import Row
 
 _NOTABLE = 0.05
@@ -30,7 +30,7 @@ def closeness_sentence(dice: Mapping[str, float | None]) -> str:
         return f"{begin(named(rater))}: Dice {score:.2f} with the consensus. {trust}"
     far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
     if known[near] - known[far] < _EQUAL:
-        spread = _range(known[far], known[near])
+        spread = between(known[far], known[near])
         return f"All raters are about equally close to the consensus (Dice {spread}). {trust}"
     return begin(
         f"{named(near)} is closest to the consensus (Dice {known[near]:.2f}), {named(far)} "
@@ -56,24 +56,13 @@ def skill_sentence(rows: Sequence[Row]) -> str:
         if len(known) == 1:
             parts.append(f"{name[0].upper()}{name[1:]}: {known[low]:.2f}.")
         elif high - known[low] < _EQUAL:
-            parts.append(f"All raters are about equal in {name} ({_range(known[low], high)}).")
+            parts.append(f"All raters are about equal in {name} ({between(known[low], high)}).")
         else:
             parts.append(f"Lowest {name}: {named(low)} ({known[low]:.2f}).")
             lowest.append(low)
     if len(lowest) == 2 and lowest[0] == lowest[1]:
         parts.append(f"Give {named(lowest[0])}'s cases to someone else as well.")
     return " ".join(parts)
-
-
-def _range(low: float, high: float) -> str:
-    """Give two numbers, or one where they are written alike.
-
-    Example:
-        >>> _range(0.871, 0.889), _range(0.999, 1.0)
-        ('0.87 to 0.89', '1.00')
-    """
-    ends = f"{low:.2f}", f"{high:.2f}"
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def error_shares(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from raters import plots
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
 from raters.report.fusion_words import ALL_RATERS
+from raters.report.words import between
 from raters.rows import Row
 
 MOST_MATRICES = 24
@@ -232,7 +233,7 @@ def _foreground_said(rows: Sequence[Row]) -> str:
             continue
         (low, who), (high, _) = known[0], known[-1]
         if high - low < _ALIKE:
-            parts.append(f"No rater stands out in {name} ({low:.2f} to {high:.2f}).")
+            parts.append(f"No rater stands out in {name} ({between(low, high)}).")
         else:
             parts.append(f"Lowest {name}: {who} ({low:.2f}).")
     return f"By the model's matrices, over all foreground: {' '.join(parts)}"
@@ -244,7 +245,7 @@ def _balanced_said(rows: Sequence[Row]) -> str:
     least, most = low["balanced_accuracy"], high["balanced_accuracy"]
     if most - least < _ALIKE:
         return (
-            f"The run tells no raters apart (balanced accuracy {least:.2f} to {most:.2f}): they "
+            f"The run tells no raters apart (balanced accuracy {between(least, most)}): they "
             "are alike, or it was trained too short."
         )
     return (

@@ -48,6 +48,17 @@ def named(name: object, what: str = "rater") -> str:
     return f"{what} {text}" if re.fullmatch(r"[\d.,-]+", text) else text
 
 
+def between(low: float, high: float) -> str:
+    """Give two numbers, or one where they are written alike.
+
+    Example:
+        >>> between(0.871, 0.889), between(0.999, 1.0)
+        ('0.87 to 0.89', '1.00')
+    """
+    ends = f"{low:.2f}", f"{high:.2f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def begin(text: str) -> str:
     """Begin a sentence with a capital, unless it begins with a name.
 

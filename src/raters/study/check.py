@@ -16,6 +16,7 @@ from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
 from raters.study.parallel import ordered_map
 from raters.study.study import Study
+from raters.study.sums import sum_errors
 
 
 def check(study: Study, progress: bool = False) -> CheckReport:
@@ -37,7 +38,7 @@ def check(study: Study, progress: bool = False) -> CheckReport:
         len(set(study.index.groups)),
         dict.fromkeys(study.raters, 0),
         splits=dict(Counter(s for s in study.index.splits if s)),
-        problems=[Problem.of(error) for error in study.problems],
+        problems=_problems(study),
         about=dict(study.about),
         notes=list(study.notes),
     )
@@ -48,6 +49,14 @@ def check(study: Study, progress: bool = False) -> CheckReport:
             tally.add(scan)
     tally.finish()
     return report
+
+
+def _problems(study: Study) -> list[Problem]:
+    """List what is wrong with the files' names, and with arrays that changed since written."""
+    known = {error.file for error in study.problems}
+    changed = [] if study.folder is None else sum_errors(study.folder)
+    errors = [*study.problems, *(error for error in changed if error.file not in known)]
+    return [Problem.of(error) for error in errors]
 
 
 class _Tally:
@@ -64,6 +73,7 @@ class _Tally:
         self.failed: Counter[str | None] = Counter()
         self.covered: Counter[str] = Counter()
         self.shared = False
+        self.rare = hints.RareValues()
 
     def add(self, scan: CaseScan) -> None:
         report = self.report
@@ -74,6 +84,7 @@ class _Tally:
         self.shared |= len(labelled) > 1
         for rater, mask in scan.masks.items():
             self.values[rater].update(mask.counts)
+            self.rare.add(scan.case, rater, mask)
             self.covered.update(mask.covered)
             try:
                 add_names(self.names, mask.names, mask.file)
@@ -133,6 +144,7 @@ class _Tally:
         by_class = isinstance(study.backend, FilesBackend) and study.backend.class_names
         if not (study.classes_named or self.names or by_class):
             report.problems += hints.coding_hints(report)
+            report.problems += self.rare.hints()
 
     def _by_class(self, counts: Counter[int], classes: Classes) -> list[int]:
         """Add up the counts of values by class, MISSING left out."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from raters.study.check_case import MaskScan
 from raters.study.check_report import CheckReport, Problem
 from raters.study.study import Study, many
 from raters.study.triplets import Triplets
@@ -14,6 +15,7 @@ from raters.study.triplets import Triplets
 _LIKE_MISSING = {"na", "n/a", "nan", "null", "?", "-"}
 _FEWEST_NAMES = 5
 _SHOWN = 3
+_HANDFUL = 8  # pixels
 
 
 def coding_hints(report: CheckReport) -> Iterator[Problem]:
@@ -35,6 +37,40 @@ def coding_hints(report: CheckReport) -> Iterator[Problem]:
             f"rater {rater!r} uses 0 and {value}{more}: the same class under different values? "
             "(--threshold 0 reads them as one)",
         )
+
+
+class RareValues:
+    """Notes which values occur in a single mask, in a handful of pixels: a slip, or damage."""
+
+    def __init__(self) -> None:
+        self._masks = 0
+        self._once: dict[int, tuple[int, str, str, str | None]] = {}
+        self._several: set[int] = set()
+
+    def add(self, case: str, rater: str | None, mask: MaskScan) -> None:
+        """Look at the values of one more mask."""
+        self._masks += 1
+        for value, pixels in mask.counts.items():
+            if value in self._once:
+                self._several.add(value)
+            self._once[value] = (pixels, mask.file, case, rater)
+
+    def hints(self) -> Iterator[Problem]:
+        """Name the values; where all values are rare, or masks are few, none is odd."""
+        if self._masks < 3 or not self._several - {0}:
+            return
+        for value, (pixels, file, case, rater) in sorted(self._once.items()):
+            if value and value not in self._several and pixels <= _HANDFUL:
+                yield Problem(
+                    "warning",
+                    "rare-value",
+                    f"the value {value} is in {many(pixels, 'pixel')} of this mask and in no "
+                    "other, and counts as a class of its own: a slip, or a damaged file? "
+                    "(--values names the classes that there are)",
+                    file,
+                    case,
+                    rater,
+                )
 
 
 def covered_hints(covered: Mapping[str, int]) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -191,6 +191,16 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
         None if arrays["reference"] is None else Rows(arrays["reference"], _known_mask),
         None if affines is None else Rows(affines, _known_affine),
     )
+
+
+def lost_images(folder: Path) -> Iterator[RatersError]:
+    """Find out whether images or features are gone: the array that says who has them is not."""
+    there = open_array(folder / "has_image.npy", 0)
+    if there is None or (folder / "features.npy").exists():
+        return
+    if not (folder / "images.npy").exists() and bool(np.asarray(there).any()):
+        message = f"no such file, expected the images of {int(np.sum(there)):,} cases"
+        yield RatersError(message, kind="missing-file", file=folder / "images.npy")
 
 
 def open_array(path: Path, cases: int) -> NDArray[Any] | None:

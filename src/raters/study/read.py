@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,16 @@ def read(
     """
     rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
     text = os.fspath(source)
+    columns = {
+        "task": task,
+        "worker": worker,
+        "label": label,
+        "wide": wide,
+        "missing": missing,
+        "header": header,
+    }
+    if is_pattern(text) or Path(text).is_dir():
+        _refuse_for_tables(columns, text)
     if is_pattern(text) and truth and "{rater}" not in text:
         beside = None if images is None else Pattern(os.fspath(images))
         study = _of_files(index_truth(Pattern(text), beside), values, rules)
@@ -99,18 +109,11 @@ def read(
     elif Path(text).is_dir():
         study = open_folder(Path(text))
     elif _is_manifest(Path(text)):
+        _refuse_for_tables(columns, text)
         study = _of_files(index_manifest(Path(text)), values, rules)
     else:
         from raters.study.read_table import read_table_study
 
-        columns = {
-            "task": task,
-            "worker": worker,
-            "label": label,
-            "wide": wide,
-            "missing": missing,
-            "header": header,
-        }
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
@@ -125,6 +128,26 @@ def _sources(*given: str | Path | None) -> tuple[str, ...]:
     """Give what was read as whole paths; the name of a column is none."""
     texts = [os.fspath(one) for one in given if one is not None]
     return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
+
+
+_COLUMNS = {"task": "task", "worker": "worker", "label": "label"}
+
+
+def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
+    """Refuse options that say how to read a table where there is none to read."""
+    given = [
+        name
+        for name, value in columns.items()
+        if value not in (None, False, [], ()) and value != _COLUMNS.get(name)
+    ]
+    given += ["header"] if columns["header"] is False else []
+    if given:
+        what = "a pattern" if is_pattern(source) else "a folder or a manifest"
+        raise RatersError(
+            f"found {', '.join(f'--{name}' for name in given)} with {what}, expected a table of "
+            "class labels: these options say how to read one",
+            file=source,
+        )
 
 
 def _without_empty(study: Study) -> Study:
@@ -230,7 +253,7 @@ def open_folder(folder: Path) -> Study:
     if not (folder / STUDY_FILE).exists():
         raise _not_a_study(folder)
     from raters.study.canonical import open_canonical
-    from raters.study.packed import open_packed
+    from raters.study.packed import lost_images, open_packed
 
     content = read_study_file(folder)
     index, columns = read_cases_file(folder)
@@ -247,6 +270,8 @@ def open_folder(folder: Path) -> Study:
         backend, problems = open_canonical(folder, content, index)
     else:
         backend = open_packed(folder, content, int(rows.max()) + 1)
+    if content.form == "packed" or content.kind == "classification":
+        problems += lost_images(folder)
     return Study(
         backend,
         index,

@@ -37,6 +37,7 @@ from raters.study.study_file import (
     write_cases_file,
     write_study_file,
 )
+from raters.study.sums import SUMS_FILE, write_sums
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -46,7 +47,7 @@ PART = ".part"
 OWN_FOLDERS = ("images", "labels", "reference")
 OWN_FILES = (
     STUDY_FILE, CASES_FILE, JOURNAL_FILE, "images.npy", "labels.npy", "reference.npy",
-    "affines.npy", "features.npy", "has_image.npy", "labels.parquet",
+    "affines.npy", "features.npy", "has_image.npy", "labels.parquet", SUMS_FILE,
 )  # fmt: skip
 
 
@@ -197,6 +198,7 @@ def _write_cases(
     columns = writer.finish(kept)
     rows = np.array(kept, np.intp)
     write_cases_file(result.folder, study.index.take(rows), **columns)
+    write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
     write_study_file(result.folder, writer.content)
     return result
 
