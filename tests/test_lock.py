@@ -26,7 +26,7 @@ from raters.study.lock import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.training.prepare import plan_training
 from raters.training.record import Record
 
-PATIENCE = 120  # seconds until a process that says nothing is given up
+PATIENCE = 300  # seconds until a process that says nothing is given up
 
 HOLD = """
 import os, sys
@@ -135,6 +135,12 @@ class TestLock:
         (tmp_path / LOCK_FILE).write_bytes(content)
         with only_one(tmp_path) as notes:
             assert notes == []
+
+    def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "run").write_text("mine")
+        with pytest.raises(RatersError, match="run: found a file, expected a folder"):
+            only_one(tmp_path / "run").__enter__()
+        assert (tmp_path / "run").read_text() == "mine"
 
     def test_only_what_was_made_here_is_removed(self, tmp_path: Path) -> None:
         with only_one(tmp_path / "a/b"):

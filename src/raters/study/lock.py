@@ -53,6 +53,8 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
         False
     """
     path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise RatersError("found a file, expected a folder to write to", file=path)
     made = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
     handle = None
