@@ -90,7 +90,7 @@ def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Ar
         >>> matrix, prior = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5])
         >>> by = np.array([[0.0, 0.0], [-0.01, 0.01]])
         >>> moved_measures(matrix, prior, by, np.zeros(2))[:, 1].round(4)
-        array([0.01  , 0.    , 0.0012, 0.0075])
+        array([0.01  , 0.    , 0.0012, 0.0074])
     """
     joint = prior[:, np.newaxis] * confusion
     change = moved_prior[..., np.newaxis] * confusion + prior[:, np.newaxis] * moved
