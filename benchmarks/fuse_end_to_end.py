@@ -173,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", help="a Python interpreter that has crowd-kit")
     parser.add_argument("--table", help="a CSV file of task, worker, label, instead of a drawn one")
+    parser.add_argument("--only", default="", help="rows whose name has this in it, such as agree")
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
     peer = usable(chosen.peer)
@@ -183,7 +184,7 @@ def main() -> None:
             f"{'seconds':28}{'raters':>8}{'peer':>8}{'ratio':>7}{'raters':>9}{'peer':>8}{'ratio':>7}"
         )
         print(f"{'':28}{'of the clock':>23}{'of all cores':>24}")
-        for pair in todo:
+        for pair in (p for p in todo if chosen.only in p.name):
             compare(pair, folder / "out", chosen.repeats)
 
 

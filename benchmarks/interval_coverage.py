@@ -108,7 +108,6 @@ SETTINGS = [
     Setting("masks, pooled, 20 cases", some_cases(20), DS, POOL, RATERS),
     Setting("table, 300 tasks", table(300, 0), DS, {}, RATERS),
     Setting("table, 300 tasks, 40 % missing", table(300, 0.4), DS, {}, RATERS),
-    Setting("table, the same, smoothing 2", table(300, 0.4), DS, {"smoothing": 2.0}, RATERS),
     Setting("table, 60 workers, 5 answers a task", crowd, DS, {}, np.repeat(RATERS, 12, axis=0)),
     Setting("table, 300 tasks, coins", table(300, 0, COINS), "one-coin", EST, COINS),
     Setting("table, coins, 40 % missing", table(300, 0.4, COINS), "one-coin", EST, COINS),

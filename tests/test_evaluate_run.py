@@ -131,7 +131,7 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
         row = row_of(found.likelihood, form=form)
         assert row["labels"] == number
         assert row["log_likelihood"] == pytest.approx(total / number, rel=1e-6)
-        assert row["log_likelihood_low"] < row["log_likelihood"] < row["log_likelihood_high"]
+        assert row["log_likelihood_low"] is None  # of three patients
 
 
 def test_joint_likelihood_is_that_of_training() -> None:
@@ -363,6 +363,12 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
     assert found.main["confusion_error"] > 0.5
 
 
+def tail(groups: int) -> float:
+    """Give the quantile at which an interval of so many groups ends (Hesterberg, 2015)."""
+    wider = np.sqrt(groups / (groups - 1)) * stats.t.ppf(0.975, groups - 1)
+    return float(stats.norm.cdf(-wider))
+
+
 def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
     rng = np.random.default_rng(7)
     groups = np.array(list("aabbbcddef"))
@@ -376,8 +382,7 @@ def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
         scores.append((first[0] / first[1], second[0] / second[1] - first[0] / first[1]))
     bootstrap = GroupBootstrap(groups, repeats=300)
     one, two = bootstrap.interval(a, ratio), bootstrap.difference(a, b, ratio)
-    tail = stats.norm.cdf(-np.sqrt(6 / 5) * stats.t.ppf(0.975, 5))
-    ends = np.quantile(np.array(scores), [tail, 1 - tail], axis=0)
+    ends = np.quantile(np.array(scores), [tail(6), 1 - tail(6)], axis=0)
     assert (one.low, one.high) == pytest.approx(tuple(ends[:, 0]))
     assert (two.low, two.high) == pytest.approx(tuple(ends[:, 1]))
     assert two.estimate == pytest.approx(b.sum(0)[0] / b.sum(0)[1] - a.sum(0)[0] / a.sum(0)[1])
@@ -537,7 +542,7 @@ def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     row = row_of(found.differences, run="global-cm", score="marginal")
     assert row["difference"] == pytest.approx(gap.mean(), rel=1e-3)
     assert (row["difference_low"], row["difference_high"]) == pytest.approx(
-        tuple(np.quantile(means, [0.025, 0.975])), rel=1e-3
+        tuple(np.quantile(means, [tail(10), 1 - tail(10)])), rel=1e-3
     )
     assert not [r for r in found.differences if r["run"] == "separate" and r["score"] == "joint"]
     assert len(found.cases) == 60

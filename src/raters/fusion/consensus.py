@@ -205,7 +205,7 @@ class Consensus:
         prior = known_prior(self._name, self._options)
         errors = None
         if prior is not None:
-            errors = case_errors(columns, state, prior, self._options.get("smoothing", 0.0))
+            errors = case_errors(columns, state, prior)
         names = self.study.raters, self.study.classes.names
         labels = (case.labels != MISSING).reshape(len(case.labels), -1).sum(axis=1)
         return performance_rows(*names, fusion.confusion, fusion.prior, errors, labels)

@@ -139,7 +139,6 @@ def information(
     state: EMState,
     estimated_prior: bool,
     groups: Array | None = None,
-    smoothing: float = 0.0,
 ) -> Information | None:
     """Give the observed information and the scores; None where there are too many parameters.
 
@@ -148,7 +147,6 @@ def information(
         state: The matrices `(raters, L, L)` and the prior `(L, 1)` that maximise the likelihood.
         estimated_prior: Whether the prior was estimated too, or is known.
         groups: How often each column occurs in each group, `(groups, n)`; None for one group.
-        smoothing: The counts that were added to each entry of a matrix.
     """
     every = np.broadcast_to(columns.weights, columns.size)
     kept = np.flatnonzero((every > 0) & (columns.labels != MISSING).any(axis=0))
@@ -171,10 +169,6 @@ def information(
             score[own] += slopes * posterior
         total += (score * weights) @ score.T
         scores += by_group[:, part] @ score.T
-    if smoothing:
-        pull, slope = _smoothing(state, ways, smoothing)
-        total += pull
-        scores += slope / len(scores)
     return Information(ways, total, scores)
 
 
@@ -194,16 +188,3 @@ def _slopes(
             said = labels[rater]
             slopes[k] = (said == grows) / row[grows] - (said == falls) / row[falls]
     return own, slopes
-
-
-def _smoothing(state: EMState, ways: Directions, counts: float) -> tuple[Array, Array]:
-    """Give the information and the score of counts that were added to each entry."""
-    pull, slope = np.zeros((len(ways),) * 2), np.zeros(len(ways))
-    row = ways.rater * len(state.prior) + ways.true
-    for k in np.flatnonzero(~ways.of_prior):
-        entries = np.maximum(state.confusion[ways.rater[k], ways.true[k]], _SMALLEST)
-        same = (row == row[k]) & ~ways.of_prior
-        pull[k, same] += counts / entries[ways.falls[k]] ** 2
-        pull[k, k] += counts / entries[ways.grows[k]] ** 2
-        slope[k] = counts / entries[ways.grows[k]] - counts / entries[ways.falls[k]]
-    return pull, slope

@@ -90,7 +90,7 @@ def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Ar
         >>> matrix, prior = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5])
         >>> by = np.array([[0.0, 0.0], [-0.01, 0.01]])
         >>> moved_measures(matrix, prior, by, np.zeros(2))[:, 1].round(4)
-        array([0.01  , 0.    , 0.0012, 0.0075])
+        array([0.01  , 0.    , 0.0012, 0.0074])
     """
     joint = prior[:, np.newaxis] * confusion
     change = moved_prior[..., np.newaxis] * confusion + prior[:, np.newaxis] * moved
@@ -98,6 +98,11 @@ def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Ar
     moved_part, moved_whole = _parts(change)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((moved_part - part / whole * moved_whole) / whole)
+
+
+def smooths(options: Mapping[str, Any]) -> bool:
+    """Say whether matrices are drawn to a prior."""
+    return bool(options.get("smoothing"))
 
 
 def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
@@ -112,7 +117,7 @@ def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "es
         >>> known_prior("staple", {}), known_prior("staple", {"estimate_prior": True})
         (None, 'estimated')
     """
-    if method not in ("staple", "dawid-skene") or options.get("restrict"):
+    if method not in ("staple", "dawid-skene") or options.get("restrict") or smooths(options):
         return None
     given = options.get("prior")
     if given is not None and np.ndim(given) > 1:
@@ -123,28 +128,25 @@ def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "es
 
 
 def case_errors(
-    columns: Columns, state: EMState, prior: Literal["given", "estimated"], smoothing: float = 0.0
+    columns: Columns, state: EMState, prior: Literal["given", "estimated"]
 ) -> Errors | None:
     """Give the errors of one case from the observed information; None where there are none."""
-    found = information(columns, state, prior == "estimated", smoothing=smoothing)
+    found = information(columns, state, prior == "estimated")
     inverse = None if found is None else found.covariance
     if found is None or inverse is None:
         return None
     return _errors(found, inverse, inverse, state, np.array(np.inf))
 
 
-def group_errors(
-    columns: Columns, state: EMState, groups: Array, smoothing: float = 0.0
-) -> Errors | None:
+def group_errors(columns: Columns, state: EMState, groups: Array) -> Errors | None:
     """Give the errors of matrices (and a prior) that all groups share, by what each group says.
 
     Args:
         columns: The patterns of labels of all groups together.
         state: What was estimated from them.
         groups: How often each pattern occurs in each group, `(groups, patterns)`.
-        smoothing: The counts that were added to each entry of a matrix.
     """
-    found = information(columns, state, True, groups, smoothing)
+    found = information(columns, state, True, groups)
     inverse = None if found is None else found.covariance
     if found is None or inverse is None:
         return None

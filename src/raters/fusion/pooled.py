@@ -140,15 +140,15 @@ class PooledStaple:
     def errors(self) -> Errors | None:
         """Give the errors of the raters' measures, by what each group of cases says.
 
-        None where the prior is not estimated, where patterns are too many to keep by group, or
-        there is one group only.
+        None with smoothing, where the prior is not estimated, where patterns are too many to keep
+        by group, or there is one group only.
         """
         if self.columns is None or self.groups is None or len(self.groups) < 2:
             return None
-        if not self._options.update_prior:
+        if not self._options.update_prior or self._options.smoothing:
             return None
         weights = np.array(list(self.groups.values()))
-        return group_errors(self.columns, self.state, weights, self._options.smoothing)
+        return group_errors(self.columns, self.state, weights)
 
 
 def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:

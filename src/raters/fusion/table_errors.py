@@ -21,17 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.fusion.answers import (
-    RIGHT_BEFORE,
     Answers,
     Parameters,
     answers_of,
     e_step,
     expected_counts,
 )
-from raters.fusion.em import start_matrices
 from raters.fusion.information import HALF_A_LABEL
 from raters.fusion.intervals import groups_from_sums
-from raters.fusion.performance import FAR, MEASURES, Errors, moved_measures
+from raters.fusion.performance import FAR, MEASURES, Errors, moved_measures, smooths
 from raters.fusion.result import Fusion
 from raters.fusion.table_error_kernels import moved_counts, weighted_counts
 from raters.study.triplets import Triplets
@@ -141,7 +139,7 @@ def table_errors(
         seed: The same seed gives the same errors.
     """
     given = options.get("prior") is not None
-    if method not in _MODELS or options.get("hard"):
+    if method not in _MODELS or options.get("hard") or smooths(options):
         return None
     if method == "one-coin" and not given and not options.get("estimate_prior"):
         return None  # classes are taken as alike, which they are not
@@ -149,11 +147,10 @@ def table_errors(
     number = np.unique(groups.astype(str), return_inverse=True)[1]
     if number.max(initial=0) == 0:
         return None
-    smoothing = options.get("smoothing", 0.0)
     answers = answers_of(triplets, len(fusion.prior))
     parameters = Parameters(fusion.prior, fusion.confusion)
-    model = _model(answers, parameters, _MODELS[method], smoothing, given)
-    variance, left = _spread(model, number, smoothing, np.random.default_rng(seed))
+    model = _model(answers, parameters, _MODELS[method], given)
+    variance, left = _spread(model, number, np.random.default_rng(seed))
     if variance is None:
         return None
     worth = effective_tasks(answers, model.posteriors, number)
@@ -164,18 +161,16 @@ def table_errors(
         return Errors(np.where(np.abs(left) <= FAR * error, error, np.nan), freedom)
 
 
-def _model(
-    answers: Answers, parameters: Parameters, kind: str, smoothing: float, known: bool
-) -> Model:
+def _model(answers: Answers, parameters: Parameters, kind: str, known: bool) -> Model:
     posteriors, _ = e_step(answers, parameters)
     counts, tasks = expected_counts(answers, posteriors)
     by_label = parameters.confusion.transpose(0, 2, 1)
     if kind == "coin":
-        labels = answers.used.sum(axis=1)[:, np.newaxis, np.newaxis] + smoothing
+        labels = answers.used.sum(axis=1)[:, np.newaxis, np.newaxis].astype(np.float64)
         metric = by_label * labels / answers.classes
         fit = _coin_step(by_label, labels)
     else:
-        labels = counts.sum(axis=1, keepdims=True) + smoothing
+        labels = counts.sum(axis=1, keepdims=True)
         metric = np.where(by_label * labels > HALF_A_LABEL, by_label * labels, 0)
         fit = _row_step(metric[..., np.newaxis])
     ridge = _TENTH_OF_A_LABEL / np.maximum(labels, HALF_A_LABEL)
@@ -224,13 +219,10 @@ _MODELS = {"dawid-skene": "rows", "one-coin": "coin"}
 
 
 def _spread(
-    model: Model, groups: NDArray[np.intp], smoothing: float, random: np.random.Generator
+    model: Model, groups: NDArray[np.intp], random: np.random.Generator
 ) -> tuple[Array | None, Array]:
     """Give the variance of the measures `(R, 4, L)`, and how far EM is from its end."""
-    before = smoothing * start_matrices(1, model.answers.classes, RIGHT_BEFORE)
-    rest = model.of_weights(np.ones((len(groups), 1)))
-    rest = Moves(rest.matrices + model.fit(before.transpose(0, 2, 1)[..., np.newaxis]), rest.prior)
-    solved = _solve(model, rest)
+    solved = _solve(model, model.of_weights(np.ones((len(groups), 1))))
     if solved is None:
         return None, np.zeros(0)
     (left,) = _measures(model, solved)
