@@ -1,14 +1,14 @@
 """Whether EM ends in another solution from another start, and which one is right.
 
     python benchmarks/em_starts.py                 # drawn studies, three seeds each
-    python benchmarks/em_starts.py --tables DATA   # also LabelMe and music genre, from their folders
+    python benchmarks/em_starts.py --tables DATA   # also DATA/labelme and DATA/music_genre
 
 Drawn, without images:
-    careless   two raters are right but for a few pixels; three overlook faint lesions, and each takes
-               a streak for a lesion four times in five
+    careless   two raters are right but for a few pixels; three overlook faint lesions, and each
+               takes a streak for a lesion four times in five
     long       the same with streaks twice as long
     together   the same as careless, but the three take the same streaks for lesions
-    twins      three raters are right but for one pixel in twenty, each by himself; two drew
+    twins      three raters are right but for one pixel in twenty, each at random; two drew
                together, five pixels too far to the right
     alike      raters of unlike skill who err at random: all starts should end in one solution
 """
@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import raters
+from raters.datasets import open_dataset
 from raters.fusion.columns import columns_of
+from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.em import EMOptions, posteriors
 from raters.fusion.mask_starts import fit
 from raters.fusion.pattern_counts import occurring
@@ -113,17 +114,25 @@ def masks(name: str, seed: int, estimate: bool) -> None:
     ends = ", ".join(f"{row['start']} {row['log_likelihood'] - best:.1f}" for row in whole.rows)
     (_, before, quick), (start, after, slow) = score(("vote",)), score(SEVERAL)
     model = "dawid-skene" if estimate else "staple"
-    print(f"{name:9} {model:12} seed {seed}: Dice from the vote {before:.3f}, kept {after:.3f} "
-          f"('{start}'); time x {slow / quick:.1f}\n    log-likelihood below the best: {ends}")  # fmt: skip
+    print(
+        f"{name:9} {model:12} seed {seed}: Dice from the vote {before:.3f}, kept {after:.3f} "
+        f"('{start}'); EM {1000 * quick:.0f} and {1000 * slow:.0f} ms"
+    )
+    print(f"    log-likelihood below the best: {ends}")
 
 
 def tables(folder: Path) -> None:
     """Print accuracies on real tables from the mean alone and from several starts."""
-    label_me = raters.read(folder / "labelme/answers.txt", wide=True, missing="-1",
-                           reference=folder / "labelme/LabelMe_Z_train.txt")  # fmt: skip
-    music = raters.read(folder / "music_genre/mturk_answers.csv", task="Input.song",
-                        worker="WorkerID", label="Answer.pred_label")  # fmt: skip
-    print(label_me, music)
+    for name, place in (("labelme", "labelme"), ("music-genre", "music_genre")):
+        study = open_dataset(name, folder / place).select(split="train")
+        truth = np.array([case.reference for case in study]).ravel()
+        for smoothing in (0.0, 2.0):
+            found = [
+                dawid_skene(study.triplets, len(study.classes), smoothing=smoothing, starts=starts)
+                for starts in ("mean", "several", ("mean", "vote", "random"))
+            ]
+            right = ", ".join(f"{(fused.labels == truth).mean():.3f}" for fused in found)
+            print(f"{name}, smoothing {smoothing:g}: mean, several, random: {right}")
 
 
 def main() -> None:

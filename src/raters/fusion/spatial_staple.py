@@ -89,7 +89,7 @@ def spatial_staple(
     classes: int,
     *,
     window: float | Sequence[float] = 31,
-    spacing: Sequence[float] | None = None,
+    spacing: float | Sequence[float] | None = None,
     prior_weight: float | None = None,
     class_prior: NDArray[Any] | None = None,
     iterations: int = 100,
@@ -106,9 +106,11 @@ def spatial_staple(
         labels: Class numbers with MISSING, `(raters, *space)`; one to three space axes.
         classes: The number of classes `L`.
         window: The edge of the window, one for all axes or one an axis: a voxel counts whose
-            centre is at most half of it away. In voxels (an even edge acts as the next odd one);
-            in millimetres if `spacing` is given. Windows are cut at the edge of the image.
-        spacing: The size of a voxel in millimetres, by axis.
+            centre is at most half of it away. In the unit of `spacing`: millimetres for files
+            that state the size of their voxels, else voxels (an even edge acts as the next odd
+            one). Windows are cut at the edge of the image.
+        spacing: The size of a voxel by axis; by default the file's, and 1 for arrays and for files
+            that state none. `1` makes windows count voxels whatever the file says.
         prior_weight: `k`: for how many voxels the whole-image matrix counts; by default as many
             as a whole window has. Much less frees the matrices and lets regions of one class turn
             into another. With 0, windows without a class still fall back to it.
@@ -185,7 +187,9 @@ def local_accuracy(fusion: Fusion) -> NDArray[np.float32]:
 
 
 def reach_of(
-    window: float | Sequence[float], spacing: Sequence[float] | None, space: Sequence[int]
+    window: float | Sequence[float],
+    spacing: float | Sequence[float] | None,
+    space: Sequence[int],
 ) -> tuple[int, ...]:
     """Give how many voxels a window goes to each side, by axis; never beyond the image.
 
@@ -213,7 +217,7 @@ def _by_axis(value: float | Sequence[float], space: Sequence[int], name: str) ->
 
 def _window(
     window: float | Sequence[float],
-    spacing: Sequence[float] | None,
+    spacing: float | Sequence[float] | None,
     prior_weight: float | None,
     space: tuple[int, ...],
 ) -> _Window:

@@ -66,11 +66,20 @@ class Solution(Generic[S]):
 
         Of the classes that occur: one that no column has says nothing about the raters.
         """
-        there = self.counts.sum(axis=1) > 0
-        if there.sum() < 2:
-            return 1.0
+        there, rows = self._mean_matrix()
+        return dominance_margin(rows) if len(there) > 1 else 1.0
+
+    @property
+    def weak(self) -> list[int]:
+        """The classes that raters say at least as readily where another one is true."""
+        there, rows = self._mean_matrix()
+        others = np.where(np.eye(len(there), dtype=bool), -1.0, rows).max(axis=0, initial=-1.0)
+        return [int(c) for c in there[np.diag(rows) <= others]]
+
+    def _mean_matrix(self) -> tuple[NDArray[np.intp], Array]:
+        there = np.flatnonzero(self.counts.sum(axis=1) > 0)
         rows = self.counts[there] / self.counts[there].sum(axis=1, keepdims=True)
-        return dominance_margin(rows[:, there])
+        return there, rows[:, there]
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ def kinds_of(
     """
     if starts is None:
         return tuple(default)
+    if not isinstance(starts, Sequence):
+        raise RatersError(f"found starts={starts}, expected several or: {', '.join(KINDS)}")
     named = (starts,) if isinstance(starts, str) else tuple(starts)
     named = tuple(several) if named == ("several",) else named
     for name in named:
@@ -185,18 +196,19 @@ def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxel
          "dominance": margins[k], "differs": differ[k], "kept": k == kept}
         for k, solution in enumerate(solutions)
     ]  # fmt: skip
-    return Choice(solutions[kept], rows, _notes(rows, slack, what))
+    return Choice(solutions[kept], rows, _notes(rows, slack, what, solutions[kept].weak))
 
 
-def _notes(rows: list[Row], slack: float, what: str) -> list[str]:
+def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[str]:
     """Say where starts disagree, and what they disagree on."""
     kept = next(row for row in rows if row["kept"])
     others = [row for row in rows if row["differs"] > _FEW]
     notes = []
-    if kept["dominance"] <= 0:
+    if weak:
+        numbers = ", ".join(map(str, weak))
         notes.append(
-            "EM found no solution in which raters are right more often than wrong in every class: "
-            f"the start '{kept['start']}' was kept; do not rely on it"
+            f"from no start does EM end where raters are right more often than wrong in every "
+            f"class: that of '{kept['start']}' was kept, do not rely on its class number {numbers}"
         )
     if not others:
         return notes
