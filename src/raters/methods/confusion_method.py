@@ -20,6 +20,7 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models.confusion import Confusion, Seen
+from raters.rater_models.regularise import TraceOver
 
 
 class ConfusionMethod(NetworkMethod):
@@ -93,9 +94,16 @@ class ConfusionMethod(NetworkMethod):
             self.raters.learn(confusion, truth, labels, batch["case"])
         return Step(loss, (labels >= 0).sum(), terms)
 
-    def _trace(self, confusion: Confusion, seen: Seen, labels: Tensor, truth: Tensor) -> Tensor:  # noqa: ARG002
+    def _trace(
+        self,
+        confusion: Confusion,  # noqa: ARG002
+        seen: Seen,
+        labels: Tensor,
+        truth: Tensor,
+    ) -> Tensor:
         """Give the trace term."""
-        return trace_term(seen.log_diagonal, labels, truth, self.choice.trace_over)
+        over = cast(TraceOver, self.choice.trace_over)  # methods that know 'listing' take it before
+        return trace_term(seen.log_diagonal, labels, truth, over)
 
     def _trace_step(self, batch: Batch) -> Step:
         """Train the rater model alone, to maximise the mean trace: matrices become the identity."""

@@ -28,8 +28,10 @@ class ConfusionOptions(MethodOptions):
         "joint", description="one truth explains all raters (joint), or each rater alone (marginal)"
     )
     trace: float = Field(0.0, ge=0, description="weight of the trace term (the papers' lambda)")
-    trace_over: Literal["truth", "all"] = Field(
-        "truth", description="rows weighted by the predicted truth, or all rows alike (papers)"
+    trace_over: Literal["truth", "all", "listing"] = Field(
+        "truth",
+        description="rows weighted by the predicted truth, or all rows alike (papers); "
+        "listing: also all raters alike, as in the code of global-cm's paper",
     )
     warm_up: float | None = Field(
         None,
@@ -62,11 +64,6 @@ class LearntOptions(ConfusionOptions):
 class GlobalOptions(LearntOptions):
     """Options of `global-cm`."""
 
-    trace_over: Literal["truth", "all", "listing"] = Field(
-        "truth",
-        description="rows weighted by the predicted truth, or all rows alike (papers); "
-        "listing: also all raters alike, as in the code of global-cm's paper",
-    )
     start: Literal["right", "listing"] = Field(
         "right",
         description="matrices start with `right` on the diagonal, or at softplus(6 I - 5) as in "
@@ -87,6 +84,9 @@ class SingleOptions(GlobalOptions):
 class HeadOptions(LearntOptions):
     """Options of the methods whose matrices vary over pixels."""
 
+    trace_over: Literal["truth", "all"] = Field(
+        "truth", description="rows weighted by the predicted truth, or all rows alike (papers)"
+    )
     annotator: Literal["head", "cnn"] = Field(
         "head",
         description="what gives the matrices: a layer on the truth network's features, or a "
