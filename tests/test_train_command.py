@@ -311,7 +311,7 @@ class TestConfigFile:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("trainig: {}", "found the key 'trainig', expected one of .*did you mean 'training'"),
+            ("trainig: {}", "found the key 'trainig', expected .*did you mean 'training'"),
             (
                 "training: {epoch: 3}",
                 "'training.epoch', expected a known one; did you mean 'epochs'",

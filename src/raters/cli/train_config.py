@@ -13,6 +13,7 @@ FACTS = (
     "network",
     "kind",
     "raters",
+    "unlabelled",
     "classes",
     "channels",
     "dims",

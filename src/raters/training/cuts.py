@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.progress import track
 from raters.rows import write_json
 from raters.scores.choose_cut import CutTally
 from raters.scores.cut import cuts_of
@@ -63,13 +64,14 @@ class Cuts:
         return facts | {DRAWN: by_name(self.area_drawn), BEST: by_name(self.best)}
 
 
-def find_cuts(model: Model, study: Study, on: str) -> Cuts:
+def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cuts:
     """Choose the cuts of a model on cases of a study; large images come in bands of rows.
 
     Args:
         model: A model of masks.
         study: The cases, with the raters' masks, and references if there are any.
         on: What the cases were for.
+        progress: Show a progress bar.
 
     Raises:
         RatersError: There is no mask, or a case cannot be read.
@@ -79,7 +81,8 @@ def find_cuts(model: Model, study: Study, on: str) -> Cuts:
     from raters.scores.cut_counts import CutCounts
 
     tally = CutTally(len(model.config.classes))
-    for case, bands in predict_streams(model, study.iter_cases(), Asked()):
+    stream = predict_streams(model, study.iter_cases(), Asked())
+    for case, bands in track(stream, len(study), "choosing cuts", progress):
         if isinstance(bands, RatersError):
             raise bands
         counts = CutCounts(tally.classes, case.reference, case.labels)

@@ -33,6 +33,7 @@ from raters.training.trainer import (
     make_trainer,
     own_randomness,
     quiet,
+    wants_bar,
 )
 
 if TYPE_CHECKING:
@@ -125,14 +126,14 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
         method.load_state_dict(learner.best.weights)
         method.finish(planned.study)
         model = Model(method.eval(), planned.config, learner.history, learner.best.epoch)
-        model.cuts = _cuts(model, planned)
+        model.cuts = _cuts(model, planned, progress)
         model.warn_if_not_dominant()
         if record:
             record.finish(model, learner)
     return model
 
 
-def _cuts(model: Model, planned: Planned) -> Cuts | None:
+def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
     training = planned.config.training
     alone = training.devices * training.nodes == 1
@@ -140,8 +141,8 @@ def _cuts(model: Model, planned: Planned) -> Cuts | None:
         return None
     kept = len(planned.parts.held_out)
     try:
-        part = planned.held_out if kept else planned.train
-        return find_cuts(model, part, "held-out" if kept else "train")
+        part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
+        return find_cuts(model, part, on, wants_bar(progress))
     except RatersError as error:
         warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)
         return None

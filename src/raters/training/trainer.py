@@ -73,11 +73,15 @@ def _trainer(
 
 
 def make_bar(progress: Progress, epochs: int, steps: int) -> TrainingBar | None:
-    """Make a bar if it is wanted: by default on a terminal; one process shows it."""
-    if callable(progress):
-        return None
-    show = Console(stderr=True).is_terminal if progress is None else progress
-    return TrainingBar(epochs, steps) if show and first_process() else None
+    """Make a bar if it is wanted."""
+    return TrainingBar(epochs, steps) if wants_bar(progress) else None
+
+
+def wants_bar(progress: Progress) -> bool:
+    """Say whether a bar is wanted: by default on a terminal; one process shows it."""
+    if callable(progress) or not first_process():
+        return False
+    return Console(stderr=True).is_terminal if progress is None else progress
 
 
 @contextmanager
