@@ -99,7 +99,7 @@ def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) ->
         strength = np.nan_to_num(array[rows].astype(np.float64)).clip(0, 1)
         # Few steps: they cannot be told apart, and the file is much smaller.
         coloured[rows, ..., 3] = np.rint(strength * 31) * 255 // 31
-        coloured[rows][coloured[rows, ..., 3] == 0] = 0
+        coloured[rows, ..., :3] *= coloured[rows, ..., 3:] > 0
     return _data_uri(_smaller(Image.fromarray(coloured), side), lossy=False)
 
 
@@ -133,7 +133,7 @@ def _smaller(image: Image.Image, side: int, sharp: bool = False) -> Image.Image:
 def _data_uri(image: Image.Image, lossy: bool) -> str:
     """Give the smaller one of WebP and PNG."""
     webp = _encoded(image, "WEBP", quality=80, method=2, lossless=not lossy, exact=False)
-    png = _encoded(image, "PNG", optimize=False, compress_level=9)
+    png = _encoded(image, "PNG", optimize=False, compress_level=6)
     kind, content = ("webp", webp) if len(webp) <= len(png) else ("png", png)
     return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
 

@@ -31,13 +31,13 @@ def is_image(thing: object) -> bool:
     return isinstance(thing, (*_classes("SimpleITK", "Image"), *_nibabel()))
 
 
-def _classes(module: str, name: str) -> tuple[type, ...]:
+def _classes(module: str, name: str) -> Any:  # noqa: ANN401
     """The class of a library; nobody can have made one of a library that is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
 
-def _nibabel() -> tuple[type, ...]:
+def _nibabel() -> Any:  # noqa: ANN401
     return _classes("nibabel.spatialimages", "SpatialImage")
 
 
