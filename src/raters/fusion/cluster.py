@@ -102,7 +102,7 @@ def _scheduler_lives(scheduler: str) -> Iterator[None]:
     """Say in words that the scheduler is gone: Dask cancels what it was to do."""
     from concurrent.futures import CancelledError
 
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     try:
         yield
