@@ -193,7 +193,7 @@ class Consensus:
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Give the notes on masks from the remarks on their cases."""
         shared = [] if self._shared is None else self._shared.found.notes
-        return [*shared, *notes_of(remarks, self.study.raters, self.description["method"])]
+        return [*shared, *notes_of(remarks, self.study.raters, str(self.description["method"]))]
 
     @property
     def performance(self) -> pd.DataFrame:
