@@ -64,18 +64,20 @@ def test_makers_are_of_known_data_sets() -> None:
 
 
 def test_form_can_be_chosen(tmp_path: Path) -> None:
-    mnist(tmp_path)
-    prepare("mnist-masks", tmp_path, tmp_path / "files", form="canonical")
+    source = tmp_path / "source"
+    source.mkdir()
+    mnist(source)
+    prepare("mnist-masks", source, tmp_path / "files", form="canonical")
     assert (tmp_path / "files/reference/test/00002.png").exists()
     MADE["mnist-masks"][1](raters.read(tmp_path / "files"))
 
 
 def test_lidc_takes_the_form_that_suits_the_source(tmp_path: Path) -> None:
     for key, packed in (("lidc", False), ("lidc:npz", True), ("lidc:sqlite", False)):
-        folder = tmp_path / key.replace(":", "-")
+        folder, out = tmp_path / key.replace(":", "-"), tmp_path / f"{len(key)}-study"
         folder.mkdir()
-        prepare("lidc", MADE[key][0](folder), folder / "study")
-        assert (folder / "study/labels.npy").exists() == packed
+        prepare("lidc", MADE[key][0](folder), out)
+        assert (out / "labels.npy").exists() == packed
 
 
 def test_a_changed_source_is_written_anew(tmp_path: Path) -> None:

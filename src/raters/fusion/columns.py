@@ -174,6 +174,6 @@ def merge(parts: list[Columns]) -> tuple[Columns, list[NDArray[np.intp]]]:
         return_index=True,
         return_inverse=True,
     )
-    total = np.bincount(number, weights, len(first))
+    total = np.bincount(number, weights, len(first)).astype(np.float64)
     ends = np.cumsum([part.size for part in parts])
     return Columns(np.ascontiguousarray(labels[first].T), total), np.split(number, ends[:-1])
