@@ -58,7 +58,7 @@ def plan(
         normalisation=normalisation or fit_normalisation(train, training.normalise).to_dict(),
         unlabelled=without_labels(train),
     )
-    if config.labelled:  # else that is said elsewhere, or the method needs no raters
+    if config.labelled and learning_method(method).raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method)
     return config
