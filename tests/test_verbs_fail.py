@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import raters
-from command_line import Outcome, Run, blob, draw_masks, pattern, run_in_process, save
+from command_line import Outcome, Run, draw_masks, pattern, run_in_process, save
 from command_line import images as images_of
 from raters.cli.fuse import worst_first
-from raters.errors import RatersError
 from raters.simulate.specs import parse_raters
 from raters.study.paths import written_whole
 
@@ -178,7 +176,6 @@ class TestNoTraceback:
             (("simulate", "lesions", "--raters", "99999999xgood"), "expected at most 100,000"),
             (("simulate", "lesions", "--raters", f"{'9' * 99}xgood"), "expected at most 100,000"),
             (("import", "{folder}/nul.csv"), "there is no such file"),
-            (("fuse", "{masks}", "-m", "spatial-staple", "--option", "spacing=2"), "'spacing'"),
             (("fuse", "{masks}", "--engine", "dask", "--scheduler", "nonsense"), "tcp://host"),
         ],
     )
@@ -283,9 +280,3 @@ class TestFuseSays:
     def test_raters_without_a_number_come_last(self) -> None:
         rows = [{"rater": "a", "sensitivity": None}, {"rater": "b", "sensitivity": 0.9}]
         assert [row["rater"] for row in worst_first(rows)] == ["b", "a"]
-
-
-def test_spacing_is_not_an_option_from_python_either() -> None:
-    study = raters.Study.from_arrays(labels=np.stack([blob(), blob(1)])[None].astype(int))
-    with pytest.raises(RatersError, match="found the option 'spacing', expected one of: window"):
-        raters.fuse(study, "spatial-staple", spacing=(1.0, 1.0))

@@ -49,8 +49,7 @@ class Method:
         known = {
             name: inspect.formatannotation(p.annotation).strip("'")
             for name, p in inspect.signature(self.function(kind)).parameters.items()
-            if p.kind is inspect.Parameter.KEYWORD_ONLY
-            and name not in (*_FROM_CASES, *(self.fixed or {}))
+            if p.kind is inspect.Parameter.KEYWORD_ONLY and name not in (self.fixed or {})
         }
         for name, value in options.items():
             if name not in known:
@@ -58,9 +57,6 @@ class Method:
                 raise RatersError(f"found the option {name!r}, expected one of: {listed}")
             refuse_value(name, value, known[name])
 
-
-_FROM_CASES = ("spacing",)
-"""What functions take and each case gives: nobody else is asked for it."""
 
 METHODS: dict[str, Method] = {
     "vote": Method("majority vote", "raters.fusion.vote:vote", "raters.fusion.table_vote:vote"),
