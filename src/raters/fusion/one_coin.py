@@ -60,11 +60,11 @@ def one_coin(
         C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
         M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)
 
-    All classes that somebody named count as equally frequent, as in the paper's likelihood. Where
-    shares are estimated too (`estimate_prior`, as crowd-kit does), a class that raters say too
-    often is taken for a frequent one, then more tasks are given to it, and so on: on tables whose
-    raters share such a habit accuracy falls far below the vote's. Where raters err evenly and
-    classes are not alike in size, estimated shares are a little better.
+    All classes that somebody named count as equally frequent. Where shares are estimated too
+    (`estimate_prior`, as crowd-kit does), a class that raters say too often is taken for a
+    frequent one, then more tasks are given to it, and so on: on tables whose raters share such a
+    habit accuracy falls far below the vote's. Where raters err evenly and classes are not alike
+    in size, estimated shares are a little better.
 
     Accuracies stay within 1e-10 and 1 - 1e-10, as in crowd-kit; a rater without labels has
     1 / L, or 3/4 with smoothing. All else is as in `dawid_skene`.
