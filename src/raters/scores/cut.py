@@ -52,11 +52,12 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     found = _probabilities(probabilities)
     cuts = cuts_of(cut, len(found))
     if (cuts == 0.5).all():
-        return found.argmax(axis=0).astype(np.int16)
+        return np.asarray(found.argmax(axis=0), np.int16)
     if len(found) == 2:
-        return (found[1] > cuts[0]).astype(np.int16)
+        return np.asarray(found[1] > cuts[0], np.int16)
     weights = np.concatenate([[1.0], (1 - cuts) / cuts]).astype(found.dtype)
-    return (found * weights.reshape(-1, *(1,) * (found.ndim - 1))).argmax(axis=0).astype(np.int16)
+    weighed = found * weights.reshape(-1, *(1,) * (found.ndim - 1))
+    return np.asarray(weighed.argmax(axis=0), np.int16)
 
 
 def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
@@ -82,7 +83,7 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
     others = [np.delete(found, c, axis=0).max(axis=0) for c in range(1, len(found))]
     own, rivals = found[1:], np.stack(others)
     total = own + rivals
-    return np.divide(own, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray(np.divide(own, total, out=np.zeros_like(total), where=total > 0))
 
 
 def cuts_of(cut: Cut, classes: int) -> NDArray[np.float64]:
