@@ -83,7 +83,7 @@ def test_without_references_there_is_no_best_cut() -> None:
     assert model.cuts is not None
     assert model.cuts.best is None
     assert 0 < model.cut("area").item() < 1
-    with pytest.raises(RatersError, match="none of the held-out cases had a reference"):
+    with pytest.raises(RatersError, match="none of the cases that it is chosen on had a reference"):
         model.cut("best")
 
 
@@ -130,7 +130,6 @@ def test_a_case_that_cannot_be_read_does_not_cost_the_run(monkeypatch: pytest.Mo
         '{"area": {"class 4": 0.3}}',
         '{"area": {"class 4": 1.5}, "area-drawn": {"class 4": 0.3}, "best": null, "cases": 1, '
         '"on": "held-out"}',
-        '{"area": null, "area-drawn": null, "best": null, "cases": 1, "on": "held-out"}',
         '{"area": {"class 9": 0.5}, "area-drawn": {}, "best": null, "cases": 1, "on": "x"}',
     ],
 )
@@ -325,3 +324,14 @@ def test_labels_are_not_cut_again(
 
 def _copy(run: Path, to: Path) -> Path:
     return Path(shutil.copytree(run, to))
+
+
+def test_without_raters_there_is_no_area_cut() -> None:
+    study = shy_study()
+    masks = np.stack([np.asarray(case.reference) for case in study.iter_cases()])
+    images = np.stack([np.asarray(case.image) for case in study.iter_cases()])
+    model = raters.fit(Study.from_arrays(images, reference=masks), "truth", **SMALL)
+    assert model.cuts is not None and model.cuts.area is None
+    assert 0 < model.cut("best").item() < 1
+    with pytest.raises(RatersError, match=r"none of the cases .* had a mask of a rater"):
+        model.cut("area")

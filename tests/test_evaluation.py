@@ -201,7 +201,7 @@ def test_agree_command_prints_and_writes(
     assert all(len(line) <= 80 for line in run.out.splitlines() if "written" not in line)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"overall.csv", "pairs.csv", "raters.csv", "cases.csv", "agreement.json"}
-    assert sorted(path.name for path in (tmp_path / "maps").iterdir()) == ["a.png", "b.png"]
+    assert sorted(path.name for path in (tmp_path / "maps").glob("*.png")) == ["a.png", "b.png"]
     run = run_in_process(capsys, monkeypatch, "agree", pattern, "--json")
     assert len(json.loads(run.out)["pairs"]) == 3 * 3
     run = run_in_process(capsys, monkeypatch, "agree", pattern, "--raters", "ann")
@@ -243,8 +243,8 @@ def test_undecided_pixels_of_a_fusion_are_no_foreground(tmp_path: Path) -> None:
     first, second = np.zeros((2, 8, 8), np.uint8)
     first[1:4, 1:4] = 1
     for rater, mask in (("ann", first), ("bob", second)):
-        save(tmp_path / rater / "c.png", mask)
-    study = raters.read(f"{tmp_path}/{{rater}}/{{case}}.png")
+        save(tmp_path / "masks" / rater / "c.png", mask)
+    study = raters.read(f"{tmp_path}/masks/{{rater}}/{{case}}.png")
     from raters.fusion.write import write_consensus
 
     write_consensus(raters.fuse(study, "vote", ties="undecided"), tmp_path / "out")

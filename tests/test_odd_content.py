@@ -94,7 +94,7 @@ def test_a_name_that_is_too_long_costs_one_map(run: Run, tmp_path: Path) -> None
     done = run("agree", tmp_path / "m.csv", "--maps", tmp_path / "maps")
     assert done.code == 2 and "1 case got no map" in done.err and "bbb" in done.err
     assert "2 maps written" in done.err and "pairs of raters" in done.out
-    assert sorted(p.name for p in (tmp_path / "maps").iterdir()) == ["a.png", "c.png"]
+    assert sorted(p.name for p in (tmp_path / "maps").glob("*.png")) == ["a.png", "c.png"]
 
 
 def packed(folder: Path) -> Path:

@@ -129,7 +129,9 @@ def report_rows(run: Path, study: Study) -> dict[str, list[Row]]:
 def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bool) -> None:
     crowd = draw_crowd(every)
     study = read(crowd, tmp_path, shuffle=3)
-    found = {row["rater"]: row["true_skill"] for row in report_rows(run, study)["raters"]}
+    found = {
+        row["rater"]: row["true_balanced_accuracy"] for row in report_rows(run, study)["raters"]
+    }
     assert set(found) == set(study.raters)
     for rater in study.raters:
         assert found[rater] == pytest.approx(crowd.skill(rater), nan_ok=True)

@@ -378,5 +378,7 @@ def regrouped(study: Study, groups: dict[str, str]) -> Study:
     """Give some cases another group."""
     names = [groups.get(case, case) for case in study.index.ids]
     images = np.stack([np.asarray(case.image) for case in study.iter_cases()])
-    labels = np.stack([case.labels for case in study.iter_cases()])
+    labels = np.array(
+        [[said.item() for said in case.answers.by_rater()] for case in study.iter_cases()]
+    )
     return Study.from_arrays(images, labels, groups=names)

@@ -51,10 +51,8 @@ def run_cuts(model: Model, given: CutGiven = 0.5) -> RunCuts:
     if model.config.kind != "segmentation":
         return RunCuts()
     others = {HALF: np.full(len(labels), 0.5)}
-    if model.cuts is not None and model.cuts.best is not None:
-        others[BEST] = model.cuts.best
-    if model.cuts is not None:
-        others[AREA] = model.cuts.area
+    known = {} if model.cuts is None else {BEST: model.cuts.best, AREA: model.cuts.area}
+    others |= {name: cut for name, cut in known.items() if cut is not None}
     return RunCuts(labels, others)
 
 

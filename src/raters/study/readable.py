@@ -81,7 +81,9 @@ def all_named(study: Study) -> Iterator[None]:
     except RatersError as error:
         worker = str(error).startswith("Caught ")  # torch gives its traceback, and no case
         problems = bad_files(study) if worker or error.case is not None else []
-        if not problems or (len(problems) == 1 and not worker):
+        # An error that no file of its own explains (features where masks need images) stays.
+        listed = any(error.message in problem for problem in problems)
+        if not problems or (not worker and (len(problems) == 1 or not listed)):
             raise
         raise RatersError(_all_of(problems), kind=error.kind) from None
 

@@ -40,15 +40,15 @@ class Cuts:
     """Cuts that were chosen for a model, each `(classes - 1,)`.
 
     Attributes:
-        area: Where the predicted area is the raters' mean area.
+        area: Where the predicted area is the raters' mean area; None if there were no raters.
         area_drawn: The same without blank masks.
         best: Where Dice against references is best; None if there were no references.
         cases: How many cases they were chosen on.
         on: What these were for: 'held-out', or 'train' where none was held out.
     """
 
-    area: Floats
-    area_drawn: Floats
+    area: Floats | None
+    area_drawn: Floats | None
     best: Floats | None
     cases: int
     on: str
@@ -74,7 +74,7 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
         progress: Show a progress bar.
 
     Raises:
-        RatersError: There is no mask, or a case cannot be read.
+        RatersError: A case cannot be read.
     """
     from raters.prediction.batches import predict_streams
     from raters.prediction.predict import Asked
@@ -90,7 +90,8 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
             counts.add(band.truth, slice(band.start, band.start + band.truth.shape[1]))
         tally.take(counts)
     best = tally.best() if tally.dice else None
-    return Cuts(tally.area(), tally.area(blank=False), best, len(study), on)
+    area, drawn = (tally.area(blank) if tally.areas else None for blank in (True, False))
+    return Cuts(area, drawn, best, len(study), on)
 
 
 def write_cuts(folder: Path, cuts: Cuts, classes: Classes) -> None:
@@ -103,10 +104,7 @@ def read_cuts(folder: Path, classes: Classes) -> Cuts | None:
     path = folder / CUTS
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        parts = [_by_class(found[name], classes) for name in (AREA, DRAWN, BEST)]
-        area, drawn, best = parts
-        if area is None or drawn is None:
-            raise ValueError("no area cut")
+        area, drawn, best = (_by_class(found[name], classes) for name in (AREA, DRAWN, BEST))
         return Cuts(area, drawn, best, int(found["cases"]), str(found["on"]))
     except FileNotFoundError:
         return None
@@ -198,7 +196,8 @@ def _unknown(word: str, known: Cuts | None) -> str:
             f"found no {CUTS} in the run, expected it for the cut {word!r}: runs of earlier "
             "versions have none; give a number"
         )
+    lacks = "a reference" if word == BEST else "a mask of a rater"
     return (
-        f"found no best cut in {CUTS}, expected one for the cut {word!r}: none of the held-out "
-        "cases had a reference; take 'area' or a number"
+        f"found no such cut in {CUTS}, expected one for the cut {word!r}: none of the cases that "
+        f"it is chosen on had {lacks}; take a number"
     )
