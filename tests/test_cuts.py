@@ -152,3 +152,20 @@ def test_nothing_to_choose_by_is_an_error() -> None:
         CutTally(2).best()
     with pytest.raises(RatersError, match="no masks of raters"):
         CutTally(2).area()
+
+
+def test_without_blank_masks_their_voxels_do_not_count() -> None:
+    """One rater drew on the left half only; a blank mask of the right half says nothing of it."""
+    foreground = np.array([[0.6, 0.6, 0.3, 0.1, 0.9, 0.8, 0.7, 0.9]])
+    left = np.array([[1, 1, 0, 0, -1, -1, -1, -1]])
+    right = np.array([[-1, -1, -1, -1, 0, 0, 0, 0]])
+    both = np.stack([1 - foreground, foreground])
+    alone = area_cut([both], [left[None]], blank=False)
+    assert area_cut([both], [np.stack([left, right])], blank=False) == alone
+
+
+def test_small_cuts_of_half_floats() -> None:
+    given = np.array([[0.5], [0.5], [0.0]])
+    for cut in (1e-6, [0.5, 1e-6]):
+        exact = cut_labels(given, cut)
+        assert (cut_labels(given.astype(np.float16), cut) == exact).all()

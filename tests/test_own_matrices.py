@@ -100,4 +100,20 @@ def test_unlabelled_pixels_are_not_looked_at_where_pixels_are_drawn() -> None:
     kept = places[0][places[0] % 40 >= 20]
     again = OwnMatrices(own.near)
     again.follow(logits, truth, torch.zeros_like(labels), kept[None])
-    torch.testing.assert_close(own.sums, again.sums)
+    # Each draw stands for the whole image, however many pixels were drawn.
+    share = len(kept) / places.shape[1]
+    torch.testing.assert_close(own.sums, share * again.sums)
+
+
+def test_images_of_unequal_size_weigh_by_their_pixels() -> None:
+    """A homogeneous image of 16 times as many pixels adds 16 times as much."""
+    sums = []
+    for size in (32, 128):
+        logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]]).view(1, 1, 2, 2, 1, 1)
+        truth = torch.tensor([0.7, 0.3]).view(1, 2, 1, 1).expand(1, 2, size, size)
+        own = OwnMatrices(near_identity_logits(2, RIGHT).softmax(1)[None])
+        labels = torch.zeros(1, 1, size, size, dtype=torch.int16)
+        places = drawn_places(size * size, [0], (0, 0))
+        own.follow(logits.expand(1, 1, 2, 2, size, size), truth, labels, places)
+        sums.append(own.sums)
+    torch.testing.assert_close(sums[1], 16 * sums[0])

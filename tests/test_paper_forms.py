@@ -364,3 +364,24 @@ def test_matrices_learn_at_the_network_s_rate_in_the_paper_s_form() -> None:
 def test_a_mixture_of_low_rank_has_no_softplus() -> None:
     with pytest.raises(RatersError, match="positivity='softplus' with factors='mixture'"):
         made("low-rank-cm", factors="mixture")
+
+
+@pytest.mark.parametrize("warm_up", [0, 2])
+def test_perfect_raters_of_a_small_study_keep_truth_and_error_apart(warm_up: int) -> None:
+    """Two epochs of four steps do not bring random matrices to the identity: they start there."""
+    rng = np.random.default_rng(0)
+    masks = np.zeros((16, 12, 12), int)
+    for mask, (i, j) in zip(masks, rng.integers(0, 7, (16, 2)), strict=True):
+        mask[i : i + 5, j : j + 5] = 1
+    images = masks + rng.normal(0, 0.1, masks.shape)
+    study = Study.from_arrays(images[:, None], np.repeat(masks[:, None], 3, 1))
+    model = raters.fit(study, "pixel-cm", form="paper", warm_up=warm_up, **TINY)
+    found = np.asarray(model.confusion(study[0]))
+    assert np.einsum("rttwh->rtwh", found).mean() > 0.8
+
+
+def test_a_product_of_rank_1_is_refused() -> None:
+    """Its rows are all equal: the truth network would get no gradient."""
+    assert made("low-rank-cm").options.rank == 2  # type: ignore[attr-defined]
+    with pytest.raises(RatersError, match="found rank=1 with factors='product', expected 2"):
+        made("low-rank-cm", rank=1)

@@ -36,7 +36,7 @@ class ConfusionOptions(MethodOptions):
     warm_up: float | None = Field(
         None,
         ge=0,
-        description="epochs (below 1: share of them) in which the matrices are held; "
+        description="epochs (below 1: share of them) of the warm-up, in which matrices are held; "
         "by default .4 of them for masks that raters share, else 2",
     )
     warm_up_on: Literal["vote", "labels", "trace"] | None = Field(

@@ -59,8 +59,6 @@ class PixelCM(HeadMethod):
             options.right,
             compares=compares if options.prior > 0 else None,
             positivity=options.positivity,
-            # Where a warm-up brings matrices to the identity, they need not start there.
-            start=None if options.warm_up_on == "trace" else "right",
             network=self.annotator_network(),
         )
 
@@ -84,6 +82,11 @@ class LowRankCM(HeadMethod):
         )
         network = self.annotator_network()
         if options.factors == "product":
+            if options.rank == 1:
+                raise RatersError(
+                    "found rank=1 with factors='product', expected 2 or more: all rows of a matrix "
+                    "would be equal, so that labels teach the truth network nothing"
+                )
             return ProductRaters(*sizes, options.positivity, network)
         if options.positivity != "softmax":
             raise RatersError(

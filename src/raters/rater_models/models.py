@@ -150,8 +150,6 @@ class PixelRaters(HeadRaters):
         compares: Also measure how far the matrices are from the 'start', or from each rater's
             own mean matrix ('own', see `OwnMatrices`); None for nothing.
         positivity: How entries are made positive, before rows are normalised.
-        start: Where matrices start, see `start_values`; None for random weights, where a warm-up
-            brings them to the identity.
         network: An own network on the image (the paper's annotator network), with as many features.
 
     Zhang et al., Disentangling human error from the ground truth in segmentation of medical
@@ -174,20 +172,16 @@ class PixelRaters(HeadRaters):
         right: float = RIGHT,
         compares: Compares | None = None,
         positivity: Positivity = "softmax",
-        start: Start | None = "right",
         network: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.raters, self.classes, self.compares = raters, classes, compares
         self.positivity: Positivity = positivity
         self.network = network
-        values = start_values(classes, right, positivity, start or "right")
+        values = start_values(classes, right, positivity, "right")
         logits = log_positive(values, positivity)  # of the matrices, as softmax takes them
         self.register_buffer("start", logits, persistent=False)
-        if start is None:
-            self.head = pointwise(features, raters * classes * classes, dims)
-        else:
-            self.head = constant_head(features, values.repeat(raters, 1, 1), dims)
+        self.head = constant_head(features, values.repeat(raters, 1, 1), dims)
         near = self.start.softmax(1).repeat(raters, 1, 1)
         self.own = OwnMatrices(near) if compares == "own" else None
 
@@ -277,7 +271,8 @@ class ProductRaters(HeadRaters):
     """Pixel-wise matrices `B1 B2^T`, rows normalised: appendix A.4 of Zhang et al. (2020).
 
     The factors start at random: below rank L no product is the identity. At rank 1 all rows are
-    equal (the rater's answer does not depend on the truth), as the paper's form has it.
+    equal: the rater's answer does not depend on the truth, which then gets no gradient. (That rows
+    are normalised is our choice; the paper names none.)
 
     Args:
         raters: Number of raters; 1 for a head that all share.

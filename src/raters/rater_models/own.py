@@ -78,6 +78,8 @@ class OwnMatrices(nn.Module):
         told = rows.softmax(3) * weights[:, None, :, None]
         disputed = 1 - told.sum(2).mean(1).square().sum(1)
         found = torch.einsum("brtos,bs->rto", told, disputed * labelled)
+        # Drawn pixels stand for all of their images: large images count as large.
+        found *= logits[0, 0, 0, 0].numel() / rows.shape[-1]
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(found)
         self.sums.mul_(_KEPT).add_(found)
@@ -86,8 +88,8 @@ class OwnMatrices(nn.Module):
 def drawn_places(pixels: int, cases: Sequence[int], seed: tuple[int, ...]) -> Tensor | None:
     """Draw the pixels of each image that are looked at; None where that is all of them.
 
-    They depend on the seed and the case only, so that they are the same after a restart, and
-    whichever process has the case.
+    They depend on the seed, the case and the number of pixels only, so that they are the same
+    after a restart, and whichever process has the case.
 
     Args:
         pixels: How many an image has.

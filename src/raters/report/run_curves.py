@@ -42,7 +42,7 @@ def training_section(
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
     drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
-    shaded = " The raters' matrices were held in the shaded epochs (warm-up)." if warm_up else ""
+    shaded = " The shaded epochs are the warm-up." if warm_up else ""
     blocks: list[Block] = [*told(history, scores, steps)]
     figure = plots.curves(history, warm_up, best or None, list(drawn))
     blocks.append(FigureBlock("training_curves", figure, _CAPTION + shaded))

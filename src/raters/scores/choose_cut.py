@@ -35,7 +35,8 @@ class CutTally:
         areas: Of each case that raters labelled, the predicted area `(classes - 1, cuts)` on the
             voxels that they labelled.
         drawn: Of each such case, the raters' mean area, `(classes - 1,)`.
-        drawn_not_blank: The same of masks that are not blank; NaN where all are.
+        areas_not_blank: As `areas`, on the voxels of masks that are not blank.
+        drawn_not_blank: As `drawn`, of masks that are not blank; NaN where all are.
 
     Example:
         >>> tally = CutTally(2)
@@ -49,6 +50,7 @@ class CutTally:
     dice: list[Floats] = field(default_factory=list)
     areas: list[Floats] = field(default_factory=list)
     drawn: list[Floats] = field(default_factory=list)
+    areas_not_blank: list[Floats] = field(default_factory=list)
     drawn_not_blank: list[Floats] = field(default_factory=list)
 
     def add(
@@ -76,6 +78,7 @@ class CutTally:
         if counts.labelled:
             self.areas.append(counts.areas)
             self.drawn.append(counts.drawn)
+            self.areas_not_blank.append(counts.areas_not_blank)
             self.drawn_not_blank.append(counts.drawn_not_blank)
 
     def best(self) -> Floats:
@@ -96,8 +99,9 @@ class CutTally:
         if not self.areas:
             raise RatersError("found no masks of raters, expected some to choose the area cut by")
         drawn = np.stack(self.drawn if blank else self.drawn_not_blank)
+        areas = np.stack(self.areas if blank else self.areas_not_blank)
         there = ~np.isnan(drawn)
-        areas = np.where(there[..., np.newaxis], np.stack(self.areas), 0.0).sum(axis=0)
+        areas = np.where(there[..., np.newaxis], areas, 0.0).sum(axis=0)
         wanted = np.where(there, drawn, 0.0).sum(axis=0)
         return np.array([_highest(-np.abs(row - w)) for row, w in zip(areas, wanted, strict=True)])
 

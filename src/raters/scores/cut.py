@@ -55,7 +55,9 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
         return np.asarray(found.argmax(axis=0), np.int16)
     if len(found) == 2:
         return np.asarray(found[1] > cuts[0], np.int16)
-    weights = np.concatenate([[1.0], (1 - cuts) / cuts]).astype(found.dtype)
+    weights = np.concatenate([[1.0], (1 - cuts) / cuts])
+    if found.dtype.itemsize > 2:  # half floats have no room for the weight of a small cut
+        weights = weights.astype(found.dtype)
     weighed = found * weights.reshape(-1, *(1,) * (found.ndim - 1))
     return np.asarray(weighed.argmax(axis=0), np.int16)
 

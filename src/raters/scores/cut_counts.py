@@ -32,7 +32,8 @@ class CutCounts:
     Attributes:
         areas: The predicted area on the voxels that raters labelled, `(classes - 1, cuts)`.
         drawn: The raters' mean area: at a voxel, the share of those who labelled it.
-        drawn_not_blank: The same of masks that are not blank; NaN where all are.
+        areas_not_blank: As `areas`, on the voxels of masks that are not blank.
+        drawn_not_blank: As `drawn`, of masks that are not blank; NaN where all are.
         labelled: How many voxels a rater labelled.
     """
 
@@ -43,7 +44,8 @@ class CutCounts:
         self._reference = None if reference is None else label_array(reference, classes)
         self._labels = None if labels is None else label_array(labels, classes)
         self._not_blank = [self._who_drew(c) for c in range(1, classes)]
-        self._hit, self._predicted, self.areas = np.zeros((3, classes - 1, len(GRID)))
+        self._hit, self._predicted = np.zeros((2, classes - 1, len(GRID)))
+        self.areas, self.areas_not_blank = np.zeros((2, classes - 1, len(GRID)))
         self._there, self.drawn = np.zeros((2, classes - 1))
         self.drawn_not_blank = np.array([0.0 if d.any() else np.nan for d in self._not_blank])
         self._common = self.labelled = 0
@@ -81,6 +83,7 @@ class CutCounts:
             self.areas[c] += _at_each_cut(own[seen])
             self.drawn[c] += _mean_area(drawn, given)
             if who.any():
+                self.areas_not_blank[c] += _at_each_cut(own[given[who].any(axis=0)])
                 self.drawn_not_blank[c] += _mean_area(drawn[who], given[who])
 
     def _who_drew(self, c: int) -> NDArray[np.bool_]:
