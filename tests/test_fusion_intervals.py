@@ -271,3 +271,18 @@ def test_notes_say_where_no_method_is_safe() -> None:
     assert not any("half of" in n for n in raters.fuse(few, "dawid-skene", smoothing=2).notes)
     good = Study.from_arrays(labels=drawn(np.random.default_rng(0), 400, 0.4).T)
     assert raters.fuse(good, "dawid-skene").notes == []
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 1.0}, {"hard": True}])
+def test_one_coin_has_the_predictive_values_of_the_prior_that_was_given(
+    options: dict[str, Any],
+) -> None:
+    rng = np.random.default_rng(0)
+    truth = (rng.random(80) < 0.1).astype(int)
+    labels = np.where(rng.random((80, 3)) < 0.85, truth[:, None], 1 - truth[:, None])
+    consensus = raters.fuse(
+        Study.from_arrays(labels=labels), "one-coin", prior=[0.9, 0.1], **options
+    )
+    row = consensus.rows[0]
+    right = row["sensitivity"]
+    assert row["ppv"] == pytest.approx(0.9 * right / (0.9 * right + 0.1 * (1 - right)))

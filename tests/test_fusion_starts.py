@@ -260,3 +260,21 @@ def test_random_starts_and_the_result_that_says_where_they_ended() -> None:
     fused = consensus["0"]
     assert [row["start"] for row in fused.starts] == ["vote", *(f"random {k}" for k in range(1, 6))]
     assert sum(row["kept"] for row in fused.starts) == 1
+
+
+def test_starts_that_masks_do_not_have_are_refused() -> None:
+    labels = np.random.default_rng(0).integers(0, 2, (17, 30))  # more than 16: none starts alone
+    with pytest.raises(RatersError, match=r"found starts=\['raters'\], expected some"):
+        staple(labels, 2, starts="raters")
+
+
+def test_where_no_solution_is_sound_the_note_does_not_call_it_the_most_likely() -> None:
+    wrong = np.array([[1.0, 9.0], [9.0, 1.0]])
+    first, other = (
+        Solution(kind, kind, None, likelihood, wrong, np.array([number] * 4, np.int16))
+        for kind, likelihood, number in (("vote", -500.0, 0), ("mean", -100.0, 1))
+    )
+    choice = choose([first, other], np.ones(4))
+    assert choice.kept is first
+    assert "the most likely was kept" not in " ".join(choice.notes)
+    assert "the usual start was kept" in choice.notes[-1]

@@ -307,3 +307,21 @@ def test_a_folder_of_many_cases_is_looked_through_once(tmp_path: Path) -> None:
     labels = np.zeros((2, 2, 4, 4), int)
     study = raters.Study.from_arrays(labels=labels)
     Inputs.of(study).refuse(tmp_path)  # arrays come from no files
+
+
+def test_each_pattern_is_held_against_all_names(tmp_path: Path) -> None:
+    """Names come from generators, and the first pattern must not use them up."""
+    patterns = (f"{tmp_path}/{{case}}_{{rater}}.png", f"{tmp_path}/images_*/{{case}}.png")
+    for order in (patterns, patterns[::-1]):
+        with pytest.raises(RatersError, match=r"would be read as .*images"):
+            Inputs(patterns=order).refuse(tmp_path / "images_z", stems=iter(["c0"]))
+
+
+def test_probabilities_are_results_too(tmp_path: Path) -> None:
+    for rater in ("ann", "bob"):
+        save(tmp_path / f"site/{rater}/c0.png", blob())
+    study = raters.read(f"{tmp_path}/*/{{rater}}/{{case}}.png")
+    consensus = raters.fuse(study, "vote")
+    with pytest.raises(RatersError, match="would be read as"):
+        write_consensus(consensus, tmp_path / "cons", soft=True)
+    write_consensus(consensus, tmp_path / "cons")

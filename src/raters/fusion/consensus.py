@@ -189,8 +189,9 @@ class Consensus:
         given = study.triplets.rater[study.triplets.label != MISSING]
         labels = np.bincount(given, minlength=len(study.raters))
         shares, decided = fusion.prior, fusion.labels != MISSING
-        if self._name == "one-coin" and errors is None and decided.any():
-            shares = fusion.truth[decided].mean(axis=0)  # it took classes as alike
+        alike = self._options.get("prior") is None and not self._options.get("estimate_prior")
+        if self._name == "one-coin" and alike and decided.any():
+            shares = fusion.truth[decided].mean(axis=0)  # it took classes as equally frequent
         return performance_rows(*names, fusion.confusion, shares, errors, labels)
 
     def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.errors import RatersError
 from raters.fusion.columns import Columns
 from raters.fusion.em import (
     EMOptions,
@@ -53,12 +54,14 @@ def fit(
         (['vote', 'mean'], [])
     """
     names = [str(r) for r in range(len(columns.labels))] if raters is None else raters
-    ends = (
+    ends = [
         (kind, name, run_em(partial(e_step, columns), start, options))
         for kind, name, start in _starts(columns, prior, options, kinds, names)
-    )
+    ]
+    if not ends:
+        raise RatersError(f"found starts={list(kinds)}, expected some that these masks have")
     if tuple(kinds) == ("vote",):  # nothing to compare: nothing to count
-        return alone(next(ends)[2])
+        return alone(ends[0][2])
     return choose([_solution(columns, options, *end) for end in ends], _disputed(columns))
 
 

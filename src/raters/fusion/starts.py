@@ -175,7 +175,7 @@ def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxel
     margins = [solution.dominance for solution in solutions]
     sound = [k for k, margin in enumerate(margins) if margin > 0]
     likelihoods = np.array([solution.log_likelihood for solution in solutions])
-    slack = _EQUAL + 1e-6 * float(np.abs(likelihoods).max())
+    slack = _EQUAL + 1e-6 * float(np.abs(likelihoods[np.isfinite(likelihoods)]).max(initial=0.0))
     kinds = list(dict.fromkeys(solution.kind for solution in solutions))
     usual = [k for k, solution in enumerate(solutions) if solution.kind == kinds[0]]
     best = max(likelihoods[k] for k in sound or usual)
@@ -227,8 +227,12 @@ def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[st
     ]
     if equal:
         why = f"the labels do not decide between '{kept['start']}' and {', '.join(equal)}"
-    elif kept["dominance"] > 0 and any(row["log_likelihood"] > better for row in others):
-        why = "more likely ones in which raters are mostly wrong in some class were left out"
+    elif any(row["log_likelihood"] > better for row in others):
+        why = (
+            "more likely ones in which raters are mostly wrong in some class were left out"
+            if kept["dominance"] > 0
+            else "raters are mostly wrong in some class in all of them: the usual start was kept"
+        )
     else:
         why = "the most likely was kept"
     return [*notes, f"{start}; {why}"]

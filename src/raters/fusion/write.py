@@ -74,7 +74,7 @@ def write_consensus(
         tell: Whom to tell that the scheduler has no worker.
     """
     folder = Path(folder)
-    refuse_place(consensus.study, folder)
+    refuse_place(consensus.study, folder, soft)
     with only_one(folder) as notes:
         if consensus.study.kind == "classification":
             result = _write_table(consensus, folder, soft)
@@ -84,9 +84,11 @@ def write_consensus(
     return result
 
 
-def refuse_place(study: Study, folder: str | Path) -> None:
+def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
     """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
-    Inputs.of(study).refuse(folder)
+    parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
+    stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
+    Inputs.of(study).refuse(folder, stems=stems)
     refuse_foreign(folder, JOURNAL, "an earlier fusion")
 
 

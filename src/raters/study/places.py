@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RUN_FILES = (
     "config.yaml", "weights.safetensors", "history.csv", "scores.json", "splits.csv", "log.txt",
-    "source.yaml", "checkpoints/last.ckpt",
+    "source.yaml", "cuts.json", "checkpoints/last.ckpt",
 )  # fmt: skip
 """What is read of a run; other files of its folder (a report, an export) may lie beside them."""
 
@@ -105,10 +105,11 @@ class Inputs:
         Raises:
             RatersError: that names the folder and the input.
         """
+        names = list(self._cases() if stems is None else stems)  # each pattern is held against all
         for place in _with_links(Path(out)):
             self._refuse_within(place, out)
             self._refuse_over(place, out, files)
-            self._refuse_fitting(place, out, files, self._cases() if stems is None else stems)
+            self._refuse_fitting(place, out, files, names)
 
     def refuse_file(self, path: str | Path) -> None:
         """Refuse to write one file where an input would be replaced, or mixed with it."""
@@ -135,7 +136,7 @@ class Inputs:
                 raise _refused(out, f"where {file} would be replaced, which is read")
 
     def _refuse_fitting(
-        self, place: Path, out: str | Path, files: Sequence[str] | None, stems: Iterable[str]
+        self, place: Path, out: str | Path, files: Sequence[str] | None, stems: Sequence[str]
     ) -> None:
         """Refuse files that a pattern would find the next time, as masks or images."""
         for text in self.patterns:
