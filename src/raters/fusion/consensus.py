@@ -201,11 +201,11 @@ class Consensus:
 
         if fusion.confusion is None or fusion.prior is None or fusion.confusion.ndim != 3:
             return []
-        state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
-        columns = columns_of(case.labels, len(self.study.classes))
         prior = known_prior(self._name, self._options)
         errors = None
         if prior is not None:
+            state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
+            columns = columns_of(case.labels, len(self.study.classes))
             errors = case_errors(columns, state, prior)
         names = self.study.raters, self.study.classes.names
         labels = (case.labels != MISSING).reshape(len(case.labels), -1).sum(axis=1)
