@@ -17,8 +17,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/raters demo
 
+# Some tests start schedulers and trainings that are killed; where the machine stalls for ten seconds
+# these fail for no fault of the code. So a failed test is tried once more, and is named (-rR).
 test: setup lint
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --reruns 1 -rfER
 
 # The site, in build/site; tables of options are renewed first. `make test` builds it too.
 docs: setup

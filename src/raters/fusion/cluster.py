@@ -60,6 +60,11 @@ def on_cluster(
         raise RatersError(
             f"no scheduler answers at {scheduler} within {ANSWER} seconds: {why}"
         ) from None
+    except AssertionError:  # Dask's own event loop did not start in ten seconds
+        raise RatersError(
+            "Dask did not start within 10 seconds: the machine is too busy; the same command goes "
+            "on from what is finished"
+        ) from None
     with _closing(client), _watched(client, scheduler, tell):
         killed: list[int] = []
         yield from _results(client, work, positions, scheduler, killed)
