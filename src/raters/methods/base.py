@@ -29,7 +29,7 @@ class Task:
     Attributes:
         kind: 'segmentation' or 'classification'.
         raters: The names of the raters.
-        classes: How many classes there are.
+        num_classes: How many classes there are.
         spatial_dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
         network: Makes a new truth network.
     """
