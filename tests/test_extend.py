@@ -158,7 +158,7 @@ def test_the_machine_of_the_first_training_is_forgotten() -> None:
     )
     here = _training(there.model_copy(update={"epochs": 7, "seed": 3}), {})
     assert (here.epochs, here.seed) == (7, 3)
-    assert (here.devices, here.nodes, here.workers, here.loggers) == (1, 1, None, ())
+    assert (here.devices, here.num_nodes, here.num_workers, here.loggers) == (1, 1, None, ())
     assert here.precision == precision_of("auto")
     assert _training(there, {"num_workers": 1}).num_workers == 1
 

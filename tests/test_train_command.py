@@ -99,13 +99,13 @@ class TestOptions:
     def test_only_what_was_given_is_passed_on(self) -> None:
         options = train_options()
         assert given_options(options, {}) == {}
-        values = {"set_patch": "96, 32", "set_loggers": "tensorboard,wandb", "set_shared": False}
+        values = {"set_patch_size": "96, 32", "set_loggers": "tensorboard,wandb", "set_shared": False}
         assert given_options(options, values) == {
             "patch_size": (96, 32),
             "loggers": ("tensorboard", "wandb"),
             "shared": False,
         }
-        assert given_options(options, {"set_patch": "whole"}) == {"patch_size": "whole"}
+        assert given_options(options, {"set_patch_size": "whole"}) == {"patch_size": "whole"}
 
     def test_they_reach_the_model(self, run: Run, study: list[str], tmp_path: Path) -> None:
         folder = tmp_path / "run"
@@ -525,7 +525,7 @@ class TestMethods:
 
     def test_one_of_them(self, run: Run) -> None:
         said = run("methods", "low-rank-cm")
-        for words in ("--rank", "INTEGER", "NeurIPS 2020", "many classes", "(1 or more)"):
+        for words in ("--rank", "INTEGER", "NeurIPS 2020", "many classes", "(0 or more)"):
             assert words in said.out
         found = json.loads(run("methods", "low-rank-cm", "--json").out)
         rank = next(option for option in found["options"] if option["option"] == "rank")
