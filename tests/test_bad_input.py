@@ -750,7 +750,7 @@ def test_options_that_fit_nothing(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--new-split", "train"], ("--new-split", "'train'", "train=.7")),
+        (["--new-split", "train"], ("--new-split", "'train'", "train=0.7")),
         (["--new-split", "train=much"], ("--new-split", "train=much")),
         (["--new-split", "train=-1,test=2"], ("-1",)),
         (["--new-split", "train=nan"], ("nan",)),

@@ -165,7 +165,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     error = squared_frobenius(model.confusion(test[0]), true_confusion(study, 0))
     assert scores["global-cm"] > 0.97
     assert scores["vote"] < scores["global-cm"] - 0.02
-    assert error < 0.02  # about 100 labels a row: sampling gives .01
+    assert error < 0.02  # about 100 labels per row: sampling gives 0.01
 
 
 def test_a_class_that_is_rare_gets_its_weight(masks: Study) -> None:

@@ -154,7 +154,7 @@ class TestNoRoom:
         words = ("train", pattern(tmp_path), *images_of(tmp_path), "-o", tmp_path / "run", *SMALL)
         with limited(4000):
             outcome = run(*words)
-        refused(outcome, "last.ckpt: found no room for it (File too large)", "go on with --resume")
+        refused(outcome, "last.ckpt: found no space for it (File too large)", "use --resume")
         assert run(*words, "--resume").code == 0
 
     def test_a_file_that_is_written_whole_is_named(self, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def _when_stopped(arguments: list[str]) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
         return ""
-    goes_on = f": raters {verb} goes on from here when it is called again"
+    goes_on = f": raters {verb} resumes from here when it is called again"
     return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 
 

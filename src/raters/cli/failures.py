@@ -1,4 +1,4 @@
-"""Lists the cases that failed while the others went on, the same in every verb."""
+"""Lists the cases that failed while the others continued, the same in every verb."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _short(row: Row) -> Row:
-    """Put its interval beside the sensitivity and leave out what has no room."""
+    """Put its interval beside the sensitivity and leave out what does not fit."""
     short: Row = {}
     for name, value in row.items():
         if not name.endswith(("_se", "_low", "_high")):

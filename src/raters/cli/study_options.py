@@ -63,7 +63,7 @@ def open_study(
         bool,
         _option(
             "--anonymous",
-            text="Raters of one name are not one person: rank and name nobody.",
+            text="A rater's name means different people in different cases: rank and name none.",
             panel=_CHOOSE,
         ),
     ] = False,

@@ -13,7 +13,7 @@ SCHEMA = (
     "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
     "meta_schema_20240725.json"
 )
-_UNTOLD = "not told: fill it in before you pass this bundle on"
+_UNTOLD = "unknown: fill it in before you share this bundle"
 
 
 def bundle_metadata(truth: Truth) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Format:
     Attributes:
         name: What users call it.
         suffix: What the name of the file must end in; empty for a folder.
-        module: The module of this room whose `write(truth, path)` writes it, and gives the largest
+        module: The module beside this whose `write(truth, path)` writes it, and gives the largest
             difference from the model's own prediction (None if it could not be measured).
         inside: Whether the normalisation can be put into the exported network.
         packages: What must be installed beside torch.

@@ -126,7 +126,7 @@ class Options:
 
 
 MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
-"""Gives matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
+"""Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
 def answers_of(triplets: Triplets, num_classes: int) -> Answers:

@@ -115,7 +115,7 @@ def _scheduler_lives(scheduler: str) -> Iterator[None]:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RatersError(
             f"the scheduler at {scheduler} is gone ({why[:200]}), expected it until the end: what "
-            "is finished stays, and the same command goes on from there",
+            "is finished stays, and the same command resumes from there",
             kind="scheduler",
         ) from None
 

@@ -1,4 +1,4 @@
-"""The labels of masks as columns: one a voxel, or one a pattern where patterns are few.
+"""The labels of masks as columns: one per voxel, or one per pattern where patterns are few.
 
 Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
 are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM

@@ -69,7 +69,7 @@ METHODS: dict[str, Method] = {
         pools=True,
         fixed={"estimate_prior": True},
     ),
-    "one-coin": Method("one accuracy a rater, EM; tables", table="raters.fusion.one_coin:one_coin"),
+    "one-coin": Method("one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin"),
     "spatial-staple": Method(
         "matrices that vary over the image", "raters.fusion.spatial_staple:spatial_staple"
     ),

@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def training_section(
     Args:
         history: A row per epoch.
         scores: `scores.json` of the run.
-        steps: How many steps an epoch had; None if nobody knows.
+        steps: How many steps an epoch had; None if unknown.
     """
     if not history:
-        missing = "The folder has no history.csv: nobody knows how the training went."
+        missing = "The folder has no history.csv: how the training went is unknown."
         return Section("Training", blocks=[TextBlock(missing, "note")])
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
@@ -96,7 +96,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
         text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
         return [TextBlock(text)]
     trained = [row for row in history if row.get("phase") != "warm-up"]
-    by_reference = bool(_values(trained, "reference"))  # it chooses, if nobody says otherwise
+    by_reference = bool(_values(trained, "reference"))  # it chooses by default
     column, sign, name, way = _TRENDS["reference" if by_reference else "held_out"]
     values = [sign * value for value in _values(trained, column)]
     if still_falling(values):

@@ -39,7 +39,7 @@ class Watched:
         raters: The raters that run and study share, in the order of the study.
         columns: Where each of them is among the run's matrices.
         places: Where each of them is in the study.
-        uncertainty: The mean entropy of the truth by case, in bits a pixel.
+        uncertainty: The mean entropy of the truth by case, in bits per pixel.
         answers: `p(t | x)` by case, where cases have one class.
         drawn: Of each rater, the foreground that was drawn and that of the predicted truth where
             the rater labelled, `(raters, 2)`; None where cases have one class.

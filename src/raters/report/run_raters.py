@@ -33,7 +33,7 @@ class Estimated:
         matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
         true: The true ones, where there is a reference.
         draws_more: How much more foreground than the predicted truth has each rater drew, as a
-            share; None if nobody knows, or nothing is drawn.
+            share; None if unknown, or nothing is drawn.
         over: What the matrices are averaged over, in words.
         masks: Whether class 0 is background.
         pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity

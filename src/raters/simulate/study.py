@@ -148,7 +148,7 @@ def write_true_confusion(
 
 def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
-        raise RatersError("found raters who were not simulated: nobody knows their confusion")
+        raise RatersError("found raters who were not simulated: their confusion is unknown")
     return study.backend
 
 

@@ -95,7 +95,7 @@ class FilesBackend:
         """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
 
         Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
-        case gets the error of the image, and nobody blames the mask.
+        case gets the error of the image, not of the mask.
         """
         try:
             image = self.image_grid(case, mask.values.ndim)

@@ -78,7 +78,7 @@ def read(
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
         anonymous: A rater of one case and of the next may be different people, though their name is
-            the same: nobody is ranked or named then.
+            the same: raters are not ranked or named then.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 

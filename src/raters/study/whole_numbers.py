@@ -103,7 +103,7 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
         base = min(low, 0)
         counts = np.zeros(high - base + 1, np.int64)
         flat = values.ravel(order="K")  # no copy, whatever the order of the axes
-        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes a value
+        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes per value
             part = flat[start : start + _BLOCK].astype(np.intp) - base
             counts += np.bincount(part, minlength=len(counts))
         return {int(v) + base: int(counts[v]) for v in np.flatnonzero(counts)}
@@ -115,7 +115,7 @@ def _count_bytes(flat: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count bytes, `(256,)`; two at a time, which takes half as long."""
     pairs = flat[: flat.size // 2 * 2].view(np.uint16)
     counts = np.zeros(1 << 16, np.int64)
-    for start in range(0, pairs.size, _BLOCK):  # numpy counts in 8 bytes a value
+    for start in range(0, pairs.size, _BLOCK):  # numpy counts in 8 bytes per value
         counts += np.bincount(pairs[start : start + _BLOCK], minlength=1 << 16)
     table = counts.reshape(256, 256)
     single = table.sum(axis=0) + table.sum(axis=1)

@@ -15,7 +15,7 @@ from raters.training.dataset import CaseDataset
 from raters.training.sampler import EpochSampler
 
 MOST_WORKERS = 2
-"""Processes that read data, where nobody says how many."""
+"""Processes that read data, by default."""
 
 
 class LateLoader(DataLoader[Item]):

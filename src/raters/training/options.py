@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_METHOD = "pixel-cm"
-"""What is trained where nobody names a method."""
+"""The default method."""
 
 
 class TrainingOptions(BaseModel):

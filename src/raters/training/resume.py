@@ -20,7 +20,7 @@ def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
     """Return the configuration of the run that a folder holds; None if there is none yet.
 
     Raises:
-        RatersError: if there is one, and nobody asked to go on with it.
+        RatersError: if there is one, and `resume` was not given.
     """
     if not holds_run(folder):
         return None  # also with `resume`: the run may have ended before it wrote anything
