@@ -82,7 +82,7 @@ def raters(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Learn from raters who disagree: what is true, and how far each rater can be trusted.
+    """Learn from raters who disagree: a consensus, and how far each rater can be trusted.
 
     STUDY is a quoted pattern ("masks/{rater}/{case}.nii.gz"), a folder written by raters, a
     manifest (CSV: case, rater, mask, image) or a table of class labels (CSV: task, worker, label).

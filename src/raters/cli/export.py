@@ -28,7 +28,7 @@ def export(
         typer.Option(
             "-o",
             "--out",
-            help="The file (.onnx, .pt2) or folder to write; it must not be there yet.",
+            help="The file (.onnx, .pt2) or folder to write; it must not exist yet.",
             show_default=False,
         ),
     ],
@@ -36,11 +36,11 @@ def export(
         str,
         typer.Option(
             help="auto, inside or outside: whether the normalisation of images becomes part of "
-            "the network. auto: wherever that is right."
+            "the network. auto: inside where possible."
         ),
     ] = "auto",
 ) -> None:
-    """Write the truth network of a model for use without raters, and compare the two.
+    """Export a model's network for use without raters, and compare the two.
 
     Images of any size go in, the probability of each class comes out.
 

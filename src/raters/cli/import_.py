@@ -32,7 +32,7 @@ def import_(
         typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,..."),
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
 ) -> None:
     """Convert a study to raters' native format; called again, it resumes where it stopped.
 

@@ -69,7 +69,7 @@ def train(
         ),
     ] = "",
 ) -> None:
-    """Train a network that predicts the truth, and a model of each rater.
+    """Train a network that predicts the consensus, and a model of each rater.
 
     Cases of the split 'train' are trained on, those of 'val' choose the best
     epoch (without splits, a share is held out); 'test' is never touched.
@@ -125,7 +125,7 @@ def _words(opened: OpenStudy) -> dict[str, Any]:
 
 
 def listed() -> None:
-    """Train a network that predicts the truth, and a model of each rater."""
+    """Train a network that predicts the consensus, and a model of each rater."""
 
 
 def command() -> Any:  # noqa: ANN401

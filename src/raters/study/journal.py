@@ -60,7 +60,7 @@ class Journal:
         if plan != self._plan:
             raise RatersError(
                 f"holds other work ({_difference(plan, self._plan)}): "
-                "choose another folder, or --overwrite to write it anew",
+                "choose another folder, or --overwrite to replace it",
                 kind="folder-taken",
                 file=self._path.parent,
             )

@@ -254,7 +254,7 @@ def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
     if lost:
         raise RatersError(
             f"holds the case {min(lost)!r}, which is not in this study: "
-            "choose another folder, or --overwrite to write it anew",
+            "choose another folder, or --overwrite to replace it",
             kind="folder-taken",
             file=folder,
         )

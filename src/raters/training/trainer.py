@@ -105,8 +105,8 @@ def interruptible() -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         why = str(error).split(". ")[0]
         raise RatersError(
-            f"found no memory on the GPU ({why}), expected some: try a smaller batch_size, patch or "
-            "width, or precision='bf16'",
+            f"found no memory on the GPU ({why}), expected some: try a smaller batch_size, patch "
+            "or width, or precision='bf16'",
             kind="full",
         ) from None
     except RuntimeError as error:
