@@ -24,7 +24,7 @@ MARK = ".maps"
 
 
 def refuse_place(study: Study, folder: str | Path) -> None:
-    """Refuse a folder where inputs would be replaced, or that holds other files than maps."""
+    """Reject a folder where inputs would be replaced, or that holds other files than maps."""
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, MARK, "earlier maps")
 

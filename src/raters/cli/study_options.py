@@ -63,7 +63,7 @@ def open_study(
         bool,
         _option(
             "--anonymous",
-            text="One name can mean different people in different cases: do not rank or name raters.",
+            text="One name may mean different people: do not rank or name raters.",
             panel=_CHOOSE,
         ),
     ] = False,

@@ -115,7 +115,7 @@ def _blocks(response: HTTPResponse, wanted: int) -> Iterator[bytes]:
 
 
 def _check(download: Download, part: Path) -> None:
-    """Refuse a file with another checksum, and do not keep it."""
+    """Reject a file with another checksum, and do not keep it."""
     kind, _, expected = download.checksum.partition(":")
     with open(part, "rb") as file:
         found = hashlib.file_digest(file, kind).hexdigest()

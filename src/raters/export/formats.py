@@ -39,7 +39,7 @@ class Format:
         return found
 
     def refuse_missing_packages(self) -> None:
-        """Refuse if something is not installed."""
+        """Reject if something is not installed."""
         for package in self.packages:
             if find_spec(package) is None:
                 raise RatersError(

@@ -387,7 +387,7 @@ def _in_task_order(
 
 
 def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
-    """Refuse numbers that are out of range: compiled code would read memory that is not its own."""
+    """Reject numbers that are out of range: compiled code would read memory that is not its own."""
     if num_classes < 1:
         raise RatersError(f"found {num_classes} classes, expected at least 1")
     _refuse_outside("class", triplets.label, num_classes, lowest=MISSING)

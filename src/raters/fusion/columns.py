@@ -84,7 +84,7 @@ def blocks(size: int) -> Iterator[slice]:
 
 
 def _refuse_numbers(flat: NDArray[Any], num_classes: int) -> None:
-    """Refuse class numbers out of range: compiled code would write outside its tables."""
+    """Reject class numbers out of range: compiled code would write outside its tables."""
     if flat.size == 0:
         return
     parts = in_stretches(lambda a, b: (flat[:, a:b].min(), flat[:, a:b].max()), flat.shape[1])

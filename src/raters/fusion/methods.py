@@ -45,7 +45,7 @@ class Method:
         return function
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Refuse options that the method does not have, and values that they cannot have."""
+        """Reject options that the method does not have, and values that they cannot have."""
         known = {
             name: inspect.formatannotation(p.annotation).strip("'")
             for name, p in inspect.signature(self.function(kind)).parameters.items()

@@ -37,7 +37,7 @@ def _alike(triplets: Triplets, num_classes: int) -> Array | None:
     named = np.unique(triplets.label[triplets.label != MISSING])
     if (
         not named.size or not 0 <= named[0] <= named[-1] < num_classes
-    ):  # the latter is refused later
+    ):  # the latter is rejected later
         return None
     return np.asarray(np.isin(np.arange(num_classes), named) / named.size)
 

@@ -240,7 +240,7 @@ class LowRankRaters(HeadRaters):
     ) -> None:
         super().__init__()
         self.network = network
-        near_identity_logits(num_classes, init_accuracy)  # refuses what cannot be a start
+        near_identity_logits(num_classes, init_accuracy)  # rejects what cannot be a start
         parts = start_of_low_rank(num_classes, rank, init_accuracy)
         self.shapes = [(raters, *part.shape) for part in parts]
         flat = torch.cat(

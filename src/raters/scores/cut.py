@@ -89,7 +89,7 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
 
 
 def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
-    """Return one cut for each foreground class; refuse what is not above 0 and below 1.
+    """Return one cut for each foreground class; reject what is not above 0 and below 1.
 
     Example:
         >>> cuts_of(0.3, num_classes=3)

@@ -96,7 +96,7 @@ class ArraysBackend:
 
 
 def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
-    """Refuse class numbers outside `-1 .. classes - 1` and anything that is not an integer.
+    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer.
 
     Raises:
         RatersError: that names the value found.

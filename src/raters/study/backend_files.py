@@ -323,7 +323,7 @@ _RESAMPLE = (
 def refuse_other_grid(
     own: Geometry, own_file: str, other: Geometry, other_file: str, hint: str = _RESAMPLE
 ) -> None:
-    """Refuse two files of one case that lie on different grids.
+    """Reject two files of one case that lie on different grids.
 
     Raises:
         RatersError: that names both files and both values.

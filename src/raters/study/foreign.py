@@ -220,7 +220,7 @@ def converted(
 
 
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
-    """Refuse what is no sequence of cases; a tensor becomes an array as a whole."""
+    """Reject what is no sequence of cases; a tensor becomes an array as a whole."""
     if isinstance(given, _classes("torch", "Tensor")):
         return array_of(given)
     if isinstance(given, _classes("pandas", "DataFrame")):

@@ -70,7 +70,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
 
 
 def refuse_locked(folder: str | Path) -> None:
-    """Refuse a folder that somebody else is at work in; nothing is changed.
+    """Reject a folder that somebody else is at work in; nothing is changed.
 
     Raises:
         RatersError: that names their process, machine and start.

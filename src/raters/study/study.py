@@ -326,7 +326,7 @@ class Study:
         )
         if classes is None:
             return chosen
-        self.classes.choose(classes, keep_background=True)  # refuses what is not there (any more)
+        self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
     def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
