@@ -365,7 +365,7 @@ class TestDryRun:
         assert fingerprint(tmp_path) == before
         for words in ("5 trained on, 1 held out, 0 left out", "2 (ann, bob)", "unet (width 2"):
             assert words in said.out
-        assert "2 steps an epoch" in said.out
+        assert "2 steps per epoch" in said.out
 
     def test_it_counts_what_training_counts(self) -> None:
         rng = np.random.default_rng(0)

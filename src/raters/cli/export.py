@@ -80,7 +80,7 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
 
     Example:
         >>> _normalisation({"mode": "study", "inside": False, "mean": [0.5], "std": [0.25]}, False)
-        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, a channel each'
+        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, per channel'
     """
     if bundle:
         return "done by the bundle (configs/inference.json): give it the files as they are"
@@ -96,7 +96,7 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
     if len(facts["mean"]) > _MOST_CHANNELS:
         mean, std = (f"normalisation.{name} of the metadata" for name in ("mean", "std"))
     rule = f"(image - mean) / std with mean {mean} and std {std}"
-    return f"outside, do it first: {rule}, a channel each"
+    return f"outside, do it first: {rule}, per channel"
 
 
 def _bytes(size: int) -> str:

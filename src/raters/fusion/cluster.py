@@ -62,8 +62,8 @@ def on_cluster(
         ) from None
     except AssertionError:  # Dask's own event loop did not start in ten seconds
         raise RatersError(
-            "Dask did not start within 10 seconds: the machine is too busy; the same command goes "
-            "on from what is finished"
+            "Dask did not start within 10 seconds: the machine is too busy; the same command "
+            "resumes from what is finished"
         ) from None
     with _closing(client), _watched(client, scheduler, tell):
         killed: list[int] = []

@@ -113,7 +113,7 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
 
 
 def _steps(config: ModelConfig, seen: Seen) -> int | None:
-    """Return how many steps an epoch had, about; None if unknown."""
+    """Return about how many steps there were per epoch; None if unknown."""
     trained = list(seen.parts.values()).count("train")
     patches = config.training.patches_per_case if config.patch_size else 1
     return -(-trained * patches // config.training.batch_size) or None

@@ -34,7 +34,7 @@ def training_section(
     Args:
         history: A row per epoch.
         scores: `scores.json` of the run.
-        steps: How many steps an epoch had; None if unknown.
+        steps: Steps per epoch; None if unknown.
     """
     if not history:
         missing = "The folder has no history.csv: how the training went is unknown."
@@ -108,7 +108,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
     if loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
         text = (
             f"The held-out loss was {min(loss):.3g} at its best and {loss[-1]:.3g} at the end: it "
-            "began to learn cases by heart. More cases, --augment full or less --width help."
+            "began to overfit. More cases, --augment full or less --width help."
         )
         return [TextBlock(text, "note")]
     return [TextBlock(f"The {name} had settled at the end: longer training gains little.")]

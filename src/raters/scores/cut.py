@@ -102,7 +102,7 @@ def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
     given = np.asarray(cut, np.float64)
     if given.ndim and given.shape != (num_classes - 1,):
         raise RatersError(
-            f"found {given.size} cuts, expected one, or {num_classes - 1}: one a foreground class"
+            f"found {given.size} cuts, expected one, or {num_classes - 1}: one per foreground class"
         )
     bad = given[~((given > 0) & (given < 1))]
     if bad.size:

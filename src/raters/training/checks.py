@@ -77,7 +77,7 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     warnings.warn(
         f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
-        "learnt of them. The model refuses to answer as they would, and leaves their matrices open",
+        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
         stacklevel=2,
     )
 
