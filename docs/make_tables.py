@@ -19,7 +19,7 @@ TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
-    """Give rows as a Markdown table."""
+    """Return rows as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines) + "\n"
 

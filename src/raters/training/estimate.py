@@ -162,7 +162,7 @@ def _measured(
     device: torch.device,
 ) -> _Cost:
     reading, batches = _fetched(train, STEPS)
-    again, _ = _fetched(train, STEPS)  # from memory now, where there is room
+    again, _ = _fetched(train, STEPS)  # from memory now, where it suffices
     fits = train.dataset.cases.fits  # type: ignore[attr-defined]
     fetch = again if fits else reading
     engine = Learner(method, planned.config.training, 1, planned.parts)

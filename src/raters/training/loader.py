@@ -68,7 +68,7 @@ def loader(
 
 
 def enough_workers(dataset: CaseDataset) -> int:
-    """Choose how many processes read data: none where all cases find room in memory.
+    """Choose how many processes read data: none where all cases fit in memory.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Going on with a run: it must be the same study and the same options as before."""
+"""Resuming a run: it must be the same study and the same options as before."""
 
 from __future__ import annotations
 
