@@ -144,7 +144,7 @@ def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
 
 
 def test_matrices_are_recovered_and_beat_the_vote() -> None:
-    """Five flippers of skill .4, one label an image: the vote cannot know, the matrices can."""
+    """Five flippers of skill .4, one label per image: the vote cannot know, the matrices can."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 4, 2000)
     features = np.eye(4)[truth] + rng.normal(0, 0.2, (2000, 4))
