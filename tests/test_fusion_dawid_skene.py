@@ -171,7 +171,7 @@ def test_equals_crowd_kit(name: str, iterations: int) -> None:
     aggregation = pytest.importorskip("crowdkit.aggregation")
     method = dawid_skene if name == "DawidSkene" else one_coin
     for seed in range(3):
-        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels a rater
+        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels per rater
         peer = getattr(aggregation, name)(n_iter=iterations, tol=-np.inf).fit(triplets.frame())
         fused = method(triplets, 5, max_iter=iterations, tol=-1)
         there = fused.labels != MISSING
@@ -274,7 +274,7 @@ def test_one_coin_finds_the_accuracies() -> None:
 
 
 def sparse(seed: int) -> tuple[Triplets, Array]:
-    """Draw 3 answers a task by raters of unlike skill who gave about 4 labels a class."""
+    """Draw 3 answers per task by raters of unlike skill who gave about 4 labels per class."""
     rng = np.random.default_rng(seed)
     matrices = np.stack([hammer_spammer(p, 10) for p in rng.uniform(0.2, 0.95, 40)])
     full, truth = simulated(500, matrices, seed)

@@ -365,7 +365,7 @@ class TestDryRun:
         assert fingerprint(tmp_path) == before
         for words in ("5 trained on, 1 held out, 0 left out", "2 (ann, bob)", "unet (width 2"):
             assert words in said.out
-        assert "2 steps an epoch" in said.out
+        assert "2 steps per epoch" in said.out
 
     def test_it_counts_what_training_counts(self) -> None:
         rng = np.random.default_rng(0)
@@ -422,7 +422,7 @@ def test_a_run_that_refuses_a_study_remembers_its_own(
 
 
 class TestCtrlC:
-    """Ctrl-C ends a run with the command that goes on with it."""
+    """Ctrl-C ends a run with the command that resumes it."""
 
     def test_the_line_that_is_printed_goes_on(
         self, run: Run, study: list[str], tmp_path: Path
@@ -441,7 +441,7 @@ class TestCtrlC:
             said = run(*words)
         assert said.code == 130, said.err
         line = next(line for line in said.err.splitlines() if line.startswith("stopped; "))
-        again = shlex.split(line.removeprefix("stopped; go on with: "))
+        again = shlex.split(line.removeprefix("stopped; resume with: "))
         assert again[1:] == [*words, "--resume"]
         assert not (tmp_path / "my run/weights.safetensors").exists()
         done = run(*again[1:])
@@ -449,7 +449,7 @@ class TestCtrlC:
         assert len(raters.load(tmp_path / "my run").history) == 4
 
     @pytest.mark.parametrize(
-        ("verb", "message"), [("import", "raters import goes on"), ("agree", "\nstopped\n")]
+        ("verb", "message"), [("import", "raters import resumes"), ("agree", "\nstopped\n")]
     )
     def test_each_verb_says_its_own(self, verb: str, message: str, tmp_path: Path) -> None:
         draw_masks(tmp_path)
