@@ -157,7 +157,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     options = {"epochs": 20, "batch_size": 50, "lr": 3e-3, "progress": False}
     scores = {}
     for method in ("vote", "global-cm"):
-        right = {"right": 0.7, "warm_up": 1} if method == "global-cm" else {}
+        right = {"init_accuracy": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
         found = [model.labels(case).item() == case.reference for case in test.iter_cases()]

@@ -422,9 +422,9 @@ def test_no_table_gives_nan(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
-        ({"classes": 0}, "found 0 classes"),
-        ({"iterations": -1}, "found -1 iterations"),
+        ({"num_classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
+        ({"num_classes": 0}, "found 0 classes"),
+        ({"max_iter": -1}, "found max_iter=-1"),
         ({"smoothing": -0.5}, "found the smoothing -0.5"),
         ({"smoothing": np.nan}, "found the smoothing nan"),
         ({"prior": [0.5, 0.5]}, r"found a prior of shape \(2,\), expected \(3,\)"),
@@ -436,7 +436,7 @@ def test_no_table_gives_nan(
 )
 def test_refuses_what_cannot_be(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        dawid_skene(random_table(0), **{"classes": 3} | changed)
+        dawid_skene(random_table(0), **{"num_classes": 3} | changed)
 
 
 @pytest.mark.parametrize(("task", "rater"), [([5], [0]), ([-1], [0]), ([0], [3])])

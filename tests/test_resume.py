@@ -175,10 +175,10 @@ class TestKilled:
     ("method", "options", "epoch", "error"),
     [
         ("separate", {}, 1, KeyboardInterrupt),
-        ("vote", {"augment": "full", "patch": (8, 8), "patches_per_case": 2}, 2, RuntimeError),
+        ("vote", {"augment": "full", "patch_size": (8, 8), "patches_per_case": 2}, 2, RuntimeError),
         ("global-cm", {"warm_up": 3, "patience": 4}, 4, KeyboardInterrupt),
         ("global-cm", {"warm_up": 3, "schedule": "constant"}, 2, RuntimeError),
-        ("pixel-cm", {"workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
+        ("pixel-cm", {"num_workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
         ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
         # So many pixels that some are drawn to follow each rater's own matrix.
         (
@@ -366,7 +366,7 @@ class TestWhatMustBeTheSame:
 
     def test_a_finished_run_is_given_back(self, folder: Path) -> None:
         """The same options, in other words, and options that do not change the result."""
-        options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "workers": 2}
+        options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "num_workers": 2}
         before = (folder / "weights.safetensors").stat().st_mtime_ns
         model = fit(answers(), "global-cm", folder=folder, resume=True, **options)
         assert (folder / "weights.safetensors").stat().st_mtime_ns == before
