@@ -76,7 +76,7 @@ class FusionFiles:
         ]
 
     def refit(self, kind: str) -> tuple[Refit, str]:
-        """Return a function that fuses anew, and its name: the method itself, or a vote if slow."""
+        """Return a function that fuses again, and its name: the method, or a vote if slow."""
         known = self.method in METHODS and not self.pooled
         name = self.method if known and self.method != "spatial-staple" else "vote"
         method = method_of(name)

@@ -128,7 +128,7 @@ def import_study(
         study: The study.
         folder: Where to write; a folder that holds something else is rejected.
         form: 'canonical' (files) or 'packed' (arrays, for many small images of one shape).
-        overwrite: Write everything anew.
+        overwrite: Write all cases again.
         progress: Show a progress bar.
     """
     folder = Path(folder)
@@ -249,7 +249,7 @@ def _remove_litter(folder: Path) -> None:
 
 
 def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
-    """Reject a folder with cases that the study has not: their files would lie about."""
+    """Reject a folder with cases that the study does not have: their files would remain."""
     lost = journal.cases - set(study.index.ids)
     if lost:
         raise RatersError(
