@@ -1,4 +1,4 @@
-"""Tables in files, text or Parquet: which columns to read, what cells may hold, in blocks of rows."""
+"""Tables in files, text or Parquet: which columns to read, what cells may hold; in blocks."""
 
 from __future__ import annotations
 
