@@ -401,11 +401,11 @@ def common_of(method: ConfusionMethod) -> Array | None:
 
 
 def batches(space: str) -> Iterator[tuple[str, Batch]]:
+    """Make batches with all kinds of missing labels; tables list who gave each, or need not."""
     for absent in ABSENT:
-        labels = some_labels(space, absent)
-        yield absent, batch_of(labels)
-        if space == "table":
-            yield f"{absent} of the answers", batch_of(labels, answers=True)
+        yield absent, batch_of(some_labels(space, absent), answers=space == "table")
+    if space == "table":
+        yield "pixels, by the order of raters", batch_of(some_labels(space, "pixels"))
 
 
 def bring_to(method: Method, epoch: int = 0, weighted: bool = False) -> None:
