@@ -34,7 +34,7 @@ def draw(space: tuple[int, ...], raters: int = 5) -> np.ndarray:
 
 
 def fastest(labels: np.ndarray, repeats: int, **options: float) -> tuple[float, float, int]:
-    """Give the seconds of the fastest run, by the clock and by the processor, and its steps."""
+    """Return the seconds of the fastest run, by the clock and by the processor, and its steps."""
     runs = []
     for _ in range(repeats):
         clock, processor = time.perf_counter(), time.process_time()

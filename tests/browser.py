@@ -40,7 +40,7 @@ class Visit:
 
 
 def browser() -> str | None:
-    """Give the path of an installed browser."""
+    """Return the path of an installed browser."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 

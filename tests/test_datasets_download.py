@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[start:end])
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 @pytest.fixture

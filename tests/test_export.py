@@ -46,7 +46,7 @@ CASE: dict[str, Any] = {"mode": "case", "mean": [], "std": []}
 
 
 def model_of(
-    name: str = "unet", dims: int = 2, width: int = 2, depth: int = 2, **other: Any
+    name: str = "unet", spatial_dims: int = 2, width: int = 2, depth: int = 2, **other: Any
 ) -> Model:
     """Make a model with random weights."""
     torch.manual_seed(0)
@@ -60,8 +60,8 @@ def model_of(
         "raters": ("ann", "bob", "cleo"),
         "classes": [{"name": name, "value": k} for k, name in enumerate("abc")],
         "channels": 2,
-        "dims": dims,
-        "patch": None,
+        "spatial_dims": spatial_dims,
+        "patch_size": None,
         "normalisation": how,
     }
     config = ModelConfig.model_validate({**values, **other})
@@ -80,7 +80,7 @@ def images(batch: int, channels: int, space: tuple[int, ...], seed: int = 0) -> 
 def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
     """Compare with `model.truth`, image by image, at sizes and batches that were not exported."""
     for batch, space in SIZES:
-        image = images(batch, model.config.channels, space[: model.config.dims])
+        image = images(batch, model.config.channels, space[: model.config.spatial_dims])
         found = exported(torch.from_numpy(image)).numpy()
         expected = np.stack([model.truth(one) for one in image])
         assert found.shape == expected.shape
@@ -88,9 +88,9 @@ def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
         assert np.ptp(expected, axis=1).max() > 0.01  # not the same for all classes
 
 
-@pytest.mark.parametrize(("name", "dims", "width", "depth"), NETWORKS)
-def test_programs_of_all_networks(name: str, dims: int, width: int, depth: int) -> None:
-    model = model_of(name, dims, width, depth)
+@pytest.mark.parametrize(("name", "spatial_dims", "width", "depth"), NETWORKS)
+def test_programs_of_all_networks(name: str, spatial_dims: int, width: int, depth: int) -> None:
+    model = model_of(name, spatial_dims, width, depth)
     check(model, program_of(truth_of(model)).module())
 
 
@@ -102,9 +102,13 @@ def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
     return runner(path)
 
 
-@pytest.mark.parametrize(("name", "dims", "width", "depth"), [NETWORKS[0], NETWORKS[-1]], ids=str)
-def test_onnx_of_networks(name: str, dims: int, width: int, depth: int, tmp_path: Path) -> None:
-    model = model_of(name, dims, width, depth)
+@pytest.mark.parametrize(
+    ("name", "spatial_dims", "width", "depth"), [NETWORKS[0], NETWORKS[-1]], ids=str
+)
+def test_onnx_of_networks(
+    name: str, spatial_dims: int, width: int, depth: int, tmp_path: Path
+) -> None:
+    model = model_of(name, spatial_dims, width, depth)
     check(model, onnx_runs(model, tmp_path))
 
 
@@ -129,11 +133,11 @@ def test_where_the_normalisation_goes() -> None:
         return truth.input_name, truth.metadata["normalisation"]["inside"]
 
     raw, ready = ("image", True), ("normalised_image", False)
-    assert name() == name(patch=(8, 8)) == name(normalisation=CASE) == raw
-    assert name("outside") == name(normalisation=CASE, patch=(8, 8)) == ready
+    assert name() == name(patch_size=(8, 8)) == name(normalisation=CASE) == raw
+    assert name("outside") == name(normalisation=CASE, patch_size=(8, 8)) == ready
     assert name(normalisation={"mode": "none"}) == ("image", False)
     with pytest.raises(RatersError, match="a window cannot know the whole image's mean"):
-        name("inside", normalisation=CASE, patch=(8, 8))
+        name("inside", normalisation=CASE, patch_size=(8, 8))
     with pytest.raises(RatersError, match="expected one of auto, inside, outside"):
         name("within")
 
@@ -360,7 +364,7 @@ def test_a_bundle_of_pictures_in_windows(tmp_path: Path) -> None:
     """Rows stay rows, classes get the values of files, and small images are not padded."""
     classes = [{"name": n, "value": v} for n, v in zip("abc", (0, 90, 255), strict=True)]
     how = {"mode": "study", "mean": [120.0], "std": [40.0]}
-    model = model_of(channels=1, patch=(16, 12), classes=classes, normalisation=how)
+    model = model_of(channels=1, patch_size=(16, 12), classes=classes, normalisation=how)
     done = export(model, "monai-bundle", tmp_path / "bundle")
     assert {"LICENSE", "docs/README.md", "models/model.pt"} < done.files.keys()
     check_metadata(tmp_path / "bundle", model)
@@ -381,7 +385,7 @@ def test_a_bundle_of_pictures_in_windows(tmp_path: Path) -> None:
 
 
 def test_a_bundle_of_volumes_keeps_their_geometry(tmp_path: Path) -> None:
-    model = model_of(dims=3, channels=1, normalisation=CASE)
+    model = model_of(spatial_dims=3, channels=1, normalisation=CASE)
     export(model, "monai-bundle", tmp_path / "bundle")
     check_metadata(tmp_path / "bundle", model)
     weights = torch.load(tmp_path / "bundle/models/model.pt", weights_only=True)

@@ -99,7 +99,7 @@ def test_staple_refuses_answers(method: str, answers: Study) -> None:
 @pytest.mark.parametrize("method", ["vote", "pixel-cm", "low-rank-cm"])
 def test_patches_in_3d_predict_whole_images(method: str) -> None:
     drawn = simulate(phantom_study("lesions", 4, (20, 18, 17)), "good,over", seed=1)
-    model = quiet_fit(drawn, method, **TINY, patch=(12, 12, 12), patches_per_case=2)
+    model = quiet_fit(drawn, method, **TINY, patch_size=(12, 12, 12), patches_per_case=2)
     truth = model.truth(drawn[0])
     assert truth.shape == (2, 20, 18, 17)
     assert np.allclose(truth.sum(axis=0), 1, atol=1e-4)
@@ -137,7 +137,7 @@ def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
 
     CaseDataset.__getitem__ = spy
     try:
-        raters.fit(masks, "vote", **TINY, held_out=0.0)
+        raters.fit(masks, "vote", **TINY, val_fraction=0.0)
     finally:
         CaseDataset.__getitem__ = original
     assert seen == [0] * 16 + [1] * 16 + [2] * 16
@@ -154,7 +154,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     study = simulate(
         source, "5xpairwise-flipper:0.45", assign="one", seed=2, require_dominance=True
     )
-    options = {"epochs": 20, "batch_size": 50, "learning_rate": 3e-3, "progress": False}
+    options = {"epochs": 20, "batch_size": 50, "lr": 3e-3, "progress": False}
     scores = {}
     for method in ("vote", "global-cm"):
         right = {"right": 0.7, "warm_up": 1} if method == "global-cm" else {}
@@ -257,7 +257,7 @@ def test_partition_keeps_test_cases_and_groups_apart() -> None:
         ({"trase": 0.1}, "found the option 'trase', expected a known one; did you mean 'trace'"),
         ({"trace": -1}, "found trace=-1, expected"),
         ({"epochs": 0}, "found epochs=0, expected"),
-        ({"patch": (8, 8, 8)}, "found a patch of 3 sides"),
+        ({"patch_size": (8, 8, 8)}, "found a patch of 3 sides"),
         ({"network": "unett"}, "unett"),
         ({"network": "cnn"}, "expected one for segmentation"),
         ({"likelihood": "both"}, "likelihood"),

@@ -55,7 +55,7 @@ def table(answers: np.ndarray, classes: int) -> Triplets:
 
 
 def score(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
-    """Give the Dice of all fused cases together."""
+    """Return the Dice of all fused cases together."""
     fused = [pooled.fuse(case.labels).labels for case in study]
     return float(dice(np.stack(fused), truth)[0])
 
@@ -158,8 +158,8 @@ def test_order_of_raters_and_tasks_does_not_matter(
 ) -> None:
     labels, classes, random = drawn(seed, symmetric)
     raters_, tasks = random.permutation(len(labels)), random.permutation(labels.shape[1])
-    one = method(table(labels, classes), classes, iterations=60)  # type: ignore[operator]
-    other = method(table(labels[raters_][:, tasks], classes), classes, iterations=60)  # type: ignore[operator]
+    one = method(table(labels, classes), classes, max_iter=60)  # type: ignore[operator]
+    other = method(table(labels[raters_][:, tasks], classes), classes, max_iter=60)  # type: ignore[operator]
     np.testing.assert_array_equal(one.labels[tasks], other.labels)
     np.testing.assert_array_equal(one.truth[tasks], other.truth)
 

@@ -181,7 +181,12 @@ class TestKilled:
         ("pixel-cm", {"workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
         ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
         # So many pixels that some are drawn to follow each rater's own matrix.
-        ("pixel-cm", {"patch": (40, 40), "patches_per_case": 1, "warm_up": 1}, 3, RuntimeError),
+        (
+            "pixel-cm",
+            {"patch_size": (40, 40), "patches_per_case": 1, "warm_up": 1},
+            3,
+            RuntimeError,
+        ),
     ],
 )
 def test_an_interrupted_run_of_masks_goes_on_exactly(
@@ -208,7 +213,7 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
 
 def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
     """Killed after the last epoch, or after it stopped early: nothing is trained again."""
-    options = {**FLAT, "schedule": "constant", "learning_rate": 0.3, "patience": 2, "epochs": 30}
+    options = {**FLAT, "schedule": "constant", "lr": 0.3, "patience": 2, "epochs": 30}
     fit(answers(), "global-cm", folder=tmp_path / "whole", **options)
     assert read_scores(tmp_path / "whole")["stopped_early"]
     shutil.copytree(tmp_path / "whole", tmp_path / "late")
@@ -338,7 +343,7 @@ class TestWhatMustBeTheSame:
             ({"trace": 0.5}, "found trace=0.5, expected 0.0"),
             ({"warm_up": 1}, "found warm_up=1, expected 2"),
             ({"width": 5}, "found width=5, expected"),
-            ({"held_out": 0.5}, "found held_out=0.5, expected 0.15"),
+            ({"val_fraction": 0.5}, "found val_fraction=0.5, expected 0.15"),
         ],
     )
     def test_other_options_are_refused(
@@ -375,7 +380,7 @@ class TestWhatMustBeTheSame:
 
 
 def regrouped(study: Study, groups: dict[str, str]) -> Study:
-    """Give some cases another group."""
+    """Return some cases another group."""
     names = [groups.get(case, case) for case in study.index.ids]
     images = np.stack([np.asarray(case.image) for case in study.iter_cases()])
     labels = np.array(

@@ -105,11 +105,11 @@ class TestOptions:
             "loggers": ("tensorboard", "wandb"),
             "shared": False,
         }
-        assert given_options(options, {"set_patch": "whole"}) == {"patch": "whole"}
+        assert given_options(options, {"set_patch": "whole"}) == {"patch_size": "whole"}
 
     def test_they_reach_the_model(self, run: Run, study: list[str], tmp_path: Path) -> None:
         folder = tmp_path / "run"
-        more = ["--warm-up", "0.5", "--patch", "8,8", "--no-shared", "--trace", "0.1"]
+        more = ["--warm-up", "0.5", "--patch-size", "8,8", "--no-shared", "--trace", "0.1"]
         said = run("train", *study, "-o", folder, *SMALL, *more, "--select", "last")
         assert said.code == 0, said.err
         config = config_of(folder)
@@ -117,7 +117,7 @@ class TestOptions:
         assert config["patch"] == config["training"]["patch"] == [8, 8]
         assert config["options"]["warm_up"] == 1
         assert config["options"]["trace"] == 0.1
-        assert config["training"]["learning_rate"] == TrainingOptions().learning_rate
+        assert config["training"]["lr"] == TrainingOptions().lr
         assert config["training"]["width"] == 2
 
 
@@ -174,9 +174,9 @@ class TestTrain:
             (["-m", "pixelcm"], "did you mean 'pixel-cm'"),
             (["--rank", "2"], "'rank' for pixel-cm, expected it with: low-rank-cm"),
             (["--epochs", "0"], "found epochs=0, expected 1 or more"),
-            (["--held-out", "2"], "found held_out=2.0, expected less than 1"),
+            (["--val-fraction", "2"], "found val_fraction=2.0, expected less than 1"),
             (["--likelihood", "all"], "found likelihood=all, expected joint or marginal"),
-            (["--patch", "8,a"], "--patch: found '8,a', expected whole numbers"),
+            (["--patch-size", "8,a"], "--patch: found '8,a', expected whole numbers"),
             (
                 ["--loggers", "tensorbord"],
                 "found loggers=tensorbord, expected tensorboard, mlflow or wandb",
@@ -281,7 +281,7 @@ class TestConfigFile:
     def test_the_file_of_a_run_gives_the_same_model(
         self, run: Run, study: list[str], tmp_path: Path
     ) -> None:
-        more = ["-m", "mean", "--learning-rate", "0.01"]
+        more = ["-m", "mean", "--lr", "0.01"]
         assert run("train", *study, "-o", tmp_path / "one", *SMALL, *more).code == 0
         file = tmp_path / "one/config.yaml"
         said = run("train", *study, "-o", tmp_path / "two", "--config", file)
@@ -327,7 +327,7 @@ class TestConfigFile:
             ("training: {epochs: two}", "found epochs=two, expected a whole number"),
             ("training: {width: true}", "found width=True, expected a number"),
             ("training: {network: true}", "found network=True, expected a word"),
-            ("training: {learning_rate: .inf}", "found learning_rate=inf, expected a finite"),
+            ("training: {lr: .inf}", "found lr=inf, expected a finite"),
             ("options: {trace: .nan}", "found trace=nan, expected a finite number"),
         ],
     )

@@ -48,7 +48,7 @@ class TestBadFiles:
 
     @staticmethod
     def listed(outcome: Outcome) -> list[str]:
-        """Give the files that are listed at the end."""
+        """Return the files that are listed at the end."""
         assert outcome.code == 2, outcome
         lines = outcome.err.splitlines()
         start = lines.index("2 cases left out, for what could not be read:")
@@ -83,7 +83,7 @@ class TestBadFiles:
     def test_train_names_all_and_trains_on_none(self, run: Run, folder: Path) -> None:
         (folder / "images/c3.png").write_bytes(b"nonsense")
         words = ("train", pattern(folder), *images_of(folder), "-o", folder / "run", *SMALL)
-        for more in ((), ("--workers", "1")):
+        for more in ((), ("--num-workers", "1")):
             outcome = run(*words, *more)
             assert outcome.code == 2
             said = outcome.err[outcome.err.index("error: ") :].splitlines()

@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def _of_system(error: OSError) -> str:
-    """Say what the system refused, and of which file; where nobody knows, which folder it was."""
+    """Return what the system refused, and of which file; failing that, which folder."""
     why = error.strerror or str(error) or type(error).__name__
     if error.filename:
         named = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
@@ -129,14 +129,14 @@ def _of_system(error: OSError) -> str:
 
 
 def _without_memory(text: str) -> str:
-    """Say that there is not enough memory, in a line."""
+    """Report that there is not enough memory, in a line."""
     why = " ".join(text.split())
     more = f" ({why[:200]})" if why else ""
     return f"found too little memory{more}, expected more: try smaller images, patches or batches"
 
 
 def _when_stopped(arguments: list[str]) -> str:
-    """Say what happens to the work of a verb that was stopped; some verbs say it themselves."""
+    """Return what happens to the work of a verb that was stopped; some verbs say it themselves."""
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
         return ""

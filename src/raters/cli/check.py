@@ -94,7 +94,7 @@ def _show_summary(report: CheckReport, console: Console) -> None:
 
 
 def _cell(text: str) -> str:
-    """Give a text of the user's as it stands, whatever is in it."""
+    """Return a text of the user's as it stands, whatever is in it."""
     from rich.markup import escape
 
     return escape(printable(text))

@@ -97,7 +97,7 @@ def _draw_small(folder: Path) -> None:
 
 
 def _refuse_without_training() -> None:
-    """Say at once, and not after minutes, that the parts for training are not installed."""
+    """Report at once, and not after minutes, that the parts for training are not installed."""
     from importlib.util import find_spec
 
     absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]

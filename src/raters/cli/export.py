@@ -63,7 +63,7 @@ def _show(done: Exported) -> None:
     bundle = done.format == "monai-bundle"
     lines = [f"input: {needs['name']} ({needs['meaning']})"] if not bundle else []
     lines.append(f"normalisation: {_normalisation(done.metadata['normalisation'], bundle)}")
-    if done.metadata["patch"]:
+    if done.metadata["patch_size"]:
         lines.append(f"windows: {done.metadata['windows']}")
     if done.difference is None:
         lines.append("not compared with the model: found no onnxruntime, expected it for that")
@@ -76,7 +76,7 @@ def _show(done: Exported) -> None:
 
 
 def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
-    """Say who normalises images: the user has to know what is left to do.
+    """Report who normalises images: the user has to know what is left to do.
 
     Example:
         >>> _normalisation({"mode": "study", "inside": False, "mean": [0.5], "std": [0.25]}, False)
@@ -100,7 +100,7 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
 
 
 def _bytes(size: int) -> str:
-    """Give a size as people say it.
+    """Return a size as people say it.
 
     Example:
         >>> _bytes(512), _bytes(2_340_000)

@@ -15,7 +15,7 @@ from raters.errors import RatersError
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
 
-_ONE = 1.015  # shares are often rounded: .67, .17, .17
+_ONE = 1.015  # shares are often rounded: 0.67, 0.17, 0.17
 
 
 @takes_study
@@ -69,7 +69,7 @@ def _fractions(text: str) -> dict[str, float]:
 
 
 def report(result: ImportResult) -> None:
-    """Say what was written; cases that failed end with exit code 2."""
+    """Return what was written; cases that failed end with exit code 2."""
     from raters.study.study import many
 
     there = f", {result.skipped:,} there already" if result.skipped else ""

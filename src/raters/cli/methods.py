@@ -39,7 +39,7 @@ def methods(
 
 
 def facts(name: str, entry: MethodEntry) -> Row:
-    """Give what there is to know of a method as plain data."""
+    """Return what there is to know of a method as plain data."""
     return {
         "name": name,
         "about": entry.about,

@@ -113,7 +113,7 @@ def _move(model: Model, device: str) -> None:
 
 
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
-    """Say what was done, and how fast: without what it took to load the model."""
+    """Return what was done, and how fast: without what it took to load the model."""
     from raters.rows import to_json
     from raters.study.study import many
 

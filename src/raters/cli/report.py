@@ -97,6 +97,6 @@ def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, st
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:
-    """Give the options of the study that the command line names, and not those left as they are."""
+    """Return the options of the study that the command line names."""
     usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
     return read_options({name: value for name, value in given.items() if value != usual[name]})

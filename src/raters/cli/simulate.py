@@ -121,7 +121,7 @@ def _form(truth: Study) -> str:
 
 
 def _say(study: Study) -> None:
-    """Say who the raters are, and whether truth could be told from their labels."""
+    """Report who the raters are, and whether truth could be told from their labels."""
     typer.echo(study.about.get("simulated raters", ""))
     if study.kind == "classification":
         from raters.confusion.dominance import dominance_margin

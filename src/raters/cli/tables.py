@@ -61,7 +61,7 @@ def shown(value: Any) -> str:  # noqa: ANN401
 
 
 def study_notes(study: Study) -> list[str]:
-    """Give what has to be said of a study beside any result from it."""
+    """Return what has to be said of a study beside any result from it."""
     facts = [study.about["note"]] if "note" in study.about else []
     return [*study.notes, *facts]
 

@@ -119,7 +119,7 @@ def train(
 
 
 def _words(opened: OpenStudy) -> dict[str, Any]:
-    """Give the words of the command line that name the study."""
+    """Return the words of the command line that name the study."""
     found: dict[str, Any] = opened.keywords  # type: ignore[attr-defined]
     return found
 
@@ -189,7 +189,7 @@ def _left_out(study: Study, method: str | None, options: dict[str, Any]) -> list
     if method is None:
         return []  # said when the run began
     training = checked_options(method, options)[1]
-    parts = partition(study, training.held_out, training.seed, method)
+    parts = partition(study, training.val_fraction, training.seed, method)
     return left_out_note(left_out(study, study.index.ids[np.concatenate(parts)]), method)
 
 
@@ -219,7 +219,7 @@ def _plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def _stoppable(nothing_kept: bool) -> Iterator[None]:
-    """Say how to go on after Ctrl-C."""
+    """Report how to go on after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:

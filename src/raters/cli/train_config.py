@@ -16,8 +16,8 @@ FACTS = (
     "unlabelled",
     "classes",
     "channels",
-    "dims",
-    "patch",
+    "spatial_dims",
+    "patch_size",
     "normalisation",
 )
 """What the `config.yaml` of a run says of its data and of what was chosen for them."""
@@ -64,7 +64,7 @@ def read_config(file: str, method: str | None = None) -> TrainConfig:
 
 
 def _method_options(found: Any, method: str, path: Path) -> dict[str, Any]:  # noqa: ANN401
-    """Give the options of the method; those that make it what it is may be written out."""
+    """Return the options of the method; those that make it what it is may be written out."""
     from raters.methods.registry import learning_method
 
     entry = learning_method(method)

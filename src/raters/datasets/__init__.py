@@ -46,7 +46,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def find(name: str) -> Dataset:
-    """Give the data set of that name.
+    """Return the data set of that name.
 
     Raises:
         RatersError: that lists the names.

@@ -108,7 +108,7 @@ def class_study(
 
 
 def grouped(study: Study, group: Callable[[str], str]) -> Study:
-    """Give cases the group that their name tells."""
+    """Return cases the group that their name tells."""
     groups = name_array(group(case) for case in study.index.ids)
     return replace(study, index=replace(study.index, groups=groups))
 

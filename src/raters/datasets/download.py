@@ -107,7 +107,7 @@ def _starts_at(response: HTTPResponse, have: int) -> bool:
 
 
 def _blocks(response: HTTPResponse, wanted: int) -> Iterator[bytes]:
-    """Give what comes, and at most a byte more than wanted: enough to see that it is too much."""
+    """Return what comes, and at most a byte more than wanted: enough to see that it is too much."""
     left = wanted + 1
     while left > 0 and (block := response.read(min(BLOCK, left))):
         left -= len(block)

@@ -39,7 +39,7 @@ def read(source: Path) -> Study:
 
 
 def form_of(source: Path) -> Form:
-    """Say 'packed' for crops of one shape; the others keep files."""
+    """Return 'packed' for crops of one shape; the others keep files."""
     return "packed" if _found(source).suffix == ".npz" else "canonical"
 
 

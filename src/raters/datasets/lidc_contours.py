@@ -52,7 +52,7 @@ class _Annotation:
     contours: list[_Contour] = field(default_factory=list)
 
     def points(self, spacing: float) -> NDArray[np.float64]:
-        """Give all points in millimetres, `(points, 3)`."""
+        """Return all points in millimetres, `(points, 3)`."""
         parts = [
             np.column_stack([c.points * spacing, np.full(len(c.points), c.z)])
             for c in self.contours
@@ -92,7 +92,7 @@ class _Nodule:
         return masks
 
     def affine(self) -> NDArray[np.float64]:
-        """Give voxels to millimetres (RAS); where the scan begins in x and y is not known."""
+        """Return voxels to millimetres (RAS); where the scan begins in x and y is not known."""
         heights, size = self.scan.heights, self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
         affine = np.zeros((4, 4))

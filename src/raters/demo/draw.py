@@ -61,7 +61,7 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
 
 
 def _plan(story: Story) -> list[tuple[str, list[str]]]:
-    """Say of each image in which split it is and who labels it."""
+    """Return for each image in which split it is and who labels it."""
     from raters.simulate.assign import assign
 
     names = [spec.name for spec in parse_raters(story.raters)]

@@ -12,7 +12,7 @@ READ_ME = "README.txt"
 
 
 def drawn_before(story: Story, folder: Path) -> bool:
-    """Say whether the folder is this story's already.
+    """Return whether the folder is this story's already.
 
     Raises:
         RatersError: It holds something else.

@@ -49,7 +49,7 @@ LESIONS = Story(
     test=60,
     shape=(64, 64),
     noise=0.0,
-    training=("--epochs", "16", "--width", "8", "--learning-rate", "0.004"),
+    training=("--epochs", "16", "--width", "8", "--lr", "0.004"),
 )
 DIGITS = Story(
     kind="digits",
@@ -60,7 +60,7 @@ DIGITS = Story(
     noise=0.3,
     # Digits are no longer digits when they are flipped.
     training=(
-        *("--epochs", "12", "--width", "8", "--learning-rate", "0.004"),
+        *("--epochs", "12", "--width", "8", "--lr", "0.004"),
         *("--batch-size", "32", "--augment", "none"),
     ),
 )
@@ -89,7 +89,7 @@ _WHY = {
 
 
 def steps(story: Story) -> list[Step]:
-    """Give the commands of a story, in order; they run in the folder of the demo.
+    """Return the commands of a story, in order; they run in the folder of the demo.
 
     Example:
         >>> print(line(steps(LESIONS)[-1].arguments))
@@ -121,7 +121,7 @@ def steps(story: Story) -> list[Step]:
 
 
 def line(arguments: tuple[str, ...]) -> str:
-    r"""Give a command as a user would type it.
+    r"""Return a command as a user would type it.
 
     Example:
         >>> line(("agree", "my study", "--images", "{case}.png"))

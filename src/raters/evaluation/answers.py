@@ -72,7 +72,7 @@ def _some(names: Iterable[str]) -> str:
 def class_numbers(
     found: Mapping[str, str], known: Mapping[str, int], study: Study, path: Path
 ) -> NDArray[np.int16]:
-    """Give the class of each task of a study, `(tasks,)`; MISSING where there is none.
+    """Return the class of each task of a study, `(tasks,)`; MISSING where there is none.
 
     Args:
         found: The label of each task, as it was written.

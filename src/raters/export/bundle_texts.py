@@ -13,9 +13,9 @@ must say here under which terms it may be used before passing it on.
 
 
 def readme(truth: Truth) -> str:
-    """Say what a bundle is and how it is run."""
+    """Return what a bundle is and how it is run."""
     config, metadata = truth.config, truth.metadata
-    ending = "nii.gz" if config.dims == 3 else "png"
+    ending = "nii.gz" if config.spatial_dims == 3 else "png"
     written = "predictions/predictions.csv" if config.kind == "classification" else "predictions/"
     classes = "\n".join(f"| {k} | {c.name} | {c.value} |" for k, c in enumerate(config.classes))
     return f"""\

@@ -55,7 +55,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_named(name: str) -> Format:
-    """Give a format.
+    """Return a format.
 
     Raises:
         RatersError: that lists all formats.

@@ -82,7 +82,7 @@ def _results(
     scheduler: str,
     killed: list[int],
 ) -> Iterator[T]:
-    """Give results as they come; positions whose workers died are added to `killed`."""
+    """Return results as they come; positions whose workers died are added to `killed`."""
     from distributed import KilledWorker, as_completed
 
     with _scheduler_lives(scheduler):
@@ -104,7 +104,7 @@ def _results(
 
 @contextmanager
 def _scheduler_lives(scheduler: str) -> Iterator[None]:
-    """Say in words that the scheduler is gone: Dask cancels what it was to do."""
+    """Report in words that the scheduler is gone: Dask cancels what it was to do."""
     from concurrent.futures import CancelledError
 
     from distributed.comm.core import CommClosedError

@@ -33,7 +33,7 @@ class Method:
     fixed: Mapping[str, Any] | None = None
 
     def function(self, kind: str) -> Callable[..., Fusion]:
-        """Give the function for masks ('segmentation') or tables ('classification')."""
+        """Return the function for masks ('segmentation') or tables ('classification')."""
         where = self.masks if kind == "segmentation" else self.table
         if where is None:
             what = "masks" if kind == "segmentation" else "tables"
@@ -78,7 +78,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_of(name: str) -> Method:
-    """Give a method by name.
+    """Return a method by name.
 
     Raises:
         RatersError: that lists the names.

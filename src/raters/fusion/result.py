@@ -51,7 +51,7 @@ class Fusion:
         return self.soft(slice(None)) if callable(self.soft) else self.soft
 
     def probability(self, number: int) -> NDArray[np.floating[Any]]:
-        """Give the probability of one class of masks, `(*space)`, without making the others."""
+        """Return the probability of one class of masks, `(*space)`, without making the others."""
         if callable(self.soft):
             return np.asarray(self.soft(slice(number, number + 1))[0])
         return np.asarray(self.truth[number])

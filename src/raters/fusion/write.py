@@ -112,7 +112,7 @@ def _write_all(
 
 
 def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
-    """Say all that the masks depend on beside their files; with shared matrices, those too."""
+    """Report all that the masks depend on beside their files; with shared matrices, those too."""
     study = consensus.study
     plan = {
         "fusion": consensus.description,

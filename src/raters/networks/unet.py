@@ -36,22 +36,22 @@ class UNet(Backbone):
         from monai.networks.nets.basic_unet import Down, TwoConv, UpCat
 
         super().__init__()
-        dims, norm = settings.dims, monai_norm(settings.norm, settings.width)
+        spatial_dims, norm = settings.spatial_dims, monai_norm(settings.norm, settings.width)
         # A norm has a shift of its own, which makes the bias before it idle.
         rest = (_ACTIVATION, norm, settings.norm == "none", settings.dropout)
         widths = [settings.width * 2**level for level in range(settings.depth)]
         steps = list(pairwise(widths))
-        self.first = TwoConv(dims, settings.channels, widths[0], *rest)
-        self.down = nn.ModuleList(Down(dims, upper, lower, *rest) for upper, lower in steps)
+        self.first = TwoConv(spatial_dims, settings.channels, widths[0], *rest)
+        self.down = nn.ModuleList(Down(spatial_dims, upper, lower, *rest) for upper, lower in steps)
         self.up = nn.ModuleList(
-            UpCat(dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
+            UpCat(spatial_dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
         )
         self.features = settings.width
         self.divisor = 2 ** (settings.depth - 1)
         self.least = least_side(settings.norm, self.divisor)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, width, *space)`."""
+        """Return features `(B, width, *space)`."""
         features: Tensor = self.first(image)
         skipped = []
         for down in self.down:

@@ -82,7 +82,7 @@ class RunSums:
             self.vectors.setdefault(name, []).append(np.asarray(vector, np.float64))
 
     def stacked(self, name: str) -> Floats | None:
-        """Give the sums of all cases `(cases, columns)`; None if there are none of this name."""
+        """Return the sums of all cases `(cases, columns)`; None if there are none of this name."""
         found = self.vectors.get(name, [])
         return np.stack(found) if found and len(found) == len(self.names) else None
 

@@ -106,7 +106,7 @@ def make_report(
 
 
 def title_of(source: str | Path | Study) -> str:
-    """Give a heading for a path: its name, or the end of a pattern.
+    """Return a heading for a path: its name, or the end of a pattern.
 
     Example:
         >>> title_of("/data/lesions/masks/{rater}/{case}.png")

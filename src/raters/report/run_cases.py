@@ -152,7 +152,7 @@ def telling(
 
 
 def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
-    """Give the Dice of each case with the raters (mean) and with the reference; NaN for none."""
+    """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
     whole = ALL if len(part.classes) > 2 else part.classes.names[1]
     names = [] if scores.sums is None else scores.sums.names
     found: dict[str, dict[bool, list[float]]] = {name: {True: [], False: []} for name in names}

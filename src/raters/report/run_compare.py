@@ -47,12 +47,12 @@ def comparison_section(found: Comparison) -> Section:
 
 
 def name_of(name: str, score: str) -> str:
-    """Give a score's name for people."""
+    """Return a score's name for people."""
     return NAMES.get(name, score)
 
 
 def _compared(rows: Sequence[Row], score: str) -> list[str]:
-    """Say of each other run whether its main score is really different."""
+    """Return for each other run whether its main score is really different."""
     said = []
     for row in rows:
         if row["score"] != "score" or row["difference"] is None:

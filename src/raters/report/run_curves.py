@@ -58,7 +58,7 @@ def epoch_section(history: Sequence[Row]) -> Section:
 def told(
     history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
 ) -> list[TextBlock]:
-    """Say what the curves mean and what to do about it.
+    """Return what the curves mean and what to do about it.
 
     Example:
         >>> rows = [{"epoch": k, "loss": 1 / k, "held_out": 10 - k} for k in range(1, 9)]
@@ -68,7 +68,7 @@ def told(
     best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
     said = []
     if any(_number(row.get("loss", 0.0)) is None for row in history):
-        text = "The loss was not a number in some epoch: lower --learning-rate."
+        text = "The loss was not a number in some epoch: lower --lr."
         said.append(TextBlock(text, "warning"))
     said += _trend_told(history, last, bool(scores.get("stopped_early")))
     if steps is not None and steps * len(history) < _FEW_STEPS:
@@ -83,7 +83,7 @@ def told(
     waiting = float(scores.get("waiting", 0.0))
     if waiting > _MUCH_WAITING:
         text = (
-            f"It waited for data {100 * waiting:.0f} % of the time: more --workers or a larger "
+            f"It waited for data {100 * waiting:.0f} % of the time: more --num-workers or a larger "
             "--cache make it faster."
         )
         said.append(TextBlock(text, "note"))
@@ -91,7 +91,7 @@ def told(
 
 
 def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
-    """Say whether longer training would help."""
+    """Return whether longer training would help."""
     if stopped:
         text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
         return [TextBlock(text)]
@@ -115,7 +115,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
 
 
 def still_falling(values: Sequence[float]) -> bool:
-    """Say whether values were falling up to the end.
+    """Return whether values were falling up to the end.
 
     The last third must be well below the third before it (by a tenth of the whole way that they
     went), and its own second half below its first one (by a twentieth): else they have settled.
@@ -142,7 +142,7 @@ def _values(history: Sequence[Row], column: str) -> list[float]:
 
 
 def _dominance_told(history: Sequence[Row], best: int) -> list[TextBlock]:
-    """Say whether truth and errors may be swapped."""
+    """Return whether truth and errors may be swapped."""
     found = {row.get("epoch"): _number(row.get("dominance")) for row in history}
     margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
     if margins.get(best, 1.0) <= 0:

@@ -114,7 +114,7 @@ class Watched:
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
-    """Give how often raters say what of each true class of a case, `(raters, L, L)`.
+    """Return how often raters say what of each true class of a case, `(raters, L, L)`.
 
     Of simulated raters it is what they would say on average, of others what they said.
 

@@ -102,7 +102,7 @@ def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
 
 
 def score_name(score: str) -> str:
-    """Say what a main score is.
+    """Return what a main score is.
 
     Example:
         >>> score_name("dice, reference"), score_name("accuracy, mean over raters")
@@ -142,7 +142,7 @@ def raters_together(rows: Sequence[Row]) -> list[Row]:
 
 
 def brief(rows: Sequence[Row]) -> list[str]:
-    """Give the columns to show: of the intervals only that of the first score.
+    """Return the columns to show: of the intervals only that of the first score.
 
     Example:
         >>> brief([{"a": 1, "d": 2, "d_low": 1, "d_high": 3, "e": 1, "e_low": 0, "e_high": 2}])
@@ -155,7 +155,7 @@ def brief(rows: Sequence[Row]) -> list[str]:
 
 
 def with_interval(row: Row, name: str) -> str:
-    """Give a score with its interval.
+    """Return a score with its interval.
 
     Example:
         >>> with_interval({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.61}, "dice")

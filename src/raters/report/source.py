@@ -19,7 +19,7 @@ _FUSION_FILES = ("raters.json", ".fuse.jsonl")
 
 
 def kind_of(path: str | Path) -> Kind:
-    """Say what a path is.
+    """Return what a path is.
 
     Raises:
         RatersError: A folder that is none of the three.

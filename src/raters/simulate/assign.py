@@ -14,7 +14,7 @@ How = Literal["all", "one"] | int | Sequence[float]
 
 
 def assign(cases: int, raters: int, how: How, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Say which rater labels which case; the rest is MISSING.
+    """Return which rater labels which case; the rest is MISSING.
 
     Args:
         cases: The number of cases.
@@ -65,7 +65,7 @@ def parse_assign(text: str) -> How:
 
 
 def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Give each case to those who have the fewest so far, ties at random."""
+    """Return each case to those who have the fewest so far, ties at random."""
     if not 1 <= k <= raters:
         raise RatersError(f"found {k} raters a case, expected 1 to {raters}")
     given = np.zeros((cases, raters), bool)

@@ -39,7 +39,7 @@ class Source:
         self.study = study
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Give the reference; a source has no raters."""
+        """Return the reference; a source has no raters."""
         found = self.study[case]
         if rater is not None or found.reference is None:
             return None
@@ -50,7 +50,7 @@ class Source:
         return self.study.backend.image(self.study.row(case), ndim)
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image without reading its voxels."""
+        """Return the grid of the image without reading its voxels."""
         return self.study.backend.image_grid(self.study.row(case), ndim)
 
     def files(self, case: int) -> list[Path]:
@@ -58,7 +58,7 @@ class Source:
         return self.study.backend.files(self.study.row(case))
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         return self.study.backend.holds()
 
 
@@ -161,5 +161,5 @@ class SimulatedTable(TableBackend):
         self.confusions = confusions
 
     def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:  # noqa: ARG002
-        """Give the matrices `(raters, L, L)`, the same for every case."""
+        """Return the matrices `(raters, L, L)`, the same for every case."""
         return np.stack(list(self.confusions.values()))

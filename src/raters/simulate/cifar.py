@@ -15,16 +15,16 @@ _RIGHT = 0.6
 
 
 def cifar_raters() -> dict[str, Matrix]:
-    """Give the matrices of four raters over the classes of CIFAR-10, in its order.
+    """Return the matrices of four raters over the classes of CIFAR-10, in its order.
 
     global-cm shows its matrices as a picture only (Fig. 2); these follow its words. The first
-    three are right with probability .6, the fourth never: .45 on average, exactly.
+    three are right with probability 0.6, the fourth never: 0.45 on average, exactly.
 
     - hammer-spammer: errs on each of the other nine classes alike.
     - similar: takes a class for the one like it: airplane and ship, automobile and truck,
       bird and frog, cat and dog, deer and horse.
-    - neighbours: takes a class for the one before or after it in the list (.2 each; the first
-      and the last class have one neighbour, .4).
+    - neighbours: takes a class for the one before or after it in the list (0.2 each; the first
+      and the last class have one neighbour, 0.4).
     - adversary: has learnt the names wrongly, each is five further in the list: says dog for
       airplane, frog for automobile, and so on.
 

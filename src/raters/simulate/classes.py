@@ -22,8 +22,8 @@ SPREAD = 0.01
 """The standard deviation of skills in a group (global-cm, appendix B)."""
 
 
-def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix:
-    """Give the matrix of a rater who is right with probability `p`, else flips.
+def pairwise_flipper(p: float, num_classes: int, rng: np.random.Generator) -> Matrix:
+    """Return the matrix of a rater who is right with probability `p`, else flips.
 
     Each class has one other class that it is flipped to, chosen uniformly at random:
     `C[t, t] = p`, `C[t, f(t)] = 1 - p`.
@@ -33,10 +33,10 @@ def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix
         array([[0.75, 0.25],
                [0.25, 0.75]])
     """
-    _refuse(p, classes)
-    true = np.arange(classes)
-    flipped = (true + rng.integers(1, classes, classes)) % classes
-    matrix = np.zeros((classes, classes))
+    _refuse(p, num_classes)
+    true = np.arange(num_classes)
+    flipped = (true + rng.integers(1, num_classes, num_classes)) % num_classes
+    matrix = np.zeros((num_classes, num_classes))
     matrix[true, flipped] = 1 - p
     matrix[true, true] = p
     return matrix
@@ -44,11 +44,11 @@ def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix
 
 def hammer_spammer(
     p: float,
-    classes: int,
+    num_classes: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001
     guess: Literal["any", "other"] = "any",
 ) -> Matrix:
-    """Give the matrix of a rater who knows with probability `p`, else guesses uniformly.
+    """Return the matrix of a rater who knows with probability `p`, else guesses uniformly.
 
     The paper's text lets the guess fall on any label, the right one too:
     `C = p I + (1 - p) / L`, so that `p + (1 - p) / L` are right. The caption of its Fig. 8 says
@@ -56,7 +56,7 @@ def hammer_spammer(
 
     Args:
         p: The skill.
-        classes: The number of classes L.
+        num_classes: The number of classes L.
         rng: Not used: this kind has no other randomness; all kinds are called alike.
         guess: 'any' label, or any 'other' than the right one.
 
@@ -68,11 +68,11 @@ def hammer_spammer(
         array([[0.5, 0.5],
                [0.5, 0.5]])
     """
-    _refuse(p, classes)
-    same = np.eye(classes)
-    others = np.full((classes, classes), 1 / classes)
+    _refuse(p, num_classes)
+    same = np.eye(num_classes)
+    others = np.full((num_classes, num_classes), 1 / num_classes)
     if guess == "other":
-        others = (1 - same) / (classes - 1)
+        others = (1 - same) / (num_classes - 1)
     return np.asarray(p * same + (1 - p) * others)
 
 
@@ -85,15 +85,17 @@ KINDS: dict[str, Kind] = {
 """Kinds of raters by name; a new one is a function of skill, number of classes and randomness."""
 
 
-def skilled(kind: Kind, p: float, classes: int, rng: np.random.Generator, spread: float) -> Matrix:
+def skilled(
+    kind: Kind, p: float, num_classes: int, rng: np.random.Generator, spread: float
+) -> Matrix:
     """Draw one rater of a group: the skill is `p` plus noise of that spread, within 0 and 1."""
-    return kind(float(np.clip(p + rng.normal(0, spread), 0, 1)), classes, rng)
+    return kind(float(np.clip(p + rng.normal(0, spread), 0, 1)), num_classes, rng)
 
 
 def group(
     kind: Kind,
     p: float,
-    classes: int,
+    num_classes: int,
     rng: np.random.Generator,
     raters: int = 5,
     spread: float = SPREAD,
@@ -105,7 +107,7 @@ def group(
     Args:
         kind: `pairwise_flipper`, `hammer_spammer` or the like.
         p: The mean skill.
-        classes: The number of classes L.
+        num_classes: The number of classes L.
         rng: Randomness.
         raters: The number of raters R.
         spread: The standard deviation of their skills.
@@ -122,7 +124,7 @@ def group(
     """
 
     def draw(attempt: int) -> Matrix:  # noqa: ARG001
-        return np.stack([skilled(kind, p, classes, rng, spread) for _ in range(raters)])
+        return np.stack([skilled(kind, p, num_classes, rng, spread) for _ in range(raters)])
 
     return dominant(draw, tries) if require_dominance else draw(0)
 
@@ -184,8 +186,8 @@ def labels_at(truth: NDArray[np.integer], confusions: Matrix, uniform: Matrix) -
     return labels
 
 
-def _refuse(p: float, classes: int) -> None:
+def _refuse(p: float, num_classes: int) -> None:
     if not 0 <= p <= 1:
         raise RatersError(f"found the skill {p}, expected a probability from 0 to 1")
-    if classes < 2:
-        raise RatersError(f"found {classes} class, expected at least 2 to confuse")
+    if num_classes < 2:
+        raise RatersError(f"found {num_classes} class, expected at least 2 to confuse")

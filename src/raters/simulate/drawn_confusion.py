@@ -17,7 +17,7 @@ def rater_confusion(
     rng: np.random.Generator,
     draws: int = 16,
     target: int | None = None,
-    classes: int | None = None,
+    num_classes: int | None = None,
     unseen: Unseen = "identity",
 ) -> NDArray[np.float64]:
     """Count `C[t, o]` of a drawn rater on one image over independent draws.
@@ -32,7 +32,7 @@ def rater_confusion(
         rng: Randomness of the draws.
         draws: How often to draw.
         target: The class to err on; by default every foreground class.
-        classes: The number of classes L.
+        num_classes: The number of classes L.
         unseen: The row of a class that the image does not have; 'identity' by default, so that
             rows sum to one ('nan' where only knowledge shall count).
 
@@ -46,7 +46,7 @@ def rater_confusion(
         array([[1., 0.],
                [1., 0.]])
     """
-    layers = truth if isinstance(truth, Layers) else Layers(truth, classes)
+    layers = truth if isinstance(truth, Layers) else Layers(truth, num_classes)
     counts = np.zeros((layers.classes, layers.classes), np.int64)
     for _ in range(draws):
         drawn = draw_classes(layers, drawer, severity, rng, target)

@@ -14,11 +14,11 @@ def mix_up(
     truth: NDArray[np.int16],
     shape: Shape,
     target: int,
-    classes: int,
+    num_classes: int,
     severity: float,
     rng: np.random.Generator,
 ) -> None:
-    """Give a part of the target class the label of another foreground class, in patches.
+    """Return a part of the target class the label of another foreground class, in patches.
 
     The part is `1 - exp(-severity / 2)` of its pixels: four tenths at 1, all in the limit. The
     other class is a random one of those that touch the target; else of those in the image; else
@@ -29,7 +29,7 @@ def mix_up(
         truth: The true labels.
         shape: The region of the target.
         target: The class that is mistaken.
-        classes: The number of classes.
+        num_classes: The number of classes.
         severity: How much to err.
         rng: Randomness.
 
@@ -41,7 +41,7 @@ def mix_up(
         >>> drawn[0]
         array([0, 2, 2, 3], dtype=int16)
     """
-    others = _partners(truth, shape, target, classes)
+    others = _partners(truth, shape, target, num_classes)
     other = others[int(rng.integers(len(others)))]
     field = smooth_noise(shape.space, max(2.0, float(np.mean(shape.space)) / 12), rng)
     share = 1 - np.exp(-severity / 2)
@@ -51,9 +51,9 @@ def mix_up(
         drawn[shape.mask & (field <= inside[number - 1])] = other
 
 
-def _partners(truth: NDArray[np.int16], shape: Shape, target: int, classes: int) -> list[int]:
+def _partners(truth: NDArray[np.int16], shape: Shape, target: int, num_classes: int) -> list[int]:
     touching = truth[(shape.distance < 0) & (shape.distance > -1.5)]
-    for candidates in (touching, truth, np.arange(classes)):
+    for candidates in (touching, truth, np.arange(num_classes)):
         found = [int(k) for k in np.unique(candidates) if k > 0 and k != target]
         if found:
             return found

@@ -35,7 +35,7 @@ def smooth_noise(
 
 @lru_cache(maxsize=64)
 def _basis(length: int, width: float) -> NDArray[np.float32]:
-    """Give the weights `(length, knots)` of bumps along one axis, rows of unit length."""
+    """Return the weights `(length, knots)` of bumps along one axis, rows of unit length."""
     knots = np.arange(-2 * width, length + 2 * width, width)
     weights = np.exp(-0.5 * ((np.arange(length)[:, None] - knots) / (0.7 * width)) ** 2)
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)

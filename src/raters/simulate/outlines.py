@@ -89,7 +89,7 @@ def _noise(shape: Shape, rng: np.random.Generator) -> Field:
 
 
 def _overlap(offset: int, length: int) -> tuple[slice, slice]:
-    """Give where pixels go to and where they come from along one axis."""
+    """Return where pixels go to and where they come from along one axis."""
     offset = max(-length, min(length, offset))
     return slice(max(offset, 0), length + min(offset, 0)), slice(
         max(-offset, 0), length - max(offset, 0)

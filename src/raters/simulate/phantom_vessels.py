@@ -123,7 +123,7 @@ def _inwards(space: tuple[int, ...], place: Point, rng: np.random.Generator) -> 
 
 
 def _around(dimensions: int, k: int, number: int, rng: np.random.Generator) -> Point:
-    """Give one of so many directions, spread over the circle in 2D, at random in 3D."""
+    """Return one of so many directions, spread over the circle in 2D, at random in 3D."""
     if dimensions == 2:
         angle = 2 * np.pi * (k + rng.uniform(-0.25, 0.25)) / number
         return np.array([np.sin(angle), np.cos(angle)])

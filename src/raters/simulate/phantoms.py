@@ -55,7 +55,7 @@ def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Ima
 
 
 def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed: int = 0) -> Study:
-    """Give a study of phantoms with their truth; each is drawn when it is asked for.
+    """Return a study of phantoms with their truth; each is drawn when it is asked for.
 
     Example:
         >>> from raters.simulate import simulate

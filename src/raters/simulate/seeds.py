@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def seed_of(seed: int, *names: str) -> int:
-    """Give a number that belongs to a seed and names.
+    """Return a number that belongs to a seed and names.
 
     Example:
         >>> seed_of(0, "case 1", "ann") != seed_of(0, "case 1", "bob")
@@ -22,12 +22,12 @@ def seed_of(seed: int, *names: str) -> int:
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """Give randomness that belongs to a seed and names."""
+    """Return randomness that belongs to a seed and names."""
     return np.random.default_rng(seed_of(seed, *names))
 
 
 def uniforms(seed: int, who: str, cases: Iterable[str]) -> NDArray[np.float64]:
-    """Give one uniform number in [0, 1) a case: quicker than a generator for each."""
+    """Return one uniform number in [0, 1) a case: quicker than a generator for each."""
     # 53 bits are what a float holds, so that no number rounds up to 1.
     bits = np.fromiter((seed_of(seed, who, case) >> 11 for case in cases), np.uint64)
     return bits.astype(np.float64) * 2.0**-53

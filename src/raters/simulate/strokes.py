@@ -61,7 +61,7 @@ def _swell_at(swollen: Mask, shape: Shape, centre: Point, severity: float) -> No
 
 
 def _cuts(shape: Shape, width: float, further: float, rng: np.random.Generator) -> Mask:
-    """Give the pixels in slabs across the skeleton, that reach so much further than the outline."""
+    """Return the pixels in slabs across the skeleton that reach further than the outline."""
     number = min(1 + int(rng.poisson(len(shape.skeleton) / _PIXELS_A_CUT)), _MOST_CUTS)
     centres = _centres(shape, number, rng)
     widths = width * rng.uniform(0.75, 1.25, number)
@@ -98,7 +98,7 @@ def _cut(
 
 
 def _around(shape: Shape, reach: float) -> NDArray[np.intp]:
-    """Give the offsets of all pixels that may lie so near to a point, `(pixels, dimensions)`."""
+    """Return the offsets of all pixels that may lie so near to a point, `(pixels, dimensions)`."""
     sides = [min(int(reach) + 1, length) for length in shape.space]
     grid = np.meshgrid(*[np.arange(-side, side + 1) for side in sides], indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, len(sides))
@@ -114,7 +114,7 @@ def _half_thickness(shape: Shape, centres: Point) -> NDArray[np.float32]:
 
 
 def _directions(shape: Shape, centres: Point, spare: Point) -> Point:
-    """Give the direction of the skeleton at points: that in which their neighbours spread most."""
+    """Return the direction of the skeleton at points: where their neighbours spread most."""
     window = np.maximum(2.5, _half_thickness(shape, centres))[:, None, None]
     offsets = shape.skeleton - centres[:, None]
     near = (abs(offsets) <= window).all(axis=-1)
@@ -128,7 +128,7 @@ def _directions(shape: Shape, centres: Point, spare: Point) -> Point:
 
 
 def _box(shape: Shape, centre: Point, reach: float) -> tuple[tuple[slice, ...], Point]:
-    """Give the part of the image around a point and the offset of its pixels from the point."""
+    """Return the part of the image around a point and the offset of its pixels from the point."""
     low = np.maximum(np.ceil(centre - reach), 0).astype(int)
     high = np.minimum(np.floor(centre + reach) + 1, shape.space).astype(int)
     box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))

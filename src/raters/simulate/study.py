@@ -38,7 +38,7 @@ def simulate(
     spread: float = 0.01,
     require_dominance: bool = False,
 ) -> Study:
-    """Give a study with the images and the truth of another and labels by simulated raters.
+    """Return a study with the images and the truth of another and labels by simulated raters.
 
     Masks are drawn when they are asked for, each from the seed, the name of its case and the name
     of its rater: any case can be drawn alone, in any order and on any machine. Class labels are
@@ -101,7 +101,7 @@ def given_cases(study: Study, raters: int, how: How, seed: int) -> NDArray[np.bo
 
 
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
-    """Say in the study how its raters were made; so another seed is another study."""
+    """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
     how_said = how if isinstance(how, str | int) else ", ".join(f"{share:g}" for share in how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
@@ -109,7 +109,7 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np.float64]:
-    """Give the confusion `(raters, L, L)` that simulated raters really have on a case.
+    """Return the confusion `(raters, L, L)` that simulated raters really have on a case.
 
     For class labels it is the known matrix of each rater. For masks it is counted over
     independent draws, one matrix per image and rater; rows of classes that the image does not

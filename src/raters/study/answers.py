@@ -40,19 +40,19 @@ class CaseAnswers:
         return len(self.label)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """Give who said what, by name."""
+        """Return who said what, by name."""
         for rater, label in zip(self.rater, self.label, strict=True):
             yield self.raters[rater], int(label)
 
     def of(self, rater: str) -> NDArray[np.int16]:
-        """Give all answers of one rater, by name: none, one or several."""
+        """Return all answers of one rater, by name: none, one or several."""
         if rater not in self.raters:
             known = ", ".join(self.raters[:20])
             raise RatersError(f"found no rater {rater!r}, expected one of {known}", rater=rater)
         return np.asarray(self.label[self.rater == self.raters.index(rater)])
 
     def by_rater(self) -> list[NDArray[np.int16]]:
-        """Give the answers of each rater, in the order of `raters`: the full axis."""
+        """Return the answers of each rater, in the order of `raters`: the full axis."""
         order = np.argsort(self.rater, kind="stable")
         ends = np.searchsorted(self.rater[order], np.arange(1, len(self.raters)))
         return np.split(self.label[order], ends) if self.raters else []

@@ -84,7 +84,7 @@ class Backend(Protocol):
         ...
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image and its file without reading its voxels."""
+        """Return the grid of the image and its file without reading its voxels."""
         ...
 
     def files(self, case: int) -> list[Path]:
@@ -92,5 +92,5 @@ class Backend(Protocol):
         ...
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         ...

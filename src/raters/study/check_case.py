@@ -93,7 +93,7 @@ def _scan_mask(
 
 
 def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
-    """Give a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
+    """Return a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
     small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
     hasher = sha256(repr(values.shape).encode())
     for row in values if values.ndim > 1 else (values,):
@@ -128,7 +128,7 @@ def _empty(scan: CaseScan, study: Study) -> Iterator[Problem]:
 
 
 def labelled_values(mask: MaskScan, study: Study) -> set[int]:
-    """Give the values of a mask that are labels, MISSING left out."""
+    """Return the values of a mask that are labels, MISSING left out."""
     return set(mask.counts) - set((MISSING,) if mask.coded else study.ignored)
 
 

@@ -135,7 +135,7 @@ def _like_missing(triplets: Triplets) -> Iterator[Problem]:
 def match_hints(
     study: Study, report: CheckReport, unlabelled: Sequence[str], imageless: Sequence[str]
 ) -> Iterator[Problem]:
-    """Say that images were given and not one belongs to a labelled case."""
+    """Report that images were given and not one belongs to a labelled case."""
     if study.kind == "classification":
         if not report.images and 0 < len(imageless) == len(study):
             example = study.index.ids[0]
@@ -152,7 +152,7 @@ def match_hints(
 
 
 def sharing_hints(report: CheckReport, shared: bool) -> Iterator[Problem]:
-    """Say that no two raters labelled the same case."""
+    """Report that no two raters labelled the same case."""
     if not shared and sum(cases > 0 for cases in report.raters.values()) > 1:
         yield _warning(
             "no-shared-case", "no two raters share a case; names like '0' and '00' differ"

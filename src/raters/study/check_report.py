@@ -97,7 +97,7 @@ class CheckReport:
         return [float(share) for share in total / max(total.sum(), 1)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         classes = list(self.classes or ())
         names = [c.name for c in classes]
         return {

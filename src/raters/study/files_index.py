@@ -202,7 +202,7 @@ class _Table:
         )
 
     def _column(self, name: str, keys: Sequence[Identity]) -> list[str] | None:
-        """Give the group or split of each case, from the masks' names or else the images'."""
+        """Return the group or split of each case, from the masks' names or else the images'."""
         if name in self.identity:
             return [self._part(key, [name])[0] for key in keys]
         if not any(name in extra for extra in self.extra.values()):

@@ -21,7 +21,7 @@ Affine = NDArray[np.float64]
 
 
 def is_image(thing: object) -> bool:
-    """Say whether something is an image that knows its place in space (SimpleITK, nibabel).
+    """Return whether something is an image that knows its place in space (SimpleITK, nibabel).
 
     Example:
         >>> import SimpleITK
@@ -42,7 +42,7 @@ def _nibabel() -> Any:  # noqa: ANN401
 
 
 def volume_of(thing: Any) -> Volume:  # noqa: ANN401
-    """Give the voxels of an image or an array in our axis order, with the affine if it has one.
+    """Return the voxels of an image or an array in our axis order, with the affine if it has one.
 
     `(*space)`, or `(channels, *space)` for images with several values a voxel. SimpleITK's images
     come out as the readers of files give them: `(x, y, z)` in three dimensions, rows and columns
@@ -67,7 +67,7 @@ def volume_of(thing: Any) -> Volume:  # noqa: ANN401
 
 
 def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Give an array of numbers, of whatever library; images lose their geometry.
+    """Return an array of numbers, of whatever library; images lose their geometry.
 
     Raises:
         RatersError: for what is no array of numbers.
@@ -134,7 +134,7 @@ def _meta_affine(thing: Any) -> Affine | None:  # noqa: ANN401
 
 
 def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
-    """Give the image of a case as `(channels, *space)`, and its grid if it knows it.
+    """Return the image of a case as `(channels, *space)`, and its grid if it knows it.
 
     Args:
         given: An array with channels, an image, or a sequence of images, one a channel.
@@ -152,7 +152,7 @@ def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN40
 
 
 def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
-    """Give the masks of a case as `(raters, *space)`, and their grid if they know it.
+    """Return the masks of a case as `(raters, *space)`, and their grid if they know it.
 
     Args:
         given: An array, or a sequence with a mask a rater; None for one who did not label.
@@ -172,7 +172,7 @@ def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN4
 
 
 def mask_of(given: Any) -> Volume:  # noqa: ANN401
-    """Give one mask, `(*space)`, with its affine if it has one."""
+    """Return one mask, `(*space)`, with its affine if it has one."""
     volume = volume_of(given)
     if volume.has_channels:
         raise RatersError(f"found {len(volume.array)} channels in a mask, expected one label")
@@ -180,7 +180,7 @@ def mask_of(given: Any) -> Volume:  # noqa: ANN401
 
 
 def _common(grids: Sequence[Geometry | None], what: str) -> Geometry | None:
-    """Give the grid of the first that knows it; all others must lie on it."""
+    """Return the grid of the first that knows it; all others must lie on it."""
     known = [grid for grid in grids if grid is not None]
     first = next((grid for grid in known if grid.affine is not None), None)
     for grid in known:
@@ -234,7 +234,7 @@ def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
 
 
 def _holds_foreign(given: Any) -> bool:  # noqa: ANN401
-    """Say whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
+    """Return whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
     if isinstance(given, np.ndarray) and given.dtype != object:
         return False
     if not isinstance(given, list | tuple | np.ndarray):
@@ -275,7 +275,7 @@ def _reference_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: 
 
 
 def _grid_of_case(case: int, grids: list[tuple[str, Geometry]], affines: Any) -> Affine | None:  # noqa: ANN401
-    """Give the one affine of a case; images, masks and a given affine must agree."""
+    """Return the one affine of a case; images, masks and a given affine must agree."""
     given = None if affines is None or case >= len(affines) else affines[case]
     known = [(what, grid) for what, grid in grids if grid.affine is not None]
     if given is not None and known:

@@ -79,10 +79,10 @@ class Geometry:
 
 
 def difference(a: Geometry, b: Geometry) -> tuple[str, str, str] | None:
-    """Say in what two grids differ: the word for it and both values; None if they agree.
+    """Report in what two grids differ: the word for it and both values; None if they agree.
 
     A file without geometry (a PNG) agrees with any of its shape. Headers round: spacings may
-    differ by a thousandth, directions by .001, origins by a twentieth of a voxel.
+    differ by a thousandth, directions by 0.001, origins by a twentieth of a voxel.
 
     Example:
         >>> difference(Geometry((4, 4)), Geometry((4, 5)))
@@ -102,7 +102,7 @@ def difference(a: Geometry, b: Geometry) -> tuple[str, str, str] | None:
 
 
 def can_resample(own: Geometry, target: Geometry) -> bool:
-    """Say whether labels can be put on another grid.
+    """Return whether labels can be put on another grid.
 
     Where one of the two does not know its place in space, they show the same thing only if all
     sides have the same ratio (to 2 %, as sizes are rounded), as pictures of two resolutions have.
@@ -124,10 +124,10 @@ def can_resample(own: Geometry, target: Geometry) -> bool:
 def resample_nearest(
     labels: NDArray[np.int16], own: Geometry, target: Geometry
 ) -> NDArray[np.int16]:
-    """Give labels on another grid by the nearest voxel; MISSING where the labels do not reach.
+    """Return labels on another grid by the nearest voxel; MISSING where the labels do not reach.
 
     Without an affine on either side the labels are scaled to the whole of the other grid, as a
-    picture is resized: the centre of voxel i lies at `(i + .5) * own / target - .5`.
+    picture is resized: the centre of voxel i lies at `(i + 0.5) * own / target - 0.5`.
 
     Example:
         >>> fine = Geometry((4,), np.diag([1.0, 1.0]))
@@ -143,7 +143,7 @@ def resample_nearest(
         to_own[:-1, -1] = 0.5 * ratio - 0.5
     else:
         to_own = np.linalg.inv(own.affine) @ target.affine  # target voxel -> mm -> own voxel
-    to_own[:-1, -1] -= 1e-9  # a hair is taken off so that .5 rounds down
+    to_own[:-1, -1] -= 1e-9  # a hair is taken off so that 0.5 rounds down
     # 'grid-constant' lets a voxel reach half its size beyond its centre, at the edge as inside.
     resampled: NDArray[Any] = affine_transform(
         labels, to_own, output_shape=target.shape, order=0, mode="grid-constant", cval=MISSING

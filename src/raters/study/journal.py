@@ -75,7 +75,7 @@ class Journal:
             self._end -= 1  # behind the last line there is no other
 
     def has(self, case: str, source: str) -> bool:
-        """Say whether a case was written from the same source files."""
+        """Return whether a case was written from the same source files."""
         return self._done.get(case) == source
 
     @property
@@ -94,7 +94,7 @@ class Journal:
         self._line({"case": case, "source": source, **kept})
 
     def facts(self, case: str) -> Any:  # noqa: ANN401
-        """Give what was kept of a case."""
+        """Return what was kept of a case."""
         if case not in self._places:
             return None
         with open(self._path, "rb") as file:
@@ -116,7 +116,7 @@ class Journal:
 
 
 def _length(line: str) -> int:
-    """Give the bytes of a line with its end."""
+    """Return the bytes of a line with its end."""
     return len(line.encode("utf-8")) + 1
 
 
@@ -152,7 +152,7 @@ def _arrays(study: Study, row: int) -> Iterator[NDArray[Any]]:
 
 
 def source_of(study: Study, position: int) -> str:
-    """Give a fingerprint of what a case is read from.
+    """Return a fingerprint of what a case is read from.
 
     Files are told by their names, sizes and times; arrays only by what they hold.
     """

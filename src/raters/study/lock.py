@@ -87,7 +87,7 @@ def refuse_locked(folder: str | Path) -> None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Say whether a folder holds nothing; a lock, of whomever, is nothing."""
+    """Return whether a folder holds nothing; a lock, of whomever, is nothing."""
     return all(entry.name == LOCK_FILE for entry in folder.iterdir())
 
 

@@ -46,7 +46,7 @@ def _whole_rows(reader: Iterator[list[str]], expected: int, path: Path) -> Itera
 
 
 def is_manifest(columns: list[str]) -> bool:
-    """Say whether a table lists files of masks (and not class labels)."""
+    """Return whether a table lists files of masks (and not class labels)."""
     # A slip such as 'masks' or semicolons is for the manifest's reader to name.
     lower = [part.strip().lower() for column in columns for part in column.split(";")]
     return "mask" in lower or ({"case", "rater"} <= set(lower) and "masks" in lower)

@@ -116,7 +116,7 @@ class PackedWriter:
         """Rows stay; `cases.csv` does not name them."""
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
-        """Give the arrays their names; where cases failed, say in which row the others are."""
+        """Return the arrays their names; where cases failed, say in which row the others are."""
         self.close()
         for part in sorted(self._folder.glob(f"*.npy{PART}")):
             part.replace(part.with_suffix(""))
@@ -221,7 +221,7 @@ def open_array(path: Path, cases: int) -> NDArray[Any] | None:
 
 
 def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows | None:
-    """Give images or features by row, None for cases that have none."""
+    """Return images or features by row, None for cases that have none."""
     return None if inputs is None else Rows(inputs, lambda row, _: there is None or there[row])
 
 
@@ -239,7 +239,7 @@ class Rows:
         return values if self._known(row, values) else None
 
     def look(self, row: int) -> NDArray[Any]:
-        """Give a view of a row: of a file, only what is looked at is read."""
+        """Return a view of a row: of a file, only what is looked at is read."""
         found: NDArray[Any] = self._array[row]
         return found
 

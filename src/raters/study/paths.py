@@ -40,7 +40,7 @@ def _coded(character: str) -> str:
 
 
 def from_file_name(coded: str) -> str:
-    """Give back the name that `file_name` was given.
+    """Return back the name that `file_name` was given.
 
     Example:
         >>> from_file_name("%2E.%2Fx")
@@ -50,7 +50,7 @@ def from_file_name(coded: str) -> str:
 
 
 def case_path(case: str) -> str:
-    """Give the relative path of a case without its suffix: parts of its identity become folders.
+    """Return the relative path of a case without its suffix: parts of its identity become folders.
 
     Example:
         >>> case_path("LIDC-IDRI-0001/0/slice 3"), case_path("../x")
@@ -61,7 +61,7 @@ def case_path(case: str) -> str:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Give a hidden name with the same suffix beside `path`, to write to before a rename."""
+    """Return a hidden name with the same suffix beside `path`, to write to before a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.with_name(f"{_TEMPORARY}{uuid4().hex[:12]}-{path.name}")
 

@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 def is_pattern(text: str) -> bool:
-    """Say whether a text is a pattern: it has a brace, and nothing of that very name is there.
+    """Return whether a text is a pattern: it has a brace, and nothing of that very name is there.
 
     Example:
         >>> is_pattern("masks/{rater}.png"), is_pattern("masks")
@@ -73,7 +73,7 @@ class Pattern:
         return tuple(dict.fromkeys(_FIELD.findall(self.text)))
 
     def match(self, relative: str) -> dict[str, str] | None:
-        """Give what the names stand for in a path below the root; None if it does not fit."""
+        """Return what the names stand for in a path below the root; None if it does not fit."""
         found = self._regex().fullmatch(relative)
         return None if found is None else found.groupdict()
 
@@ -93,7 +93,7 @@ class Pattern:
                 yield Match(self.root / relative, found.groupdict())
 
     def nothing_found(self) -> RatersError:
-        """Say where the pattern stops to fit and what is there instead."""
+        """Return where the pattern stops to fit and what is there instead."""
         folder, missed = self.root, 0
         while True:
             level = re.compile(_expression(self.levels[missed], named=False))
@@ -155,7 +155,7 @@ def _descend(
 
 
 def _is_text(name: str) -> bool:
-    """Say whether a file name is UTF-8; older systems wrote others."""
+    """Return whether a file name is UTF-8; older systems wrote others."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -175,7 +175,7 @@ def _listed(folder: Path, problems: list[RatersError] | None = None) -> list[str
 
 
 def _kind(path: Path, problems: list[RatersError]) -> str | None:
-    """Say whether a path is a file or a folder; a link that leads nowhere is a problem."""
+    """Return whether a path is a file or a folder; a link that leads nowhere is a problem."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -187,7 +187,7 @@ def _kind(path: Path, problems: list[RatersError]) -> str | None:
 
 
 def there(folder: Path) -> str:
-    """Say in a few words what is in a folder."""
+    """Report in a few words what is in a folder."""
     names = _listed(folder)
     if not names:
         return f"{folder} is empty" if folder.exists() else f"{folder} is not there"

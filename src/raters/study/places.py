@@ -53,7 +53,7 @@ class Inputs:
 
     @classmethod
     def of(cls, *studies: Study | None) -> Inputs:
-        """Give all that studies are read from."""
+        """Return all that studies are read from."""
         found = cls(studies=tuple(study for study in studies if study is not None))
         for study in found.studies:
             found = found.and_of(cls.named(*study.sources))
@@ -63,7 +63,7 @@ class Inputs:
 
     @classmethod
     def named(cls, *sources: str | Path) -> Inputs:
-        """Give what the command line names: patterns, folders and files; others are passed over."""
+        """Return what the command line names: patterns, folders and files; others are ignored."""
         texts = [os.fspath(source) for source in sources if os.fspath(source)]
         patterns = [text for text in texts if is_pattern(text)]
         paths = [Path(text) for text in texts if text not in patterns]
@@ -75,7 +75,7 @@ class Inputs:
 
     @classmethod
     def run(cls, *folders: str | Path) -> Inputs:
-        """Give what is read of runs."""
+        """Return what is read of runs."""
         return cls(files=tuple(Path(folder) / name for folder in folders for name in RUN_FILES))
 
     def and_of(self, *others: Inputs) -> Inputs:
@@ -184,14 +184,14 @@ def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
 
 
 def _with_links(out: Path) -> Iterator[Path]:
-    """Give a folder as it really is, and the folders that links in it lead to."""
+    """Return a folder as it really is, and the folders that links in it lead to."""
     yield out.resolve()
     if out.is_dir():
         yield from (e.resolve() for e in sorted(out.iterdir()) if e.is_symlink() and e.is_dir())
 
 
 def _resolved(files: Iterable[Path], links: bool) -> Iterator[Path]:
-    """Give files as they really are: folders are followed once each, links to files if asked."""
+    """Return files as they really are: folders are followed once each, links to files if asked."""
     folders: dict[Path, Path] = {}
     for file in dict.fromkeys(files):
         folder = file.parent

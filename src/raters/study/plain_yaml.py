@@ -38,7 +38,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def load_plain(text: str) -> Any:  # noqa: ANN401
-    r"""Give the plain data of a YAML text: no objects, no aliases.
+    r"""Return the plain data of a YAML text: no objects, no aliases.
 
     Raises:
         yaml.YAMLError: with one line that says why.
@@ -59,7 +59,7 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
 
 
 def shortened(text: str) -> str:
-    """Give the start of a text that is too long for a message.
+    """Return the start of a text that is too long for a message.
 
     Example:
         >>> shortened("a" * 1000)[-5:], len(shortened("a" * 1000))

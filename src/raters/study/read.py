@@ -125,7 +125,7 @@ def read(
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
-    """Give what was read as whole paths; the name of a column is none."""
+    """Return what was read as whole paths; the name of a column is none."""
     texts = [os.fspath(one) for one in given if one is not None]
     return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
 
@@ -298,7 +298,7 @@ def _rows(given: list[str] | None, cases: int, folder: Path) -> NDArray[np.intp]
 
 
 def _not_a_study(folder: Path) -> RatersError:
-    """Say what is in the folder and which pattern may be meant."""
+    """Return what is in the folder and which pattern may be meant."""
     if (folder / JOURNAL_FILE).exists():
         message = "holds an import that is not finished: run the same 'raters import' again"
         return RatersError(message, kind="not-a-study", file=folder)

@@ -61,7 +61,7 @@ def readable_part(
 
 
 def left_out_note(cases: Sequence[str]) -> str:
-    """Say which cases could not be read.
+    """Return which cases could not be read.
 
     Example:
         >>> left_out_note(["a", "b"])

@@ -209,7 +209,7 @@ class Study:
         return Case(self, range(len(self))[case])
 
     def iter_cases(self) -> Iterator[Case]:
-        """Give the cases one by one; nothing is read before it is asked for."""
+        """Return the cases one by one; nothing is read before it is asked for."""
         return (Case(self, position) for position in range(len(self)))
 
     __iter__ = iter_cases
@@ -377,16 +377,16 @@ class Study:
         return write_study(self, folder, form, **options)
 
 
-def _refuse_unknown(numbers: NDArray[Any], classes: int) -> None:
-    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < classes):
+def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
+    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
         raise RatersError(
             f"found class numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {MISSING} (missing) to {classes - 1}",
+            f"expected {MISSING} (missing) to {num_classes - 1}",
             kind="unknown-value",
         )
 
 
 def many(number: int, what: str) -> str:
-    """Give a number with its noun: '1 case', '3 cases', '1,000 classes'."""
+    """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending}"

@@ -58,7 +58,7 @@ class StudyFile(BaseModel):
     about: dict[str, str] = {}
 
     def label_classes(self) -> Classes:
-        """Give the classes."""
+        """Return the classes."""
         return Classes(tuple(LabelClass(c.name, c.value, tuple(c.also)) for c in self.classes))
 
 

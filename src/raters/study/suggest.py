@@ -15,7 +15,7 @@ _MASKS = ("masks", "labels", "annotations", "segmentations")
 
 
 def suggest_pattern(folder: Path) -> str | None:
-    """Give the pattern and the options that a folder with folders of files may mean; else None.
+    """Return the pattern and the options that a folder with folders of files may mean; else None.
 
     `'folder/{rater}/{case}.png'`, or `'folder/masks/{rater}/{case}.png'` where the raters have
     folders below one of its folders; images and references beside them become options.
@@ -48,7 +48,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _suffix(folder: Path) -> str:
-    """Give the ending of the first file in a folder that can be read; '' for none."""
+    """Return the ending of the first file in a folder that can be read; '' for none."""
     names = sorted(n for n in os.listdir(folder) if not n.startswith("."))
     files = (folder / n for n in names if not (folder / n).is_dir())
     return next((formats.suffix_of(f) for f in files if formats.is_supported(f)), "")

@@ -28,7 +28,7 @@ class CellRules:
     missing: Missing = None
 
     def is_missing(self, text: str) -> bool:
-        """Say whether a cell holds no label."""
+        """Return whether a cell holds no label."""
         if text.lower() in _NO_LABEL:
             return True
         texts, numbers = self._named
@@ -43,7 +43,7 @@ class CellRules:
         return texts, {value for text in texts if (value := number(text)) is not None}
 
     def all_numbers(self, row: list[str]) -> bool:
-        """Say whether each cell is a number or missing, as in data and not in a header."""
+        """Return whether each cell is a number or missing, as in data and not in a header."""
         return all(self.is_missing(cell) or number(cell) is not None for cell in row)
 
 

@@ -90,7 +90,7 @@ def _refuse_repeated_column(source: TableFile, name: str) -> NoReturn:
 
 
 def refuse_empty_name(source: TableFile, column: str, row: int) -> NoReturn:
-    """Say that a task or a rater has no name; rows count from 1."""
+    """Report that a task or a rater has no name; rows count from 1."""
     counted = " (the header not counted)" if source.header else ""
     raise RatersError(
         f"found nothing in column {column!r} of row {row}{counted}, expected a name",

@@ -43,7 +43,7 @@ class TableFile(Protocol):
         """Whether the file names its columns."""
 
     def batches(self, columns: Sequence[int]) -> Iterator[list[pa.Array]]:
-        """Give the chosen columns as trimmed strings, a block of rows at a time."""
+        """Return the chosen columns as trimmed strings, a block of rows at a time."""
 
 
 def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) -> TableFile:
@@ -85,7 +85,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def refuse_no_rows(source: TableFile) -> NoReturn:
-    """Say that there is nothing below the header."""
+    """Report that there is nothing below the header."""
     found = "has a header but no rows" if source.header else "has no rows"
     raise RatersError(f"{found}, expected labels", kind="table")
 

@@ -75,7 +75,7 @@ class Names:
             self._number()
 
     def _number(self) -> None:
-        """Give numbers to the texts that wait, and new ones to the cells that have some."""
+        """Return numbers to the texts that wait, and new ones to the cells that have some."""
         if not self._waiting_bytes:
             return
         cells, names = _numbered(pa.chunked_array([*self._waiting, self._names], pa.string()))
@@ -84,13 +84,13 @@ class Names:
         self._names, self._waiting, self._waiting_bytes = names, [], 0
 
     def finish(self) -> Column:
-        """Give all cells and their names, in no special order."""
+        """Return all cells and their names, in no special order."""
         self._number()
         return Column(self._cells, self._names.to_pylist())
 
 
 def _numbered(texts: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
-    """Give each text its position in an array of the different ones, and that array."""
+    """Return each text its position in an array of the different ones, and that array."""
     if _repeats(texts[:_SAMPLE]):
         return _encoded(texts)
     numbered = _prefix_and_numbers(texts)
@@ -105,7 +105,7 @@ def _numbered(texts: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
 
 
 def _repeats(sample: pa.ChunkedArray) -> bool:
-    """Say whether names are few, when looking them up is the fastest way."""
+    """Return whether names are few, when looking them up is the fastest way."""
     return 2 * int(pc.count_distinct(sample).as_py()) <= len(sample)
 
 

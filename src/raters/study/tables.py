@@ -142,7 +142,7 @@ def _read_wide(source: TableFile, task: str, rules: CellRules) -> Triplets:
 def _labelled(
     columns: list[pa.Array], rules: CellRules
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.Array]:
-    """Give the rows, columns and texts of those cells that hold a label, row by row."""
+    """Return the rows, columns and texts of those cells that hold a label, row by row."""
     texts = pa.concat_arrays(columns).dictionary_encode()
     empty = np.array([rules.is_missing(text) for text in texts.dictionary.to_pylist()], dtype=bool)
     numbers = texts.indices.to_numpy().reshape(len(columns), -1).T

@@ -107,7 +107,7 @@ class Triplets:
         )
 
     def frame(self) -> pd.DataFrame:
-        """Give a data frame with columns task, worker and label, as crowd-kit takes it."""
+        """Return a data frame with columns task, worker and label, as crowd-kit takes it."""
         import pandas as pd  # slow to import, and rarely needed
 
         # As objects: an array of fixed-width text would drop a NUL at the end.

@@ -17,7 +17,7 @@ MOST_VALUES = 32
 
 
 def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArray[Any]:
-    """Give the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is refused.
+    """Return the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is refused.
 
     With a threshold, a mask of 0 and 1 stays as it is and any other becomes `array > threshold`.
 

@@ -276,7 +276,7 @@ def _study_file(study: Study, form: Form) -> StudyFile:
 
 
 def _missing_value(study: Study) -> int:
-    """Give the value that stands for MISSING: as in the source, if no class has it."""
+    """Return the value that stands for MISSING: as in the source, if no class has it."""
     used = {value for c in study.classes for value in (c.value, *c.also)}
     free = (value for value in study.rules.ignore if value not in used)
     return next(free, study.classes.free_value())

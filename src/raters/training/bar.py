@@ -27,9 +27,9 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
     Example:
         >>> row = {"loss": 0.4718, "trace": 1.25, "held_out": 0.481, "dominance": 0.8}
         >>> shown_terms(row, 80)
-        'loss .472 trace 1.250 held-out .481 dominance .80'
+        'loss 0.472 trace 1.250 held-out 0.481 dominance 0.80'
         >>> shown_terms(row, 40)
-        'loss .472 held-out .481 dominance .80'
+        'loss 0.472 held-out 0.481 dominance 0.80'
     """
     names = [name for name in SHOWN if name in row]
     for gone in (None, *FIRST_TO_GO):

@@ -56,7 +56,7 @@ class Learner(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
         """Make AdamW, with a learning rate that goes to zero by a cosine."""
-        rate = self.choice.learning_rate
+        rate = self.choice.lr
         matrices = self.method.matrix_parameters()
         chosen = {id(parameter) for parameter in matrices}
         rest = [p for p in self.method.parameters() if id(p) not in chosen]
@@ -64,7 +64,7 @@ class Learner(lightning.LightningModule):
             {"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}
         ]
         if matrices:  # decay would draw matrices to chance
-            rate *= self.choice.matrix_rate or 1.0
+            rate *= self.choice.confusion_lr_scale or 1.0
             groups.append({"params": matrices, "lr": rate, "weight_decay": 0.0})
         optimiser = torch.optim.AdamW(groups)
         if self.choice.schedule == "constant":
@@ -180,7 +180,7 @@ class Learner(lightning.LightningModule):
         if found:
             raise RatersError(
                 f"found {found} in epoch {row['epoch']}, expected finite numbers; "
-                f"try a learning_rate below {self.choice.learning_rate:g}"
+                f"try a lr below {self.choice.lr:g}"
             )
 
     def _score(self, row: Row) -> Score:

@@ -136,7 +136,7 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
 def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
     training = planned.config.training
-    alone = training.devices * training.nodes == 1
+    alone = training.devices * training.num_nodes == 1
     if planned.config.kind != "segmentation" or not (alone or first_process()):
         return None
     kept = len(planned.parts.held_out)

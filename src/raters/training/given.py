@@ -41,7 +41,7 @@ def _refuse_warm_up(share: float | None) -> None:
 
 
 def _unknown_option(name: str, method: str) -> RatersError:
-    """Say who takes an option, or which one is nearest to it."""
+    """Report who takes an option, or which one is nearest to it."""
     takers = [k for k, entry in METHODS.items() if name in entry.own_options]
     if takers:
         return RatersError(

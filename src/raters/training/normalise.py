@@ -68,7 +68,7 @@ class Normalisation:
         return result
 
     def moments(self, image: NDArray[Any]) -> Moments:
-        """Give what `scaled` needs to normalise the image, or any part of it.
+        """Return what `scaled` needs to normalise the image, or any part of it.
 
         Raises:
             RatersError: for values that are not finite, and another number of channels.
@@ -91,7 +91,7 @@ class Normalisation:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values for YAML.
+        """Return plain values for YAML.
 
         Example:
             >>> Normalisation("study", (1.0,), (2.0,)).to_dict()
@@ -259,7 +259,7 @@ def _std(
 def scaled(
     image: NDArray[Any], mean: NDArray[np.float64], std: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Give `(image - mean) / std` of each channel; a channel without contrast becomes 0.
+    """Return `(image - mean) / std` of each channel; a channel without contrast becomes 0.
 
     It is computed in float64; numpy goes piecewise, so that no volume of float64 is ever held.
 

@@ -29,8 +29,8 @@ class TrainingOptions(BaseModel):
 
     epochs: int = Field(30, ge=1, description="passes over the training cases")
     batch_size: int = Field(16, ge=1, description="cases (or patches) in one step")
-    learning_rate: float = Field(2e-3, gt=0, description="of AdamW, at the start")
-    matrix_rate: float | None = Field(
+    lr: float = Field(2e-3, gt=0, description="of AdamW, at the start")
+    confusion_lr_scale: float | None = Field(
         None,
         gt=0,
         description="how much faster than the network matrices learn that all images share; "
@@ -46,7 +46,7 @@ class TrainingOptions(BaseModel):
     normalise: Literal["auto", "study", "case", "none"] = Field(
         "auto", description="zero mean and unit variance over the study, each case, or not at all"
     )
-    patch: tuple[int, ...] | Literal["auto", "whole"] = Field(
+    patch_size: tuple[int, ...] | Literal["auto", "whole"] = Field(
         "auto", description="sides of the patches that are trained on, or whole images"
     )
     patches_per_case: int = Field(4, ge=1, description="random patches of a case in an epoch")
@@ -60,7 +60,7 @@ class TrainingOptions(BaseModel):
         "none", description="weigh classes by how rare they are among the raters' labels"
     )
 
-    held_out: float = Field(
+    val_fraction: float = Field(
         0.15, ge=0, lt=1, description="share of groups held out, if there is no split 'val'"
     )
     select: Literal["auto", "likelihood", "reference", "last"] = Field(
@@ -72,7 +72,7 @@ class TrainingOptions(BaseModel):
         None, ge=1, description="epochs without a better one before it stops; None: it never does"
     )
 
-    workers: int | None = Field(
+    num_workers: int | None = Field(
         None,
         ge=0,
         description="processes that read data; by default none if all cases fit into `cache`, "
@@ -89,7 +89,7 @@ class TrainingOptions(BaseModel):
         "(the likelihood always has 32)",
     )
     devices: int = Field(1, ge=1, description="GPUs (without any: processes) of one machine")
-    nodes: int = Field(1, ge=1, description="machines")
+    num_nodes: int = Field(1, ge=1, description="machines")
     loggers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
         (), description="also log each epoch to TensorBoard, MLflow or W&B"
     )

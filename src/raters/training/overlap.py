@@ -15,7 +15,7 @@ VOTES = 2.5
 
 
 def labels_a_pixel(study: Study) -> float:
-    """Give the mean number of labels of a pixel that anybody labelled.
+    """Return the mean number of labels of a pixel that anybody labelled.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[1, 1]]], [[[0, 0]], [[-1, 0]]]])

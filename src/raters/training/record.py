@@ -54,7 +54,7 @@ class Record:
         self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
         training = planned.config.training
         # A process that trains alone may have a number of another work: it writes all the same.
-        alone = training.devices * training.nodes == 1
+        alone = training.devices * training.num_nodes == 1
         self._writes, self._started = alone or first_process(), False
 
     @property
@@ -116,7 +116,7 @@ class Record:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Say in the log why a run did not come to its end."""
+        """Report in the log why a run did not come to its end."""
         try:
             yield
         except BaseException as error:
@@ -140,7 +140,7 @@ class Record:
 
 @contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Give a list that warnings are added to; they are shown all the same."""
+    """Return a list that warnings are added to; they are shown all the same."""
     notes: list[str] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -164,6 +164,6 @@ def told_by(tell: Callable[[str], None], epochs: int) -> Callable[[Learner], Non
 
 
 def epoch_line(row: Row, epochs: int) -> str:
-    """Say in a line what an epoch gave."""
+    """Report in a line what an epoch gave."""
     numbers = [f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, float)]
     return f"epoch {row['epoch']}/{epochs} ({row['phase']}): {', '.join(numbers)}"

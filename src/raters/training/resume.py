@@ -17,7 +17,7 @@ from raters.training.run import CHECKPOINT, CONFIG, SPLITS, holds_run, read_spli
 
 
 def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
-    """Give the configuration of the run that a folder holds; None if there is none yet.
+    """Return the configuration of the run that a folder holds; None if there is none yet.
 
     Raises:
         RatersError: if there is one, and nobody asked to go on with it.
@@ -63,7 +63,7 @@ def _refuse_other_config(config: ModelConfig, earlier: ModelConfig, folder: Path
     for name, expected in earlier.network.model_dump().items():
         shown = "network" if name == "name" else name
         refuse_unlike(shown, getattr(config.network, name), expected, folder)
-    for name in ("patch", "kind", "raters", "classes", "channels", "dims"):
+    for name in ("patch_size", "kind", "raters", "classes", "channels", "spatial_dims"):
         refuse_unlike(name, getattr(config, name), getattr(earlier, name), folder)
 
 

@@ -32,7 +32,7 @@ _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
 def first_process() -> bool:
-    """Say whether this process is the one that writes; the others only train.
+    """Return whether this process is the one that writes; the others only train.
 
     Those who start several processes (Lightning, torchrun, SLURM) number them by variables.
     """
@@ -41,7 +41,7 @@ def first_process() -> bool:
 
 @contextmanager
 def room_for(path: Path) -> Iterator[None]:
-    """Say what a full disk means to a run."""
+    """Return what a full disk means to a run."""
     try:
         yield
     except OSError as error:
@@ -56,7 +56,7 @@ def room_for(path: Path) -> Iterator[None]:
 
 
 def holds_run(folder: Path) -> bool:
-    """Say whether a folder holds a run, finished or not."""
+    """Return whether a folder holds a run, finished or not."""
     return any((folder / name).exists() for name in FILES)
 
 
@@ -135,7 +135,7 @@ def refuse_unfinished(folder: str | Path) -> None:
 
 
 def finished(folder: Path) -> bool:
-    """Say whether a run came to its end."""
+    """Return whether a run came to its end."""
     return bool(read_scores(folder).get("finished")) and (folder / WEIGHTS).exists()
 
 

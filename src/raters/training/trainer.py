@@ -43,8 +43,8 @@ def make_trainer(
     except MisconfigurationException as error:
         why = " ".join(str(error).split())
         raise RatersError(
-            f"found devices={training.devices} and nodes={training.nodes}, expected what there is "
-            f"here: {why}",
+            f"found devices={training.devices} and num_nodes={training.num_nodes}, expected what "
+            f"there is here: {why}",
             kind="devices",
         ) from None
 
@@ -52,11 +52,11 @@ def make_trainer(
 def _trainer(
     training: TrainingOptions, bar: TrainingBar | None, loggers: list[Any]
 ) -> lightning.Trainer:
-    several = training.devices * training.nodes > 1
+    several = training.devices * training.num_nodes > 1
     return lightning.Trainer(
         accelerator="auto",
         devices=training.devices,
-        num_nodes=training.nodes,
+        num_nodes=training.num_nodes,
         # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
         strategy="ddp_find_unused_parameters_true" if several else "auto",
         precision=for_trainer(training.precision),
@@ -78,7 +78,7 @@ def make_bar(progress: Progress, epochs: int, steps: int) -> TrainingBar | None:
 
 
 def wants_bar(progress: Progress) -> bool:
-    """Say whether a bar is wanted: by default on a terminal; one process shows it."""
+    """Return whether a bar is wanted: by default on a terminal; one process shows it."""
     if callable(progress) or not first_process():
         return False
     return Console(stderr=True).is_terminal if progress is None else progress
@@ -86,7 +86,7 @@ def wants_bar(progress: Progress) -> bool:
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """Give the caller's random numbers back as they were, whatever happens."""
+    """Return the caller's random numbers back as they were, whatever happens."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield
 

@@ -83,7 +83,7 @@ def _refuse_absurd(config: ModelConfig, shapes: Shapes, path: Path) -> None:
 
 
 def _outline(config: ModelConfig, path: Path) -> Shapes:
-    """Give the shapes of all weights of a configuration, on a device that holds no numbers."""
+    """Return the shapes of all weights of a configuration, on a device that holds no numbers."""
     try:
         with torch.device("meta"):
             method = config.build()

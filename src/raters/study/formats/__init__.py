@@ -259,13 +259,15 @@ def _suffix_with(space: tuple[int, ...], channels: int, affine: ArrayLike) -> st
 
 
 def _write(
-    path: Path, write: Write | None, array: Array, affine: ArrayLike | None, dims: int
+    path: Path, write: Write | None, array: Array, affine: ArrayLike | None, spatial_dims: int
 ) -> None:
     matrix = None if affine is None else np.asarray(affine, dtype=np.float64)
-    if dims not in (2, 3):
+    if spatial_dims not in (2, 3):
         raise ValueError(f"found shape {array.shape}, expected two or three spatial axes")
-    if matrix is not None and matrix.shape != (dims + 1, dims + 1):
-        raise ValueError(f"found an affine of shape {matrix.shape}, expected {(dims + 1,) * 2}")
+    if matrix is not None and matrix.shape != (spatial_dims + 1, spatial_dims + 1):
+        raise ValueError(
+            f"found an affine of shape {matrix.shape}, expected {(spatial_dims + 1,) * 2}"
+        )
     if write is None:
         message = f"{format_of(path).name} is read but not written"
         raise RatersError(message, kind="unwritable", file=path)
