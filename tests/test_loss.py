@@ -123,7 +123,7 @@ def method_of(name: str, space: str, **given: Any) -> Method:
 def confusion_method(name: str, space: str) -> ConfusionMethod:
     """Make one of `METHODS`; own matrices have followed something, but for one row of one rater."""
     method_name, given = METHODS[name]
-    start = {} if method_name == "oracle-cm" else {"right": START}
+    start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method = method_of(method_name, space, **given, **start)
     assert isinstance(method, ConfusionMethod)
     if isinstance(method, OracleCM):
@@ -154,7 +154,7 @@ def known_study(space: str) -> Study:
 def set_options(method: ConfusionMethod, name: str, **given: Any) -> None:
     """Give a method other options that it reads at each step."""
     method_name, own = METHODS[name]
-    start = {} if method_name == "oracle-cm" else {"right": START}
+    start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method.options = learning_method(method_name).parse({**own, **start, **given})
 
 
@@ -303,7 +303,7 @@ def by_pixel(values: torch.Tensor) -> Array:
 def at_start(method: ConfusionMethod) -> Array:
     """Give the matrix that all raters start with."""
     options = method.options
-    if getattr(options, "start", "right") == "listing":
+    if getattr(options, "start", "accuracy") == "listing":
         return rows_of(6 * np.eye(L) - 5, "softplus")
     if isinstance(method.raters, LowRankRaters):
         share = (1 - START) / (1 - 1 / L)
