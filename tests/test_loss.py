@@ -53,6 +53,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "oracle, rater": ("oracle-cm", {"by": "rater"}),
 }
 KNOWN = ("oracle", "oracle, rater")
+VARIANTS = tuple(name for name in METHODS if name.endswith(("softplus", "paper", "free", "rater")))
 SPACES = {"mask": (4, 4), "table": ()}
 ABSENT = ["nothing", "raters", "pixels", "all but one", "a case", "everything"]
 
@@ -400,9 +401,12 @@ def common_of(method: ConfusionMethod) -> Array | None:
     return cast(Array, 0.9 * mean + 0.1 * start)
 
 
-def batches(space: str) -> Iterator[tuple[str, Batch]]:
-    """Make batches with all kinds of missing labels; tables list who gave each, or need not."""
-    for absent in ABSENT:
+def batches(space: str, name: str = "global") -> Iterator[tuple[str, Batch]]:
+    """Make batches with all kinds of missing labels; tables list who gave each, or need not.
+
+    Which labels are missing is no matter for how matrices are parametrised: variants get two.
+    """
+    for absent in ABSENT if name not in VARIANTS else ("pixels", "a case"):
         yield absent, batch_of(some_labels(space, absent), answers=space == "table")
     if space == "table":
         yield "pixels, by the order of raters", batch_of(some_labels(space, "pixels"))
@@ -447,7 +451,7 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
     method = confusion_method(name, space)
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
-    for absent, batch in batches(space):
+    for absent, batch in batches(space, name):
         set_options(method, name)
         scene, common = scene_of(method, batch, space), common_of(method)
         traces = {over: trace(scene, over) for over in ("truth", "all", "listing")}
@@ -477,7 +481,7 @@ def test_loss_of_the_warm_up(name: str, space: str) -> None:
     regularised = regularisers(name)[-1]
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
-    for (absent, batch), weighted in itertools.product(batches(space), (False, True)):
+    for (absent, batch), weighted in itertools.product(batches(space, name), (False, True)):
         weights, where = WEIGHTS if weighted else EVEN, f"{absent}, {weighted}"
         set_options(method, name)
         scene = scene_of(method, batch, space, held=True)
@@ -517,7 +521,7 @@ def mean_trace(scene: Scene) -> float:
 def test_held_out_batches(name: str, space: str) -> None:
     """Sums without regularisers and weights, of learnt matrices also in the warm-up."""
     method = confusion_method(name, space)
-    for (absent, batch), form in itertools.product(batches(space), ("joint", "marginal")):
+    for (absent, batch), form in itertools.product(batches(space, name), ("joint", "marginal")):
         warm = {} if name in KNOWN else {**regularisers(name)[-1], "warm_up": 2}
         set_options(method, name, likelihood=form, **warm)
         bring_to(method, epoch=1, weighted=True)
