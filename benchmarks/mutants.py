@@ -98,7 +98,7 @@ _BINARY = {
 
 
 def mistakes(node: ast.AST) -> list[ast.AST]:
-    """Give what may be put in place of a node."""
+    """Return what may be put in place of a node."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARE:
         other = _with(node, ops=[_COMPARE[type(node.ops[0])](), *node.ops[1:]])
         return [other]
@@ -207,7 +207,7 @@ def _spared(parent: ast.AST, node: ast.AST) -> bool:
 
 
 def _changed(tree: ast.AST, place: int, kind: int) -> tuple[ast.AST, ast.AST]:
-    """Make a mistake in a tree; give the node before and after."""
+    """Make a mistake in a tree; return the node before and after."""
     for found, parent, name, index in places(tree):
         if found == place:
             value = getattr(parent, name)
@@ -258,7 +258,7 @@ def _files(room: str) -> list[Path]:
 
 
 def tests_of(path: str) -> list[str]:
-    """Give the tests of a file, its own doctests first."""
+    """Return the tests of a file, its own doctests first."""
     room = path.split("/")[0]
     return [f"src/raters/{path}", *TESTS.get(path, TESTS[room])]
 
@@ -301,12 +301,14 @@ def run(tests: Sequence[str], mutant: Mutant | None, limit: float) -> tuple[str,
         os.close(notes_read)
         _in_child(tests, mutant, limit, notes_write)
     os.close(notes_write)
-    _, status, usage = os.wait4(child, 0)
+    try:
+        _, status, usage = os.wait4(child, 0)
+    finally:  # also what tests started and left behind, and all of it after Ctrl-C
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
     os.set_blocking(notes_read, False)
     with os.fdopen(notes_read, "rb") as notes:
         note = (notes.read() or b"").decode(errors="replace")
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what tests started and left behind
     seconds = usage.ru_utime + usage.ru_stime
     if os.WIFSIGNALED(status):
         timed = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
@@ -341,7 +343,7 @@ def _in_child(tests: Sequence[str], mutant: Mutant | None, limit: float, notes: 
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Give the functions of this process the code with the mistake, or import it anew."""
+    """Return the functions of this process the code with the mistake, or import it anew."""
     path = SOURCE / mutant.path
     whole = ast.parse(path.read_text())
     _changed(whole, mutant.place, mutant.kind)
@@ -367,7 +369,7 @@ def _functions(code: CodeType) -> dict[tuple[str, int], CodeType]:
 
 
 def _stripped(code: CodeType) -> tuple[Any, ...]:
-    """Give what a module or class does apart from the code of its functions."""
+    """Return what a module or class does apart from the code of its functions."""
     inner = [
         _stripped(c) if not c.co_flags & 0x2 else c.co_qualname
         for c in code.co_consts
@@ -378,7 +380,7 @@ def _stripped(code: CodeType) -> tuple[Any, ...]:
 
 
 def _replace(path: str, name: tuple[str, int], code: CodeType) -> bool:
-    """Give all functions of a name other code; say whether that was possible."""
+    """Return all functions of a name other code; say whether that was possible."""
     functions = [
         thing
         for thing in gc.get_objects()
@@ -453,6 +455,7 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.insert(0, str(SOURCE.parent))
     os.chdir(ROOT)

@@ -153,7 +153,7 @@ def known_study(space: str) -> Study:
 
 
 def set_options(method: ConfusionMethod, name: str, **given: Any) -> None:
-    """Give a method other options that it reads at each step."""
+    """Return a method other options that it reads at each step."""
     method_name, own = METHODS[name]
     start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method.options = learning_method(method_name).parse({**own, **start, **given})
@@ -302,7 +302,7 @@ def by_pixel(values: torch.Tensor) -> Array:
 
 
 def at_start(method: ConfusionMethod) -> Array:
-    """Give the matrix that all raters start with."""
+    """Return the matrix that all raters start with."""
     options = method.options
     if getattr(options, "start", "accuracy") == "listing":
         return rows_of(6 * np.eye(L) - 5, "softplus")
@@ -340,7 +340,7 @@ def known_matrices(space: str, each: bool) -> Array:
 
 
 def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
-    """Give `(cases, raters or 1, pixels, L, L)` of the model's free numbers, or of its outputs."""
+    """Return `(cases, raters or 1, pixels, L, L)` of the model's free numbers, or of its outputs."""
     model, options = method.raters, cast(Any, method.options)
     cases, pixels = len(batch["image"]), math.prod(SPACES[space])
     if isinstance(method, OracleCM):
@@ -388,7 +388,7 @@ def scene_of(method: ConfusionMethod, batch: Batch, space: str, held: bool = Fal
 
 
 def common_of(method: ConfusionMethod) -> Array | None:
-    """Give the matrices that those at pixels are drawn to, one per rater (or the one of all)."""
+    """Return the matrices that those at pixels are drawn to, one per rater (or the one of all)."""
     model = method.raters
     if not isinstance(model, PixelRaters) or not method.prior:
         return None
@@ -421,7 +421,7 @@ def bring_to(method: Method, epoch: int = 0, weighted: bool = False) -> None:
 
 
 def regularisers(name: str) -> list[dict[str, Any]]:
-    """Give every choice of the trace's weight and rows, and of the prior's weight."""
+    """Return every choice of the trace's weight and rows, and of the prior's weight."""
     if name in KNOWN:
         return [{}]
     overs = (
@@ -541,7 +541,7 @@ def test_held_out_batches(name: str, space: str) -> None:
 
 
 def phases(name: str) -> list[dict[str, Any]]:
-    """Give options for which gradients are compared."""
+    """Return options for which gradients are compared."""
     forms = [{"likelihood": "joint"}, {"likelihood": "marginal"}]
     if name in KNOWN:
         return forms
@@ -578,7 +578,7 @@ def test_gradients_are_those_of_the_formulas(name: str, space: str) -> None:
 
 
 def learning_parameters(method: ConfusionMethod, given: dict[str, Any]) -> list[torch.nn.Parameter]:
-    """Give what learns: in the warm-up the truth network or the matrices, later both."""
+    """Return what learns: in the warm-up the truth network or the matrices, later both."""
     on = given.get("warm_up_on")
     if on is None:
         return list(method.parameters())
@@ -597,7 +597,7 @@ def slope_of_loops(
     given: dict[str, Any],
     learning: list[torch.nn.Parameter],
 ) -> float:
-    """Give how fast the loss rises; what has no gradient stays as it is."""
+    """Return how fast the loss rises; what has no gradient stays as it is."""
     held, step = method.raters.held, 1e-5
     now, common = scene_of(method, batch, space, held), common_of(method)
     losses = []
