@@ -340,7 +340,7 @@ def known_matrices(space: str, each: bool) -> Array:
 
 
 def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
-    """Return `(cases, raters or 1, pixels, L, L)` of the model's free numbers, or of its outputs."""
+    """Return `(cases, raters or 1, pixels, L, L)` of a model's free numbers, or of its outputs."""
     model, options = method.raters, cast(Any, method.options)
     cases, pixels = len(batch["image"]), math.prod(SPACES[space])
     if isinstance(method, OracleCM):
