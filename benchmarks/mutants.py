@@ -41,15 +41,33 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "raters"
 ROOMS = ("confusion", "rater_models", "methods")
 
-LOSS = ("tests/test_loss.py",)
-MATRICES = ("tests/test_rater_models.py", "tests/test_likelihood.py")
-# The tests of each file, those that find most first; its own doctests come before all of them.
+LOSS, MATRICES = "tests/test_loss.py", "tests/test_rater_models.py"
+LIKELIHOOD, PAPERS = "tests/test_likelihood.py", "tests/test_paper_forms.py"
+METHODS = "tests/test_methods.py"
+TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
+AXES = "tests/test_rater_axes.py?soft_targets|counts_of_masks|matrices_of_a_case"
+# The tests of each file, its own doctests before them; after '?' words of which names have one.
 TESTS: dict[str, tuple[str, ...]] = {
     "confusion": ("tests/test_confusion.py",),
-    "rater_models": (*MATRICES, *LOSS),
-    "rater_models/own.py": ("tests/test_own_matrices.py", *MATRICES, *LOSS),
-    "rater_models/start.py": ("tests/test_paper_forms.py", *MATRICES, *LOSS),
-    "methods": (*LOSS, "tests/test_paper_forms.py", "tests/test_views.py"),
+    "confusion/case_counts.py": (AXES, METHODS),
+    "rater_models": (MATRICES, LIKELIHOOD, LOSS),
+    "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
+    "rater_models/low_rank.py": (f"{MATRICES}?low_rank|low rank|rank_one|mean", f"{LOSS}?low rank"),
+    "rater_models/models.py": (f"{LOSS}?warm_up|held_out|gradients", MATRICES, PAPERS, METHODS),
+    "rater_models/own.py": ("tests/test_own_matrices.py", f"{MATRICES}?own", f"{LOSS}?pixel"),
+    "rater_models/product.py": (f"{PAPERS}?low_rank|product", f"{LOSS}?low rank"),
+    "rater_models/start.py": (PAPERS, f"{LOSS}?global|pixel", f"{MATRICES}?start|near"),
+    "methods": (LOSS, METHODS, PAPERS),
+    "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
+    "methods/options.py": (METHODS, TABLES, PAPERS),
+    "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
+    "methods/paper_forms.py": (METHODS, PAPERS),
+    "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
+    "methods/registry.py": (METHODS, TABLES, PAPERS),
+    "methods/separate.py": (f"{LOSS}?separate", METHODS),
+    "methods/supervised.py": (f"{LOSS}?targets", METHODS),
+    "methods/tally.py": (f"{LOSS}?oracle", METHODS),
+    "methods/targets.py": (f"{LOSS}?targets|separate|warm_up", METHODS),
 }
 SECONDS = 20.0  # of processor time that tests may take beyond twice what they usually do
 
@@ -267,7 +285,7 @@ def preload() -> None:
     """Import all tests and what they need, before anything is forked."""
     import pytest
 
-    every = sorted({test for tests in TESTS.values() for test in tests})
+    every = sorted({test.split("?")[0] for tests in TESTS.values() for test in tests})
     sources = [f"src/raters/{room}" for room in ROOMS]
     with contextlib.redirect_stdout(io.StringIO()) as said:
         failed = pytest.main([*_QUIET, "--collect-only", *every, *sources])
@@ -330,16 +348,32 @@ def _in_child(tests: Sequence[str], mutant: Mutant | None, limit: float, notes: 
             _put_in(mutant)
         import pytest
 
-        class Notes:
-            def pytest_runtest_logreport(self, report: Any) -> None:  # noqa: ANN401
-                if report.failed:
-                    os.write(notes, report.nodeid.encode()[-200:])
-
-        code = int(pytest.main([*_QUIET, *tests], plugins=[Notes()]))
+        paths = [test.split("?")[0] for test in tests]
+        code = int(pytest.main([*_QUIET, *paths], plugins=[_Plugin(tests, notes)]))
     except BaseException as error:  # a mistake may do anything
         os.write(notes, repr(error).encode()[:200])
     finally:
         os._exit(code)
+
+
+class _Plugin:
+    """Keeps the tests that are asked for, and notes the one that fails."""
+
+    def __init__(self, tests: Sequence[str], notes: int) -> None:
+        asked = (test.split("?") for test in tests if "?" in test)
+        self.words = {path: words.split("|") for path, words in asked}
+        self.notes = notes
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if self._wanted(item.nodeid)]
+
+    def _wanted(self, name: str) -> bool:
+        path, _, test = name.partition("::")
+        return any(word in test for word in self.words.get(path, [""]))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:  # noqa: ANN401
+        if report.failed:
+            os.write(self.notes, report.nodeid.encode()[-200:])
 
 
 def _put_in(mutant: Mutant) -> None:
@@ -460,25 +494,30 @@ def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) ->
     sys.path.insert(0, str(SOURCE.parent))
     os.chdir(ROOT)
     preload()
-    used, usual = 0.0, dict[tuple[str, ...], float]()
+    used = 0.0
     for number, mutant in enumerate(waiting, 1):
         tests = tests_of(mutant.path)
-        key = tuple(tests[1:])
-        if key not in usual:
-            result, usual[key], note = run(tests, None, 3600)
-            used += usual[key]
+        usual = rows.get(" ".join(tests), {}).get("seconds", 0.0)
+        if not usual:
+            result, usual, note = run(tests, None, 3600)
+            used += usual
             if result != "survived":
                 raise SystemExit(f"found that {note} fails without any mistake")
-        result, seconds, note = run(tests, mutant, 2 * usual[key] + SECONDS)
+            _write(rows, {"key": " ".join(tests), "result": "usual", "seconds": usual}, out)
+        result, seconds, note = run(tests, mutant, 2 * usual + SECONDS)
         used += seconds
         row = {"key": mutant.key, "result": result, "seconds": round(seconds, 1), "by": note}
-        rows[mutant.key] = {**row, "mutant": str(mutant)}
-        with out.open("a") as file:
-            file.write(json.dumps(rows[mutant.key]) + "\n")
+        _write(rows, {**row, "mutant": str(mutant)}, out)
         print(f"{number}/{len(waiting)} {result:8} {seconds:5.1f} s  {mutant}", flush=True)
         if used > most:
             print(f"stopped after {used / 3600:.1f} hours of processor time")
             return
+
+
+def _write(rows: dict[str, Any], row: dict[str, Any], out: Path) -> None:
+    rows[row["key"]] = row
+    with out.open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def _show(chosen: list[Mutant], rows: dict[str, Any]) -> None:
