@@ -642,6 +642,26 @@ def test_nobody_labelled_anything(name: str) -> None:
     assert all(gradient is None or not gradient.any() for gradient in gradients)
 
 
+@every_method
+def test_one_label_is_enough(name: str) -> None:
+    """Sums are divided by one."""
+    labels = some_labels("mask", "everything")
+    labels[1, 2, 3, 0] = 1
+    method, batch = confusion_method(name, "mask"), batch_of(labels)
+    given = regularisers(name)[-1]
+    set_options(method, name, likelihood="joint", **given)
+    bring_to(method, weighted=True)
+    own = method.raters.own if isinstance(method.raters, PixelRaters) else None
+    before = None if own is None else own.sums.clone()
+    scene = scene_of(method, batch, "mask")
+    expected = loss_of(scene, {"likelihood": "joint", **given}, common_of(method))
+    step = method.step(batch)
+    if own is not None:
+        own.sums.copy_(cast(torch.Tensor, before))
+    assert step.loss.item() == pytest.approx(expected, rel=1e-6)
+    assert int(step.observed) == 1
+
+
 # Methods without matrices
 
 
