@@ -21,6 +21,7 @@ import contextlib
 import copy
 import gc
 import hashlib
+import importlib
 import importlib.abc
 import importlib.util
 import io
@@ -45,12 +46,15 @@ LOSS, MATRICES = "tests/test_loss.py", "tests/test_rater_models.py"
 LIKELIHOOD, PAPERS = "tests/test_likelihood.py", "tests/test_paper_forms.py"
 METHODS = "tests/test_methods.py"
 TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
-AXES = "tests/test_rater_axes.py?soft_targets|counts_of_masks|matrices_of_a_case"
+AXES = "tests/test_rater_axes.py"
 # The tests of each file, its own doctests before them; after '?' words of which names have one.
 TESTS: dict[str, tuple[str, ...]] = {
     "confusion": ("tests/test_confusion.py",),
-    "confusion/case_counts.py": (AXES, METHODS),
-    "rater_models": (MATRICES, LIKELIHOOD, LOSS),
+    "confusion/case_counts.py": (
+        f"{AXES}?soft_targets|counts_of_masks|matrices_of_a_case",
+        METHODS,
+    ),
+    "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
     "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
     "rater_models/low_rank.py": (f"{MATRICES}?low_rank|low rank|rank_one|mean", f"{LOSS}?low rank"),
     "rater_models/models.py": (f"{LOSS}?warm_up|held_out|gradients", MATRICES, PAPERS, METHODS),
@@ -455,7 +459,7 @@ class _Mistaken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _import_anew(mutant: Mutant, code: CodeType) -> None:
-    """Forget `raters` and the tests; what is imported next has the mistake."""
+    """Forget `raters` and the tests, and import the module with its mistake."""
     name = "raters." + mutant.path.removesuffix(".py").replace("/", ".")
     for loaded in list(sys.modules):
         module = sys.modules[loaded]
@@ -463,6 +467,7 @@ def _import_anew(mutant: Mutant, code: CodeType) -> None:
         if ours or str(getattr(module, "__file__", "")).startswith(str(ROOT / "tests")):
             del sys.modules[loaded]
     sys.meta_path.insert(0, _Mistaken(name, SOURCE / mutant.path, code))
+    importlib.import_module(name)  # at once: pytest would import the files of doctests by itself
 
 
 # The whole

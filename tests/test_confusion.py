@@ -83,9 +83,9 @@ def test_crowdkit_order_is_observed_by_true() -> None:
 
 def test_crowdkit_frames_may_lack_labels() -> None:
     index = pd.MultiIndex.from_tuples([("ann", "cat")], names=["worker", "label"])
-    frame = pd.DataFrame([[1.0, 1.0]], index=index, columns=["cat", "dog"])
+    frame = pd.DataFrame([[0.5, 1.0]], index=index, columns=["dog", "cat"])
     found = cm.from_crowdkit(frame, ["ann"], ["cat", "dog"])
-    np.testing.assert_array_equal(found, [[[1, 0], [1, 0]]])
+    np.testing.assert_array_equal(found, [[[1, 0], [0.5, 0]]])
 
 
 def test_itk_order_on_a_rater_with_a_known_confusion() -> None:

@@ -540,6 +540,33 @@ def test_held_out_batches(name: str, space: str) -> None:
         np.testing.assert_allclose(found.confusion, expected, rtol=1e-6)
 
 
+@every_space
+@every_method
+def test_what_a_rater_would_say_is_the_truth_through_their_matrices(name: str, space: str) -> None:
+    """Also during the warm-up; of new images the oracle knows no more than the raters' means."""
+    method = confusion_method(name, space)
+    set_options(method, name)
+    bring_to(method)
+    method.eval()
+    batch = batch_of(some_labels(space))
+    with torch.no_grad():
+        said = [by_pixel(method.as_rater(batch["image"], rater)) for rater in range(R)]
+        found = method.confusion(batch["image"]).numpy()
+    dims = len(SPACES[space])
+    assert found.ndim == 4 + dims and found.shape[1:4] == (R, L, L)
+    scene = scene_of(method, batch, space)
+    matrices = np.broadcast_to(scene.matrices, (CASES, R, *scene.matrices.shape[2:]))
+    if name in KNOWN:
+        matrices = np.broadcast_to(found[:, :, None].reshape(1, R, 1, L, L), matrices.shape)
+    else:
+        whole = np.broadcast_to(found, (CASES, R, L, L, *SPACES[space]))
+        flat = whole.reshape(CASES, R, L, L, -1)
+        np.testing.assert_allclose(np.moveaxis(flat, -1, 2), matrices, rtol=1e-9)
+    for b, r, x in np.ndindex(matrices.shape[:3]):
+        expected = scene.truth[b, x] @ matrices[b, r, x]
+        np.testing.assert_allclose(said[r][b, x], expected, rtol=1e-6)
+
+
 def phases(name: str) -> list[dict[str, Any]]:
     """Return options for which gradients are compared."""
     forms = [{"likelihood": "joint"}, {"likelihood": "marginal"}]
