@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 import raters
 from raters.confusion import count, normalise
 from raters.errors import RatersError
+from raters.methods.confusion_method import join_raters
 from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters
 from raters.study.study import Study
-from raters.training.extend import _training, join_raters
+from raters.training.extend import _training
 from raters.training.options import TrainingOptions
 from raters.training.trainer import precision_of
 

@@ -13,8 +13,7 @@ from raters.errors import RatersError
 from raters.export.metadata import describe
 from raters.export.network import ExportNetwork
 from raters.export.normalise import Place, goes_inside, normalising_layer
-from raters.methods.base import Method, NetworkMethod
-from raters.methods.separate import Separate
+from raters.methods.base import Method
 from raters.networks import TruthNetwork
 from raters.training.config import ModelConfig
 from raters.training.model import Model
@@ -94,11 +93,9 @@ def _plain(method: Method) -> Method:
 
 
 def _networks(method: Method) -> list[TruthNetwork]:
-    if isinstance(method, Separate):
-        there = method.labelled.tolist()
-        return [n for n, used in zip(method.networks, there, strict=True) if used]  # type: ignore[misc]
-    if isinstance(method, NetworkMethod) and type(method).truth is NetworkMethod.truth:
-        return [method.network]
+    found = method.truth_networks()
+    if found:
+        return found
     raise RatersError(
         f"found the method {type(method).__name__}, whose truth is not the output of one network "
         "or a mean of several, expected one that can be exported",

@@ -51,6 +51,11 @@ class SingleCM(GlobalCM):
         """Make one matrix for all."""
         return self._matrices_of(1)
 
+    @property
+    def shares_matrix(self) -> bool:
+        """All raters share the matrix."""
+        return True
+
     def step(self, batch: Batch) -> Step:
         """Return the loss of every label, or of the vote."""
         return super().step(self._explained(batch))

@@ -36,6 +36,11 @@ class OracleCM(ConfusionMethod):
         self.register_buffer("mean_matrices", even)
         return FixedRaters(even)
 
+    @property
+    def not_extended(self) -> str:
+        """References of new raters' cases would be needed."""
+        return "matrices are counted against references, not learnt: train it anew"
+
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""
         # A case of a table has few answers: its own matrix would tell the reference.

@@ -160,8 +160,7 @@ def run_epochs(
         data = make_loader(planned, method, "train", cache)
         kept = len(planned.parts.held_out)
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        steps = training.epochs * len(data)
-        learner = Learner(method, training, steps, planned.parts)
+        learner = Learner(method, training, len(data), planned.parts)
         checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))

@@ -252,8 +252,9 @@ class TrainingBar(lightning.Callback):
         )
 
     def _epoch(self, learner: Learner, epoch: int) -> str:
-        warm_up = " warm-up" if epoch < learner.method.warm_up else ""
-        return f"epoch {epoch + 1}/{self.epochs}{warm_up}"
+        phase = learner.method.phase(epoch)
+        shown = "" if phase == "main" else f" {phase}"
+        return f"epoch {epoch + 1}/{self.epochs}{shown}"
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
         """Go one step on."""
