@@ -276,7 +276,7 @@ class Method(nn.Module):
         return ()
 
     def start_epoch(self, epoch: int) -> None:
-        """Be told which epoch begins (from 0), after the pass and the restart."""
+        """Receive the number of the epoch that begins (from 0), after the pass and the restart."""
 
     def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
         """Return the optimisers by name."""
@@ -427,7 +427,7 @@ class NetworkMethod(Method):
 
 
 def refuse_unlabelled(study: Study) -> None:
-    """Refuse a study in which nobody labelled anything."""
+    """Raise if no rater labelled anything in the study."""
     for case in study.iter_cases():
         if case.given.size:
             return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class OracleCM(ConfusionMethod):
     """Known matrices: counted from the raters' labels against the reference.
 
-    One matrix an image and rater (or a rater), not the answer at each pixel: that would leak the
+    One matrix per image and rater (or per rater), not the answer at each pixel: that would leak the
     reference.
     """
 
@@ -39,7 +39,7 @@ class OracleCM(ConfusionMethod):
     @property
     def not_extended(self) -> str:
         """References of new raters' cases would be needed."""
-        return "matrices are counted against references, not learnt: train it anew"
+        return "matrices are counted against references, not learnt: train again"
 
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""

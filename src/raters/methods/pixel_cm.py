@@ -30,7 +30,7 @@ class HeadMethod(ConfusionMethod):
     def not_extended(self) -> str:
         """A head of each rater can be added to."""
         if cast(HeadOptions, self.options).annotator == "cnn":
-            return "one network gives the matrices of all raters (annotator='cnn'): train it anew"
+            return "one network gives the matrices of all raters (annotator='cnn'): train again"
         if self.shares_matrix:
             return "all raters share one head (shared=True), so there is nothing to add"
         return ""

@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Separate(Method):
     @property
     def not_extended(self) -> str:
         """A network is no small part."""
-        return "each rater has a network of their own: train it anew with all raters"
+        return "each rater has a network of their own: train again with all raters"
 
     def truth_networks(self) -> list[TruthNetwork]:
         """Return the networks of raters who labelled."""

@@ -17,7 +17,7 @@ from raters.training.collate import Item, collate
 from raters.training.dataset import CaseDataset
 
 MOST_WORKERS = 2
-"""Processes that read data, where nobody says how many."""
+"""Processes that read data, by default."""
 
 
 class LateLoader(DataLoader[Item]):
@@ -85,7 +85,7 @@ def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
 
 
 def enough_workers(dataset: CaseDataset) -> int:
-    """Choose how many processes read data: none where all cases find room in memory.
+    """Choose how many processes read data: none where all cases fit in memory.
 
     Example:
         >>> import numpy as np
