@@ -86,7 +86,7 @@ def train(folder: Path, devices: int, names: Iterable[str]) -> None:
 
 def die_after_an_epoch() -> None:
     """Let every process but the first be killed when an epoch is written."""
-    from raters.training.record import Record
+    from raters.training.run import Record
 
     real = Record.epoch
 

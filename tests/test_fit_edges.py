@@ -23,7 +23,7 @@ from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 from raters.training.dataset import CaseDataset
-from raters.training.held_out import HeldOutScores
+from raters.training.validation import HeldOutScores
 
 TINY = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 FLAT = {**TINY, "depth": 1}

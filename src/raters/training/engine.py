@@ -11,18 +11,17 @@ import lightning
 import torch
 from torch import Tensor
 
+from raters.distributed import gathered
 from raters.errors import RatersError
 from raters.methods.base import Batch, Method
 from raters.rows import Row
-from raters.training.best import Best, Score
+from raters.training.checkpoint import Best, Score
 from raters.training.dataset import NO_CASE
-from raters.training.held_out import HeldOutScores, labels_by_rater
 from raters.training.loader import set_epoch
 from raters.training.options import TrainingOptions
 from raters.training.partition import Partition
-from raters.training.terms import StepTerms, mean_terms
-from raters.training.together import gathered
-from raters.training.waiting import Waiting
+from raters.training.timing import StepTerms, Waiting, mean_terms
+from raters.training.validation import HeldOutScores, labels_by_rater
 
 
 class Learner(lightning.LightningModule):

@@ -15,7 +15,7 @@ from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
 from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
 from raters.training.overlap import SEVERAL, VOTES, labels_a_pixel
-from raters.training.precision import precision_of
+from raters.training.trainer import precision_of
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
 WARM_UP = {"segmentation": 0.4, "classification": 2}
