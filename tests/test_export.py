@@ -233,7 +233,7 @@ def test_wrong_calls_say_what_is_expected(tmp_path: Path, monkeypatch: pytest.Mo
         export(features, "monai-bundle", tmp_path / "bundle")
     with pytest.raises(RatersError, match="a bundle's transforms do it"):
         export(model, "monai-bundle", tmp_path / "bundle", normalise="inside")
-    monkeypatch.setattr("raters.export.formats.find_spec", lambda _: None)
+    monkeypatch.setattr("raters.export.run.find_spec", lambda _: None)
     with pytest.raises(
         RatersError, match=r"found no onnx, expected pip install 'raters\[export\]'"
     ):

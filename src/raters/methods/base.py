@@ -232,6 +232,10 @@ class Method(nn.Module):
         """Return what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
         raise NotImplementedError
 
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks whose mean is the truth, for export; none where it is not such."""
+        return []
+
     def draw_latent(self, generator: torch.Generator) -> Tensor:
         """Draw the noise of one sample of one image, on the CPU."""
         raise NotImplementedError
@@ -320,6 +324,10 @@ class NetworkMethod(Method):
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
         self.network = task.network()
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the network, unless a subclass makes something else of it."""
+        return [self.network] if type(self).truth is NetworkMethod.truth else []
 
     def truth(self, image: Tensor) -> Tensor:
         """Return `p(t | x)`, `(batch, classes, *space)`."""

@@ -14,6 +14,7 @@ from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
+    from raters.networks import TruthNetwork
     from raters.study.study import Study
 
 
@@ -67,8 +68,13 @@ class Separate(Method):
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the mean of what the networks of raters who labelled predict."""
-        used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
-        return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
+        found = [network(image)[1].softmax(1) for network in self.truth_networks()]
+        return torch.stack(found).mean(0)
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks of raters who labelled."""
+        there = zip(self.networks, self.labelled.tolist(), strict=True)
+        return [network for network, used in there if used]  # type: ignore[misc]
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""

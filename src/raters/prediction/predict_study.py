@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL
+from raters.evaluation.predictions import PREDICT_JOURNAL, map_folder
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
 from raters.prediction.writing import (
+    TABLE,
     CaseWriter,
     Outputs,
     refuse_case_names,
@@ -28,6 +29,7 @@ from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
 from raters.study.places import Inputs, refuse_foreign
+from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -97,6 +99,8 @@ def predict_study(
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
     with only_one(folder) as notes:
+        if overwrite:
+            _remove_earlier(folder)
         journal = Journal(folder, _plan(model, outputs), PREDICT_JOURNAL, anew=overwrite)
         try:
             if outputs.confusion and not model.method.varies:
@@ -234,6 +238,21 @@ def _with_earlier(
         if "maps" in facts:
             facts["maps"] = {**before.get("maps", {}), **facts["maps"]}
     return facts
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove what an earlier call wrote: fewer samples now must leave none of others behind."""
+    path = folder / PREDICT_JOURNAL
+    for line in read_text(path).split("\n")[1:] if path.exists() else []:
+        try:
+            facts = json.loads(line)["facts"]
+            tables = [f"{map_folder(name)}/{TABLE}" for name in facts.get("maps", {})]
+            earlier = [str(name) for name in (*facts["files"].values(), *tables)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # cut where it was stopped, or not ours
+        for name in earlier:
+            if _is_inside(folder, name):
+                (folder / name).unlink(missing_ok=True)
 
 
 def _is_inside(folder: Path, path: str) -> bool:
