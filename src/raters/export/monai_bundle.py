@@ -26,7 +26,7 @@ SCHEMA = (
     "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
     "meta_schema_20240725.json"
 )
-_UNTOLD = "not told: fill it in before you pass this bundle on"
+_UNTOLD = "unknown: fill it in before you share this bundle"
 LICENCE = """\
 No licence has been given to this bundle yet.
 
@@ -91,7 +91,7 @@ def bundle_metadata(truth: Truth) -> dict[str, Any]:
         "name": f"{config.network.name} trained by {config.method}",
         "task": f"{config.kind} of {config.spatial_dims}D images: {_names(config)}",
         "description": (
-            f"A {config.network.name} that predicts the truth behind labels of "
+            f"A {config.network.name} that predicts the consensus behind labels of "
             f"{len(config.raters)} raters who disagree, trained by the method {config.method}"
         ),
         "authors": _UNTOLD,
@@ -167,7 +167,7 @@ def readme(truth: Truth) -> str:
     classes = "\n".join(f"| {k} | {c.name} | {c.value} |" for k, c in enumerate(config.classes))
     return f"""\
 # {config.network.name} trained by {config.method}
-Predicts the truth behind labels of {len(config.raters)} raters who disagree. Exported by raters \
+Predicts the consensus of labels by {len(config.raters)} raters who disagree. Exported by raters \
 {metadata["raters_version"]}; raters is not needed to run it.
 
     pip install monai pytorch-ignite nibabel pillow fire

@@ -26,7 +26,7 @@ class Format:
     Attributes:
         name: What users call it.
         suffix: What the name of the file must end in; empty for a folder.
-        module: The module of this room whose `write(truth, path)` writes it, and returns the
+        module: The module beside this whose `write(truth, path)` writes it, and returns the
             largest difference from the model's own prediction (None if it was not measured).
         inside: Whether the normalisation can be put into the exported network.
         packages: What must be installed beside torch.
@@ -44,7 +44,7 @@ class Format:
         return found
 
     def refuse_missing_packages(self) -> None:
-        """Refuse if something is not installed."""
+        """Reject if something is not installed."""
         for package in self.packages:
             if find_spec(package) is None:
                 raise RatersError(
@@ -105,7 +105,7 @@ def export(
     Args:
         model: A model, or the folder of one.
         to: 'onnx', 'torch' (a program of torch.export) or 'monai-bundle'.
-        path: The file (.onnx, .pt2) or the folder (a bundle) to write. It must not be there yet.
+        path: The file (.onnx, .pt2) or the folder (a bundle) to write. It must not exist yet.
         normalise: Whether the normalisation of images is part of the network. 'auto': wherever that
             is right. Otherwise the input is called 'normalised_image', and the metadata says how.
             A bundle has it in its transforms.

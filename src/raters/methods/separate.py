@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ class Separate(Method):
         self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
 
     labelled: Tensor
+
+    @property
+    def not_extended(self) -> str:
+        """A network is no small part."""
+        return "each rater has a network of their own: train again with all raters"
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks of raters who labelled."""
+        there = self.labelled.tolist()
+        return [n for n, used in zip(self.networks, there, strict=True) if used]  # type: ignore[misc]
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
@@ -70,11 +80,6 @@ class Separate(Method):
         """Return the mean of what the networks of raters who labelled predict."""
         found = [network(image)[1].softmax(1) for network in self.truth_networks()]
         return torch.stack(found).mean(0)
-
-    def truth_networks(self) -> list[TruthNetwork]:
-        """Return the networks of raters who labelled."""
-        there = zip(self.networks, self.labelled.tolist(), strict=True)
-        return [network for network, used in there if used]  # type: ignore[misc]
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""

@@ -17,7 +17,7 @@ from raters.training.collate import Item, collate
 from raters.training.dataset import CaseDataset
 
 MOST_WORKERS = 2
-"""Processes that read data, where nobody says how many."""
+"""Processes that read data, by default."""
 
 
 class LateLoader(DataLoader[Item]):
@@ -69,8 +69,23 @@ def loader(
     )
 
 
+def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
+    """Return the cases of a loader whole, as they are and in order; each process has its part."""
+    dataset = batches.dataset
+    assert isinstance(dataset, CaseDataset)
+    whole = dataset.whole()
+    return LateLoader(
+        whole,
+        batch_sampler=CaseSampler(whole.positions, batch_size),
+        num_workers=batches.num_workers,
+        collate_fn=collate,
+        generator=torch.Generator(),
+        multiprocessing_context=batches.multiprocessing_context,
+    )
+
+
 def enough_workers(dataset: CaseDataset) -> int:
-    """Choose how many processes read data: none where all cases find room in memory.
+    """Choose how many processes read data: none where all cases fit in memory.
 
     Example:
         >>> import numpy as np
@@ -170,3 +185,25 @@ class EpochSampler(Sampler[list[int | None]]):
         rng = np.random.default_rng((self.seed, self.epoch))
         order: list[int] = rng.permutation(self.length).tolist()
         return order
+
+
+class CaseSampler(Sampler[list[int]]):
+    """Batches of items in order; each process gets the items of its part of the cases.
+
+    Args:
+        positions: Of each item, the case that it is of; in order.
+        batch_size: Items in a batch, of this process.
+
+    Example:
+        >>> list(CaseSampler([0, 0, 0, 1, 2], batch_size=2))
+        [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, positions: Sequence[int], batch_size: int) -> None:
+        self.positions, self.batch_size = positions, batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        mine = share(range(max(self.positions) + 1), *processes())
+        items = [k for k, case in enumerate(self.positions) if case in mine]
+        for start in range(0, len(items), self.batch_size):
+            yield items[start : start + self.batch_size]

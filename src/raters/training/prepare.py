@@ -125,6 +125,7 @@ def make_loader(
         targets=method.target if method.has_targets else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
+        extra=method.extra,
     )
     return loader(dataset, training.batch_size, train, training.seed, training.num_workers)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from raters.training.prepare import Planned
 
 FREE = ("num_workers", "cache", "devices", "num_nodes", "loggers")
-"""Options that may change when a run goes on: they do not change what is learnt.
+"""Options that may change when a run is resumed: they do not change what is learnt.
 
 `devices` and `nodes` change one thing: each process draws its own dropout.
 """
@@ -31,10 +31,10 @@ _CHOSEN = ("warm_up", "select", "normalise")  # planning may write them in other
 
 
 def refuse_run(folder: Path) -> None:
-    """Refuse a folder that holds a run, where nobody asked to go on with it."""
+    """Raise if a folder holds a run and --resume was not given."""
     if holds_run(folder):
         raise RatersError(
-            "found a run, expected a new folder; go on with the run by --resume (resume=True)",
+            "found a run, expected a new folder; to resume the run, use --resume (resume=True)",
             kind="exists",
             file=folder,
         )
@@ -79,7 +79,7 @@ def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
     """Return the configuration of the run that a folder holds; None if there is none yet.
 
     Raises:
-        RatersError: if there is one, and nobody asked to go on with it.
+        RatersError: if there is one, and `resume` was not given.
     """
     from raters.training.config import read_config
 

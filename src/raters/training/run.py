@@ -56,8 +56,8 @@ def room_for(path: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise RatersError(
-            f"found no room for it ({error.strerror}), expected some: the run is whole up to the "
-            "epoch before; make room and go on with --resume",
+            f"found no space for it ({error.strerror}), expected some: the run is whole up to the "
+            "epoch before; free some space and use --resume",
             kind="full",
             file=path,
         ) from None
@@ -135,7 +135,7 @@ def refuse_unfinished(folder: str | Path) -> None:
     scores = read_scores(path)
     at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
     raise RatersError(
-        f"found an unfinished run (epoch {at} of {of}), expected a finished one: go on with "
+        f"found an unfinished run (epoch {at} of {of}), expected a finished one: resume it with "
         f"raters train STUDY -o {shlex.quote(str(path))} --resume",
         kind="unfinished",
         file=path,
@@ -217,7 +217,7 @@ class Record:
         folder: The folder.
         planned: What is trained on what.
         notes: Warnings that are not in the log yet.
-        resume: Whether a checkpoint that is there is gone on with; nobody else's is ever read.
+        resume: Whether to resume from an existing checkpoint; no other is ever read.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class Record:
 
     @property
     def earlier(self) -> Path | None:
-        """The checkpoint to go on from, if somebody asked to go on and there is one."""
+        """The checkpoint to resume from, if asked to resume and there is one."""
         return self.checkpoint if self._resume and self.checkpoint.exists() else None
 
     def log(self, text: str) -> None:
@@ -247,7 +247,7 @@ class Record:
             log(self.folder, text)
 
     def start(self, learner: Learner) -> None:
-        """Write what is known before the first step; also where the run goes on."""
+        """Write what is known before the first step; also where the run is resumed."""
         import torch
 
         from raters.training.config import write_config
@@ -300,7 +300,7 @@ class Record:
                 raise  # the folder is as it was before
             why = _STOPPED.get(type(error), f"by an error: {error}")
             with suppress(OSError, RatersError):  # a full disk takes no more lines
-                self.log(f"stopped {why}; --resume goes on after the last whole epoch")
+                self.log(f"stopped {why}; --resume continues after the last whole epoch")
             raise
 
     def _write_progress(self, learner: Learner, finished: bool = False) -> None:

@@ -62,26 +62,25 @@ class StepTerms:
     """What the steps of an epoch gave.
 
     Attributes:
-        observed: How many labels (or known pixels) each step saw.
-        terms: By name, what each step gave: means over those labels.
+        terms: By name, what each step gave: how many labels (or known pixels) it saw, and the mean
+            over those labels.
     """
 
-    observed: list[Tensor | float] = field(default_factory=list)
-    terms: dict[str, list[Tensor | float]] = field(default_factory=dict)
+    terms: dict[str, list[tuple[Tensor | float, Tensor | float]]] = field(default_factory=dict)
 
     def add(self, step: Step) -> None:
         """Add a step."""
-        self.observed.append(_to_keep(step.observed))
+        observed = _to_keep(step.observed)
         for name, value in step.terms.items():
-            self.terms.setdefault(name, []).append(_to_keep(value))
+            self.terms.setdefault(name, []).append((observed, _to_keep(value)))
 
-    def sums(self) -> dict[str, Tensor]:
-        """Return the summed terms of each step, and under '' the labels that they are sums of."""
-        if not self.observed:
-            return {}
-        observed = _as_vector(self.observed)
-        found = {name: _as_vector(values) * observed for name, values in self.terms.items()}
-        return {"": observed, **found}
+    def sums(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return for each term the labels of each step, and its sums over them."""
+        found = {
+            name: [_as_vector(part) for part in zip(*v, strict=True)]
+            for name, v in self.terms.items()
+        }
+        return {name: (observed, means * observed) for name, (observed, means) in found.items()}
 
 
 def _to_keep(value: Tensor) -> Tensor | float:
@@ -97,21 +96,20 @@ def _as_vector(values: Sequence[Tensor | float]) -> Tensor:
     return torch.stack([torch.as_tensor(value).double() for value in values]).cpu()
 
 
-def mean_terms(parts: Sequence[dict[str, Tensor]]) -> dict[str, float]:
+def mean_terms(parts: Sequence[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, float]:
     """Average over steps what processes summed in each.
 
     Args:
         parts: Of each process, what `StepTerms.sums` gave.
 
     Example:
-        >>> one = {"": torch.tensor([3.0, 1.0]), "loss": torch.tensor([6.0, 5.0])}
-        >>> two = {"": torch.tensor([1.0, 0.0]), "loss": torch.tensor([2.0, 0.0])}
+        >>> one = {"loss": (torch.tensor([3.0, 1.0]), torch.tensor([6.0, 5.0]))}
+        >>> two = {"loss": (torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))}
         >>> mean_terms([one, two])  # the mean of 8 / 4 and 5 / 1
         {'loss': 3.5}
     """
-    observed = torch.stack([part[""] for part in parts]).sum(0).clamp(min=1)
-    return {
-        name: float((torch.stack([part[name] for part in parts]).sum(0) / observed).mean())
-        for name in parts[0]
-        if name
-    }
+    found = {}
+    for name in parts[0]:
+        observed, sums = (torch.stack([part[name][k] for part in parts]).sum(0) for k in range(2))
+        found[name] = float((sums / observed.clamp(min=1)).mean())
+    return found

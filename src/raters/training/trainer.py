@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from raters.training.engine import Learner
 
 Progress = bool | Callable[[str], None] | None
-"""Whether to show a bar (None: on a terminal), or whom to tell a line an epoch."""
+"""Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
 
 
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
@@ -103,7 +103,7 @@ def interruptible() -> Iterator[None]:
     """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored.
 
     And let who ends the process by SIGTERM (a queue, at the end of the time) see that it did not
-    finish: Lightning ends it as if all were well. A GPU without room, and a process that died
+    finish: Lightning ends it as if all were well. A GPU out of memory, and a process that died
     beside this one, are said in words.
     """
     handler = signal.getsignal(signal.SIGINT)
@@ -112,8 +112,8 @@ def interruptible() -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         why = str(error).split(". ")[0]
         raise RatersError(
-            f"found no room on the GPU ({why}), expected some: try a smaller batch_size, patch or "
-            "width, or precision='bf16'",
+            f"found no memory on the GPU ({why}), expected some: try a smaller batch_size, patch "
+            "or width, or precision='bf16'",
             kind="full",
         ) from None
     except RuntimeError as error:
@@ -121,7 +121,7 @@ def interruptible() -> Iterator[None]:
             raise
         raise RatersError(
             f"found a process of this training gone ({_first_line(error)}), expected all of them "
-            "until the end: the run is whole up to the epoch before, go on with --resume",
+            "until the end: the run is whole up to the epoch before, use --resume",
             kind="process",
         ) from None
     except SIGTERMException:
@@ -188,7 +188,7 @@ def for_trainer(precision: Precision) -> Any:  # noqa: ANN401
 
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
 FIRST_TO_GO = ("trace", "dominance", "loss")
-"""What is left out where a terminal has no room, in this order."""
+"""What is left out where a terminal is too narrow, in this order."""
 
 _BAR, _TIME, _GAPS = 10, 7, 4
 
@@ -233,7 +233,7 @@ class TrainingBar(lightning.Callback):
         self._task: TaskID | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar; a run that goes on starts where it was."""
+        """Show the bar; a resumed run starts where it was."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR),
@@ -252,8 +252,9 @@ class TrainingBar(lightning.Callback):
         )
 
     def _epoch(self, learner: Learner, epoch: int) -> str:
-        warm_up = " warm-up" if epoch < learner.method.warm_up else ""
-        return f"epoch {epoch + 1}/{self.epochs}{warm_up}"
+        phase = learner.method.phase(epoch)
+        shown = "" if phase == "main" else f" {phase}"
+        return f"epoch {epoch + 1}/{self.epochs}{shown}"
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
         """Go one step on."""
