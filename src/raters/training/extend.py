@@ -126,7 +126,9 @@ def _counted(model: Model, study: Study) -> Method:
         method: Method = config.build()
     soft = bool(config.options.get("soft"))
     cases = (study[int(position)] for position in usable)
-    method.count_raters((case, model.truth(case) if soft else model.labels(case)) for case in cases)
+    method.count_raters(
+        (case, model.truth(case) if soft else model.predict(case)) for case in cases
+    )
     return method
 
 
