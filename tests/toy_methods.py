@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -313,9 +314,13 @@ TOYS = {
 }
 
 
-def register() -> None:
-    """Make the toys known, each by one line."""
+@contextmanager
+def registered() -> Iterator[None]:
+    """Make the toys known, each by one line; other tests do not find them."""
     for name, toy in TOYS.items():
-        METHODS[name] = MethodEntry(
-            (toy.__doc__ or "").split(";")[0], f"toy_methods:{toy.__name__}"
-        )
+        METHODS[name] = MethodEntry(f"toy: {toy.__doc__}", f"toy_methods:{toy.__name__}")
+    try:
+        yield
+    finally:
+        for name in TOYS:
+            del METHODS[name]

@@ -28,8 +28,8 @@ from raters.prediction.writing import (
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
+from raters.study.paths import read_text
 from raters.study.places import Inputs, refuse_foreign
-from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -90,7 +90,7 @@ def predict_study(
         folder: Where to write; `raters.prediction.writing` says what is in it. Classes go into
             one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
         outputs: What to write beside the labels.
-        overwrite: Predict everything anew.
+        overwrite: Predict all cases again.
         progress: Show a progress bar.
     """
     folder, outputs = Path(folder), outputs or Outputs()

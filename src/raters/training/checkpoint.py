@@ -17,7 +17,7 @@ from lightning.pytorch.plugins import CheckpointIO
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 from raters.training.run import room_for
 
 Score = tuple[bool, bool, float]

@@ -20,8 +20,7 @@ from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
-from raters.study.paths import written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
+from raters.study.paths import read_text
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.run import CHECKPOINT, CONFIG, SPLITS, first_process, holds_run, read_splits
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.pattern import there
-from raters.study.regular import read_text, refuse_special
 from raters.version import __version__
 
 if TYPE_CHECKING:
