@@ -102,7 +102,7 @@ class TestOneLatent:
         whole = sampler(spatial_dims=axes, values=values).samples(image, 3, seed=5)
         model = sampler(spatial_dims=axes, values=values, patch_size=(8,) * axes)
         for at_once in (2**16, 100):  # many windows in a batch, or one
-            monkeypatch.setattr("raters.prediction.windows.AT_ONCE", at_once)
+            monkeypatch.setattr(predicting, "AT_ONCE", at_once)
             parts = model.samples(image, 3, seed=5)
             assert np.allclose(parts, whole, atol=1e-5)  # no seams
         for sample in parts:

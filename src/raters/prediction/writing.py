@@ -28,9 +28,8 @@ from raters.evaluation.predictions import (
     map_folder,
 )
 from raters.methods.base import Asked
-from raters.prediction.predict import same_confusion
+from raters.prediction.predict import OVERLAP, same_confusion
 from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
-from raters.prediction.windows import OVERLAP
 from raters.rows import Row, write_csv
 from raters.scores.cut import cut_labels
 from raters.study import formats
