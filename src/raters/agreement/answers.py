@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import entropy
 from raters.agreement.coefficients import (
     alpha_of_coincidences,
@@ -15,7 +16,6 @@ from raters.agreement.coefficients import (
     fleiss_kappa,
     one_against_rest,
 )
-from raters.agreement.result import ALL, Agreement, known, rank_cases
 from raters.rows import Row
 from raters.study.study import many
 

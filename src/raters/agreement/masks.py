@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
 from raters.agreement.coefficients import (
     cohen_kappa,
@@ -16,7 +17,6 @@ from raters.agreement.coefficients import (
     krippendorff_alpha,
     one_against_rest,
 )
-from raters.agreement.result import ALL, Agreement, known, rank_cases
 from raters.errors import enough_memory
 from raters.progress import track
 from raters.rows import Row

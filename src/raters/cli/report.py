@@ -58,9 +58,8 @@ def report(
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import make_report, refuse_place
+    from raters.report.dispatch import kind_of, make_report, refuse_place
     from raters.report.page import write
-    from raters.report.source import kind_of
 
     kind = kind_of(path)
     if study and kind == "study":
@@ -88,7 +87,7 @@ def _all_of(case: Case) -> object:
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
     """Open the study that is named, else the one that the folder remembers."""
-    from raters.report.source import study_of
+    from raters.report.dispatch import study_of
 
     if study:
         return opened(study=study), ""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
-from raters.plots.names import all_shown
 from raters.plots.style import (
     Theme,
+    all_shown,
     legend_below,
     look,
     new_figure,

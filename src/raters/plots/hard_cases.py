@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.plots.names import families, shown
-from raters.plots.style import SMALL, Theme, look, new_figure, plain_axes
+from raters.plots.style import SMALL, Theme, families, look, new_figure, plain_axes, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from raters.agreement.result import Agreement
+    from raters.agreement.agree import Agreement
 
 _TITLES = {
     "entropy": "mean entropy of the labels (bits)",

@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.plots.names import shown
-from raters.plots.style import MEDIUM, SMALL, Theme, grid_shape, look, new_figure, plain_axes
+from raters.plots.style import MEDIUM, SMALL, Theme, grid_shape, look, new_figure, plain_axes, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:

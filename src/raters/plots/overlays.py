@@ -15,10 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
 from raters.errors import RatersError
-from raters.plots.borders import border_lines, border_path
-from raters.plots.heat import colour_bar
-from raters.plots.names import shown
-from raters.plots.pictures import mask_stack, most_disputed, picture
+from raters.plots.matrices import colour_bar
+from raters.plots.pictures import border_lines, border_path, mask_stack, most_disputed, picture
 from raters.plots.style import (
     Theme,
     grid_shape,
@@ -28,6 +26,7 @@ from raters.plots.style import (
     plain_axes,
     rater_colours,
     rater_lines,
+    shown,
 )
 from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array

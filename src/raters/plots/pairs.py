@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.agreement.result import ALL, Agreement
+from raters.agreement.agree import ALL, Agreement
 from raters.errors import RatersError
-from raters.plots.heat import colour_bar, heat_map, name_sides
-from raters.plots.names import shown
-from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes
+from raters.plots.matrices import colour_bar, heat_map, name_sides
+from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.plots.names import all_shown, families
 from raters.plots.style import (
     MEDIUM,
     SMALL,
     Theme,
+    all_shown,
+    families,
     legend_below,
     look,
     new_figure,

@@ -11,11 +11,12 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
-from raters.plots.names import all_shown, families
 from raters.plots.style import (
     MEDIUM,
     SMALL,
     Theme,
+    all_shown,
+    families,
     legend_below,
     look,
     new_figure,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from raters.errors import RatersError
 from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
 from raters.plots.views import View, view_of
+from raters.progress import track
+from raters.report.blocks import ViewerBlock
 from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.report.viewer import (
     DISAGREEMENT,
@@ -21,10 +23,19 @@ from raters.report.viewer import (
     REFERENCE,
     Slice,
     ViewerCase,
+    disagreement_map,
+    extra_layers,
     free_name,
+    rater_layers,
 )
 from raters.study.case import Case
 from raters.study.classes import MISSING
+from raters.study.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.study import Study
+
 
 _SIDES_OF_SLICES = (320, 256, 192, 144)
 """Longest sides of slices in pixels: the first one with which all slices fit the budget."""
@@ -232,3 +243,52 @@ def _step(space: Sequence[int]) -> int:
 def _shape(space: Sequence[int]) -> tuple[int, int]:
     step = _step(space)
     return -(-space[0] // step), -(-space[1] // step)
+
+
+SHOWN = 24
+"""How many cases a report shows by default."""
+_BUDGET = 6_000_000
+
+
+def cases_block(
+    study: Study,
+    cases: Sequence[str],
+    facts: Mapping[str, Mapping[str, object]],
+    caption: str,
+    found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
+    extra: Sequence[str] = (),
+    progress: bool = False,
+    name: str = "cases",
+) -> ViewerBlock:
+    """Make a viewer of some cases.
+
+    Args:
+        study: The study of masks.
+        cases: Names of cases, the most telling ones first.
+        facts: What is said beside each case.
+        caption: What to look for.
+        found: Gives further outlines of a case, such as `{"consensus": labels}`.
+        extra: The names of those outlines.
+        progress: Show a progress bar.
+        name: The name of the block.
+    """
+    budget = min(300_000, _BUDGET // max(1, len(cases)))
+
+    def view(case: str) -> ViewerCase:
+        one = study[case]
+        layers = {} if found is None else found(one)
+        return viewer_case(
+            one,
+            study.raters,
+            study.classes.names,
+            layers=layers,
+            facts=facts.get(case, {}),
+            budget=budget,
+        )
+
+    made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
+    reference = free_name(REFERENCE, study.raters)
+    with_reference = any(reference in case.slices[0].outlines for case in made)
+    names = [*extra, *([reference] if with_reference else [])]
+    layers = [*rater_layers(study.raters), *extra_layers(names)]
+    return ViewerBlock(name, made, caption, layers, [disagreement_map()])

@@ -12,21 +12,27 @@ from numpy.typing import NDArray
 from raters import plots
 from raters.evaluation.predictions import PredictedMasks
 from raters.report import fusion_words as words
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
-from raters.report.cases import SHOWN, cases_block
+from raters.report.blocks import (
+    Block,
+    FigureBlock,
+    Report,
+    Section,
+    TableBlock,
+    TextBlock,
+    notes_block,
+    short_section,
+)
+from raters.report.case_view import SHOWN, cases_block
 from raters.report.compare import Compared, compare, counted_rows, known, pooled
-from raters.report.foreground import foreground_rows
 from raters.report.fusion_files import FusionFiles, read_fusion
 from raters.report.fusion_performance import (
     performance_section,
     report_without_study,
     scores_figure,
 )
-from raters.report.fusion_words import ALL_RATERS
-from raters.report.leave_out import left_out_rows
+from raters.report.fusion_words import ALL_RATERS, two_sentence
+from raters.report.leave_out import foreground_rows, left_out_rows
 from raters.report.minority import Minority, minorities, minority_sentence
-from raters.report.notes import notes_block, short_section
-from raters.report.two_raters import two_sentence
 from raters.report.viewer import free_name
 from raters.rows import Row
 from raters.study.study import many

@@ -9,11 +9,18 @@ from numpy.typing import NDArray
 
 from raters.agreement.agree import agree
 from raters.report import fusion_words as words
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
+from raters.report.blocks import (
+    Block,
+    FigureBlock,
+    Report,
+    Section,
+    TableBlock,
+    notes_block,
+    short_section,
+)
 from raters.report.compare import Compared, counted_rows
 from raters.report.fusion_files import FusionFiles, consensus_labels
 from raters.report.fusion_performance import performance_section, scores_figure
-from raters.report.notes import notes_block, short_section
 from raters.report.study_table import MOST_SHOWN, left_out, tasks_section
 from raters.report.words import named, percent
 from raters.rows import Row

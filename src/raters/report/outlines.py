@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from raters.errors import RatersError
-from raters.plots.borders import border_lines
+from raters.plots.pictures import border_lines
 
 _BLOCK = 1 << 18  # values
 
