@@ -16,6 +16,7 @@ from raters.agreement.coefficients import (
     fleiss_kappa,
     one_against_rest,
 )
+from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row
 from raters.study.study import many
 
@@ -52,13 +53,7 @@ class PairTable:
         tasks: How many tasks the pair shares.
     """
 
-    def __init__(
-        self,
-        first: NDArray[np.int64],
-        second: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        tasks: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, first: Ints, second: Ints, counts: Ints, tasks: Ints) -> None:
         self.first, self.second, self.counts, self.tasks = first, second, counts, tasks
 
     @classmethod
@@ -87,7 +82,7 @@ class PairTable:
 
 def _count_pairs(
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     raters: int,
     num_classes: int,
     cells: dict[int, int],
@@ -108,12 +103,12 @@ def _count_pairs(
         shared[int(code)] = shared.get(int(code), 0) + int(number)
 
 
-def _agreeing(counts: NDArray[np.int64]) -> float | None:
+def _agreeing(counts: Ints) -> float | None:
     total = counts.sum()
     return float(np.trace(counts) / total) if total else None
 
 
-def _overall(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     between = couples.counts[couples.first != couples.second].sum(axis=0)
     readings = _Readings(study.triplets, len(study), len(study.classes))
     rows = []
@@ -156,7 +151,7 @@ class _Readings:
         merged.shares = one_against_rest(self.shares, chosen)
         return merged
 
-    def _sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sums(self, values: Floats) -> Floats:
         sums = np.zeros((self.tasks, values.shape[1]))
         np.add.at(sums, self.task, values)
         return sums
@@ -193,7 +188,7 @@ def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
     return rows
 
 
-def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     triplets, classes = study.triplets, len(study.classes)
     compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
     labels = np.bincount(triplets.rater, minlength=len(study.raters))
@@ -218,8 +213,8 @@ def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> l
 
 
 def _against_rest(
-    triplets: Triplets, votes: NDArray[np.int64], raters: int, num_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    triplets: Triplets, votes: Ints, raters: int, num_classes: int
+) -> tuple[Ints, Ints]:
     """Compare each reading with what most of the other readings say; ties count for nothing."""
     reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
     pairs, place = np.unique(reading, return_inverse=True)
@@ -233,7 +228,7 @@ def _against_rest(
     return compared, np.bincount(triplets.rater[agree], minlength=raters)
 
 
-def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
+def _case_rows(study: Study, votes: Ints) -> list[Row]:
     total = votes.sum(axis=1)
     bits = entropy(votes.T)
     names, index = study.classes.names, study.index
@@ -251,7 +246,7 @@ def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
     ]
 
 
-def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
+def _notes(study: Study, votes: Ints) -> list[str]:
     notes = [
         f"no rater used the class {name!r}"
         for name, number in zip(study.classes.names, votes.sum(axis=0), strict=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.confusion.patterns import Patterns, count_patterns
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
@@ -46,22 +47,22 @@ class CaseAgreement:
     """
 
     case: str
-    labelled: NDArray[np.bool_]
-    pairs: NDArray[np.int64]
-    votes: NDArray[np.int64]
-    weights: NDArray[np.int64]
-    rest: NDArray[np.int64]
-    volumes: NDArray[np.int64]
-    complete: NDArray[np.bool_]
+    labelled: Flags
+    pairs: Ints
+    votes: Ints
+    weights: Ints
+    rest: Ints
+    volumes: Ints
+    complete: Flags
     voxel: float
 
     @property
-    def dice(self) -> NDArray[np.float64]:
+    def dice(self) -> Floats:
         """Dice of each pair and foreground class, `(pairs, L - 1)`; NaN where neither drew it."""
         return np.where(self.drawn, dice_from_counts(self.pairs), np.nan)
 
     @property
-    def drawn(self) -> NDArray[np.bool_]:
+    def drawn(self) -> Flags:
         """Whether one of a pair drew a foreground class where both labelled, `(pairs, L - 1)`.
 
         Where neither did, both masks are empty and their overlap says nothing on agreement.
@@ -88,7 +89,7 @@ class CaseAgreement:
 
 
 def case_agreement(
-    case: str, labels: NDArray[np.int16], num_classes: int, spacing: tuple[float, ...]
+    case: str, labels: Labels, num_classes: int, spacing: tuple[float, ...]
 ) -> CaseAgreement:
     """Count all that agreement needs of one case, in one pass over its voxels.
 
@@ -121,13 +122,11 @@ def case_agreement(
     )
 
 
-def _joint(patterns: Patterns, a: int, b: int, num_classes: int) -> NDArray[np.int64]:
+def _joint(patterns: Patterns, a: int, b: int, num_classes: int) -> Ints:
     return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, num_classes)
 
 
-def joint_counts(
-    first: NDArray[Any], second: NDArray[Any], weights: NDArray[Any], num_classes: int
-) -> NDArray[np.int64]:
+def joint_counts(first: Array, second: Array, weights: Array, num_classes: int) -> Ints:
     """Count pairs of labels, each with a weight; MISSING counts for nothing."""
     both = (first != MISSING) & (second != MISSING)
     cell = first[both].astype(np.int64) * num_classes + second[both]
@@ -135,9 +134,7 @@ def joint_counts(
     return np.rint(flat).astype(np.int64).reshape(num_classes, num_classes)
 
 
-def _against_rest(
-    patterns: Patterns, votes: NDArray[np.int64], num_classes: int
-) -> NDArray[np.int64]:
+def _against_rest(patterns: Patterns, votes: Ints, num_classes: int) -> Ints:
     """Compare each rater with what most of the others say; where they tie, nothing counts."""
     counts = []
     for rater in range(patterns.labels.shape[1]):
@@ -150,12 +147,12 @@ def _against_rest(
     return np.array(counts, np.int64).reshape(-1, num_classes, num_classes)
 
 
-def _volumes(patterns: Patterns, num_classes: int) -> NDArray[np.int64]:
+def _volumes(patterns: Patterns, num_classes: int) -> Ints:
     counts = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
     return np.stack(counts, axis=1)
 
 
-def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
+def entropy(votes: Array) -> Floats:
     """Return the entropy in bits of votes `(classes, ...)`; 0 where nobody voted.
 
     Example:
@@ -167,7 +164,7 @@ def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(-(share * np.log2(np.where(share > 0, share, 1))).sum(axis=0) + 0.0)
 
 
-def entropy_map(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+def entropy_map(labels: Array, num_classes: int) -> NDArray[np.float32]:
     """Return the entropy (in bits) of the raters' labels at each voxel; 0 where nobody labelled.
 
     Args:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def report(
     opened: OpenStudy,
     path: Annotated[
-        str,
-        typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o)."),
+        str, typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o).")
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "report",
     study: Annotated[
@@ -36,8 +35,7 @@ def report(
         ),
     ] = "",
     against: Annotated[
-        list[str],
-        typer.Option("--against", help="Compare a run with this one; can be repeated."),
+        list[str], typer.Option("--against", help="Compare a run with this one; can be repeated.")
     ] = [],  # noqa: B006
     cases_shown: Annotated[
         int, typer.Option("--cases-shown", help="How many cases the viewer shows.", min=0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
@@ -174,7 +175,7 @@ def _write(story: Story, folder: Path, case: Case, k: int, split: str, who: list
     formats.write_image(image, _noisy(story, case.image, k))
 
 
-def _noisy(story: Story, image: NDArray[Any], k: int) -> NDArray[np.uint8]:
+def _noisy(story: Story, image: Array, k: int) -> NDArray[np.uint8]:
     """Add the story's noise and give 8 bits."""
     if not story.noise:
         return np.asarray(np.rint(image * 255), np.uint8)

@@ -11,12 +11,7 @@ Example:
     2
 """
 
-from raters.plots.boundary import (
-    DistanceCounts,
-    bias,
-    distance_counts,
-    signed_distance_counts,
-)
+from raters.plots.boundary import DistanceCounts, bias, distance_counts, signed_distance_counts
 from raters.plots.calibration import reliability
 from raters.plots.error_maps import error_colours, errors
 from raters.plots.hard_cases import difficulty

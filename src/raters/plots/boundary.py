@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.plots.style import (
     Theme,
@@ -47,15 +48,15 @@ class DistanceCounts:
         drawn: How many of them the rater called foreground, `(raters, bins)`.
     """
 
-    edges: NDArray[np.float64]
-    seen: NDArray[np.int64]
-    drawn: NDArray[np.int64]
+    edges: Floats
+    seen: Ints
+    drawn: Ints
 
     def __add__(self, other: DistanceCounts) -> DistanceCounts:
         return DistanceCounts(self.edges, self.seen + other.seen, self.drawn + other.drawn)
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """The share of foreground, `(raters, bins)`; NaN where a rater labelled nothing."""
         full = self.seen > 0
         return np.where(full, self.drawn / np.maximum(self.seen, 1), np.nan)
@@ -105,9 +106,7 @@ def signed_distance_counts(
     )
 
 
-def _signed_distance(
-    truth: NDArray[Any], number: int, spacing: NDArray[np.float64]
-) -> NDArray[np.float64] | None:
+def _signed_distance(truth: Array, number: int, spacing: Floats) -> Floats | None:
     """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
     from scipy.ndimage import distance_transform_edt
 

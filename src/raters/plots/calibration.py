@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import MEDIUM, Theme, look, new_figure, plain_axes
 from raters.scores.calibration import ReliabilityCurve, reliability_curve
@@ -65,10 +66,7 @@ def reliability(
 
 
 def _curve(
-    given: ReliabilityCurve | ArrayLike,
-    labels: ArrayLike | None,
-    hits: ArrayLike | None,
-    bins: int,
+    given: ReliabilityCurve | ArrayLike, labels: ArrayLike | None, hits: ArrayLike | None, bins: int
 ) -> ReliabilityCurve:
     if isinstance(given, ReliabilityCurve):
         return given
@@ -102,7 +100,7 @@ def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> Reliabi
     place = np.clip(np.ceil(sure * bins).astype(np.intp) - 1, 0, bins - 1)
     counts = np.bincount(place, minlength=bins)
 
-    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean(values: Floats) -> Floats:
         total = np.bincount(place, values, minlength=bins)
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters import plots
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.pictures import mask_stack, most_disputed
 from raters.plots.style import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _COLOURS = {**ERROR_LEGEND, "not labelled": UNKNOWN}
 
 
-def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> NDArray[np.float64]:
+def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> Floats:
     """Colour each pixel by its kind of error, `(*space, 3)` from 0 to 1.
 
     White is a true positive, blue a false negative, orange a false positive, black a true negative;
@@ -136,7 +137,7 @@ MEANING = (
 )
 
 
-def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float64]:
+def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> Floats:
     """Colour each pixel by how likely a rater errs there, `(*space, 3)` from 0 to 1.
 
     Where the true class `t` is foreground the colour goes from white (true positive) to blue
@@ -170,9 +171,9 @@ def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> NDArray[np.float
 
 
 def confusion_figure(
-    truth: NDArray[Any],
-    labels: Mapping[str, NDArray[Any]],
-    colours: Mapping[str, NDArray[np.float64]],
+    truth: Array,
+    labels: Mapping[str, Array],
+    colours: Mapping[str, Floats],
     aspect: float = 1.0,
     letters: Letters | None = None,
 ) -> Figure:
@@ -216,7 +217,7 @@ def confusion_figure(
     return figure
 
 
-def _drawn(panel: Axes, truth: NDArray[Any], labels: NDArray[Any] | None) -> None:
+def _drawn(panel: Axes, truth: Array, labels: Array | None) -> None:
     """Show where labels differ from the predicted consensus; another foreground class is missed."""
     if labels is None:
         labels = np.full(truth.shape, MISSING)

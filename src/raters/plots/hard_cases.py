@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.style import SMALL, Theme, families, look, new_figure, plain_axes, shown
 from raters.rows import Row
@@ -80,9 +81,7 @@ def _check_column(rows: Sequence[Row], name: str) -> None:
         raise RatersError(f"found no column {name!r} of cases, expected one of: {known}")
 
 
-def _scatter(
-    axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], names: list[str], theme: Theme
-) -> None:
+def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:
     colours, known = look(theme), np.isfinite(x)
     axes.scatter(
         x[known], y[known], s=12 if known.sum() < 500 else 5, color=colours.line, alpha=0.5,
@@ -98,12 +97,7 @@ def _scatter(
 
 
 def _name(
-    axes: Axes,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    chosen: NDArray[np.intp],
-    names: list[str],
-    theme: Theme,
+    axes: Axes, x: Floats, y: Floats, chosen: NDArray[np.intp], names: list[str], theme: Theme
 ) -> None:
     """Name some dots; names that would touch move up."""
     height, middle = -1.0, np.nanmedian(x)
@@ -116,9 +110,7 @@ def _name(
         )  # fmt: skip
 
 
-def running_median(
-    x: NDArray[np.float64], y: NDArray[np.float64], parts: int = 12, least: int = 8
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def running_median(x: Floats, y: Floats, parts: int = 12, least: int = 8) -> tuple[Floats, Floats]:
     """Return medians of x and y over parts of equal number along x; nothing for few points.
 
     Example:
@@ -143,7 +135,7 @@ def _ranked(rows: Sequence[Row], theme: Theme) -> Figure:
     figure = new_figure(4.6, 3.0)
     axes = plain_axes(figure.subplots(), theme, x="tasks, the most disputed first")
     axes.set_ylabel("majority share")
-    places: NDArray[Any] = np.arange(len(shares) + 1) / len(shares) * 100
+    places: Array = np.arange(len(shares) + 1) / len(shares) * 100
     axes.fill_between(places, [*shares, shares[-1]], step="post", color=look(theme).line, alpha=0.6)
     whole = sum(share == 1 for share in shares) / len(shares)
     axes.set_title(f"unanimous on {100 * whole:.0f} % of {len(shares):,} tasks")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import MEDIUM, SMALL, Theme, grid_shape, look, new_figure, plain_axes, shown
 from raters.rows import Row
@@ -105,12 +105,7 @@ def _number(value: Any) -> float:  # noqa: ANN401
 
 
 def _line(
-    panel: Axes,
-    epochs: NDArray[np.float64],
-    values: NDArray[np.float64],
-    warm_up: int,
-    best: int | None,
-    theme: Theme,
+    panel: Axes, epochs: Floats, values: Floats, warm_up: int, best: int | None, theme: Theme
 ) -> None:
     colours = look(theme)
     alone = "o" if np.isfinite(values).sum() <= 2 else None  # a line needs more than a point

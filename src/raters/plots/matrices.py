@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import Normalize
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import (
     LARGE,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 def heat_map(
     axes: Axes,
-    values: NDArray[np.float64],
+    values: Floats,
     scale: tuple[float, float],
     theme: Theme,
     write: Callable[[float], str] | None = None,
@@ -153,7 +154,7 @@ def confusion(
     return _draw(pairs, labels, names, theme, numbers, rows)
 
 
-def _stack(matrices: ArrayLike, what: str) -> NDArray[np.float64]:
+def _stack(matrices: ArrayLike, what: str) -> Floats:
     array = np.asarray(matrices, np.float64)
     array = array[np.newaxis] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
@@ -164,7 +165,7 @@ def _stack(matrices: ArrayLike, what: str) -> NDArray[np.float64]:
     return array
 
 
-def _like(truth: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+def _like(truth: Floats, found: Floats) -> Floats:
     if truth.shape != found.shape:
         raise RatersError(f"found true matrices of shape {truth.shape}, expected {found.shape}")
     return truth
@@ -181,7 +182,7 @@ def _names(
 
 
 def _draw(
-    pairs: NDArray[np.float64],
+    pairs: Floats,
     classes: list[str],
     raters: list[str],
     theme: Theme,
@@ -274,12 +275,12 @@ class _Layout:
         return x / wide, (self.bottom + (high - self.bottom) / 2) / high
 
 
-def _shares(pairs: NDArray[np.float64]) -> bool:
+def _shares(pairs: Floats) -> bool:
     known = pairs[np.isfinite(pairs)]
     return not known.size or bool(known.max() <= 1 + 1e-6)
 
 
-def _writer(pairs: NDArray[np.float64]) -> Callable[[float], str]:
+def _writer(pairs: Floats) -> Callable[[float], str]:
     if _shares(pairs):
         return "{:.2f}".format
     whole = bool((np.nan_to_num(pairs) % 1 == 0).all())

@@ -11,9 +11,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.patheffects import Normal, Stroke
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.plots.matrices import colour_bar
 from raters.plots.pictures import border_lines, border_path, mask_stack, most_disputed, picture
@@ -46,10 +47,10 @@ REFERENCE = "reference"
 class _Scene:
     """All that is drawn, in 2D."""
 
-    image: NDArray[np.float64] | None
-    masks: NDArray[Any]
+    image: Floats | None
+    masks: Array
     raters: list[str]
-    reference: NDArray[Any] | None
+    reference: Array | None
     classes: list[str]
     aspect: float
     title: str
@@ -63,7 +64,7 @@ class _Grid:
     slice: int | None
     axis: int | None
     spacing: Sequence[float] | None
-    affine: NDArray[np.float64] | None
+    affine: Floats | None
 
     def sizes(self, space: tuple[int, ...]) -> Sequence[float]:
         """Return the size of a voxel by axis."""
@@ -205,7 +206,7 @@ def _most_disputed(scene: _Scene) -> list[int]:
 def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
     """Return the first and last column and row to show."""
     height, width = scene.masks.shape[1:]
-    drawn: NDArray[np.bool_] = np.asarray((scene.masks > 0).any(axis=0))
+    drawn: Flags = np.asarray((scene.masks > 0).any(axis=0))
     if scene.reference is not None:
         drawn = drawn | (scene.reference > 0)
     if not zoom or not drawn.any():

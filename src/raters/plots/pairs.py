@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters.agreement.agree import ALL, Agreement
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.matrices import colour_bar, heat_map, name_sides
 from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes, shown
@@ -95,7 +95,7 @@ def _all_names(rows: Sequence[Row]) -> list[str]:
     return list(first | second)
 
 
-def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArray[np.float64]:
+def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> Floats:
     """Return the scores of pairs as a symmetric matrix, NaN where there is none.
 
     Example:
@@ -112,7 +112,7 @@ def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArra
     return matrix
 
 
-def clustered(similarity: NDArray[np.float64]) -> NDArray[Any]:
+def clustered(similarity: Floats) -> Array:
     """Return an order in which similar ones are neighbours, by average linkage.
 
     Example:
@@ -133,7 +133,7 @@ def clustered(similarity: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _draw(
-    values: NDArray[np.float64], names: list[str], score: str, theme: Theme, numbers: bool | None
+    values: Floats, names: list[str], score: str, theme: Theme, numbers: bool | None
 ) -> Figure:
     count = len(names)
     numbers = count <= _MOST_WRITTEN if numbers is None else numbers

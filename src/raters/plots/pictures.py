@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.path import Path
 from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
@@ -18,7 +17,7 @@ _LARGE = 4_000_000  # values
 _DRAWN = 1_000_000
 
 
-def mask_stack(masks: ArrayLike) -> NDArray[Any]:
+def mask_stack(masks: ArrayLike) -> Array:
     """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
     try:
         array = label_array(masks)
@@ -32,7 +31,7 @@ def mask_stack(masks: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> NDArray[np.float64]:
+def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> Floats:
     """Return an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
 
     Three channels are colours, unless `channel` chooses one; of other numbers the first is shown.
@@ -58,7 +57,7 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> ND
     return _scaled(array[channel or 0], whole=False, volume=len(space) == 3)
 
 
-def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[np.float64]:
+def _scaled(values: Array, whole: bool, volume: bool = False) -> Floats:
     large = values.size > _LARGE
     if large and values.dtype.itemsize < 8:  # a slide in float64 takes gigabytes
         values = np.asarray(values, np.float32)
@@ -80,12 +79,12 @@ def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[
     return np.asarray(np.nan_to_num(scaled.clip(0, 1, out=scaled), copy=False))
 
 
-def _drawn(values: NDArray[Any]) -> NDArray[Any]:
+def _drawn(values: Array) -> Array:
     """Draw so many values that percentiles are settled."""
     return values.ravel()[np.random.default_rng(0).integers(0, values.size, _DRAWN)]
 
 
-def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
+def _without_air(values: Array) -> Array | None:
     """Leave out the value that most corners of a volume have; None if it is not that of air."""
     corners = values[np.ix_(*([0, length - 1] for length in values.shape))]
     found, times = np.unique(corners, return_counts=True)
@@ -93,7 +92,7 @@ def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
     return inside if 0 < inside.size < (1 - _AIR) * values.size else None
 
 
-def most_disputed(masks: NDArray[Any]) -> int:
+def most_disputed(masks: Array) -> int:
     """Return where raters differ most among the slices of masks `(raters, slices, rows, columns)`.
 
     Where they do not differ, it is the slice with most foreground.
@@ -113,7 +112,7 @@ def most_disputed(masks: NDArray[Any]) -> int:
 Corner = tuple[int, int]
 
 
-def border_lines(mask: ArrayLike) -> list[NDArray[np.float64]]:
+def border_lines(mask: ArrayLike) -> list[Floats]:
     """Trace a 2D mask along pixel borders.
 
     Pixels are squares around whole coordinates, as matplotlib's `imshow` draws them. Outer lines
@@ -149,7 +148,7 @@ def border_path(mask: ArrayLike) -> Path:
     return Path.make_compound_path(*(Path(line, closed=True) for line in lines))
 
 
-def _edges(inside: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
+def _edges(inside: Flags) -> dict[Corner, list[Corner]]:
     """Return the borders as arrows from corner to corner (row, column), the mask to their right."""
     following: dict[Corner, list[Corner]] = {}
 
@@ -193,7 +192,7 @@ def _right_turn(here: Corner, came: Corner, ways: list[Corner]) -> Corner:
     return right if right in ways else ways[0]
 
 
-def _straightened(line: list[Corner]) -> NDArray[np.float64]:
+def _straightened(line: list[Corner]) -> Floats:
     """Leave out corners on straight parts; give x and y."""
     points = np.array(line[:-1])
     turns = np.roll(points, -1, axis=0) - points

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import (
     MEDIUM,
@@ -40,7 +40,7 @@ def volumes(
     relative: bool = True,
     progress: bool = False,
     theme: Theme = "light",
-    measured: NDArray[np.float64] | None = None,
+    measured: Floats | None = None,
     together: bool = False,
 ) -> Figure:
     """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
@@ -82,9 +82,7 @@ def volumes(
     return _strips(study.raters, values, title, theme, ticks)
 
 
-def case_volumes(
-    study: Study, class_name: str | None = None, progress: bool = False
-) -> NDArray[np.float64]:
+def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
     Example:
@@ -105,7 +103,7 @@ def case_volumes(
     return found
 
 
-def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative_volumes(found: Floats) -> Floats:
     """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
 
     Example:
@@ -124,11 +122,7 @@ def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _strips(
-    raters: Sequence[str],
-    values: NDArray[np.float64],
-    title: str,
-    theme: Theme,
-    ticks: dict[float, str] | None,
+    raters: Sequence[str], values: Floats, title: str, theme: Theme, ticks: dict[float, str] | None
 ) -> Figure:
     figure, axes = _lying(raters, theme, title, 4.6)
     colours, ink = rater_colours(raters), look(theme).ink

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import (
     MEDIUM,
@@ -75,7 +76,7 @@ def skills(
     return _draw(names, found, theme, rater_colours(_order(names, raters)))
 
 
-def matrix_skills(matrices: ArrayLike) -> NDArray[np.float64]:
+def matrix_skills(matrices: ArrayLike) -> Floats:
     """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
 
     All classes count alike, the background of masks too: a rater who draws far too much of a small
@@ -143,7 +144,7 @@ def skill_scatter(
     return figure
 
 
-def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
+def _skill_array(given: ArrayLike) -> Floats:
     array = np.asarray(given, np.float64)
     return matrix_skills(array) if array.ndim == 3 else array.ravel()
 

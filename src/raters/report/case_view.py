@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
@@ -55,9 +56,9 @@ class _Volume:
         view: How it was turned; None in 2D.
     """
 
-    image: NDArray[np.float64] | None
-    outlined: dict[str, NDArray[Any]]
-    maps: dict[str, NDArray[Any]]
+    image: Floats | None
+    outlined: dict[str, Array]
+    maps: dict[str, Array]
     classes: Sequence[str]
     space: tuple[int, ...]
     view: View | None
@@ -134,7 +135,7 @@ def viewer_case(
 
 def _volume(
     case: Case,
-    labels: NDArray[Any],
+    labels: Array,
     raters: Sequence[str],
     classes: Sequence[str],
     layers: Mapping[str, ArrayLike],
@@ -142,7 +143,7 @@ def _volume(
     view: View | None,
 ) -> _Volume:
     space = labels.shape[1:]
-    outlined: dict[str, NDArray[Any]] = {}
+    outlined: dict[str, Array] = {}
     for name, mask in zip(raters, labels, strict=True):
         if (mask != MISSING).any():
             outlined[name] = mask
@@ -159,7 +160,7 @@ def _volume(
                 f"found {name!r} of shape {array.shape}, expected {space}", case=case.id
             )
 
-    def turned(array: NDArray[Any]) -> NDArray[Any]:
+    def turned(array: Array) -> Array:
         return array if view is None else view.turn(array)
 
     image = None if case.image is None else turned(scaled(case.image, space, None))
@@ -168,7 +169,7 @@ def _volume(
     return _Volume(image, outlined, known, classes, space, view)
 
 
-def _disagreement(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+def _disagreement(labels: Array, num_classes: int) -> NDArray[np.float32]:
     """Return the entropy of the labels, as a share of what so many raters can reach."""
     most = np.log2(max(2, min(num_classes, len(labels))))
     bits = entropy_map(labels, num_classes)
@@ -200,13 +201,13 @@ def _side(volume: _Volume, start: int, budget: int) -> int:
     return _SIDES_OF_SLICES[-1]
 
 
-def _most_disputed(volume: _Volume, labels: NDArray[Any]) -> int:
+def _most_disputed(volume: _Volume, labels: Array) -> int:
     spread = volume.maps[DISAGREEMENT].sum(axis=(1, 2))
     return int(spread.argmax()) if spread.any() else most_disputed(labels)
 
 
 def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
-    def flat(array: NDArray[Any]) -> NDArray[Any]:
+    def flat(array: Array) -> Array:
         return array if at is None else array[at]
 
     image = "" if volume.image is None else picture(flat(volume.image), side, (0.0, 1.0))
@@ -223,7 +224,7 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
     return Slice(image, outlines, maps, name)
 
 
-def _outlines(mask: NDArray[Any], classes: Sequence[str]) -> dict[str, str]:
+def _outlines(mask: Array, classes: Sequence[str]) -> dict[str, str]:
     """Return the paths of all foreground classes, and of what was not labelled."""
     step = _step(mask.shape)
     mask = mask[::step, ::step]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.boundary import DistanceCounts, signed_distance_counts
 from raters.progress import track
@@ -47,11 +47,7 @@ def bin_step(shape: Sequence[int], spacing: Sequence[float]) -> float:
 
 
 def border_counts(
-    consensus: NDArray[Any],
-    labels: NDArray[Any],
-    spacing: Sequence[float],
-    step: float,
-    number: int | None,
+    consensus: Array, labels: Array, spacing: Sequence[float], step: float, number: int | None
 ) -> DistanceCounts:
     """Count what raters call foreground by the distance to the consensus, near its border.
 
@@ -75,12 +71,12 @@ def border_counts(
     return signed_distance_counts(truth, given, wide, edges)
 
 
-def _foreground(labels: NDArray[Any], number: int | None) -> NDArray[np.int16]:
+def _foreground(labels: Array, number: int | None) -> Labels:
     drawn = labels > 0 if number is None else labels == number
     return np.where(labels == MISSING, MISSING, drawn).astype(np.int16)
 
 
-def _around(inside: NDArray[np.bool_], margin: Sequence[int]) -> tuple[slice, ...]:
+def _around(inside: Flags, margin: Sequence[int]) -> tuple[slice, ...]:
     """Return the box around what is inside, with a margin; all of it where there is nothing."""
     window = []
     for axis, more in enumerate(margin):
@@ -117,18 +113,18 @@ class Compared:
     """
 
     cases: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     borders: dict[str, DistanceCounts]
     unit: str
     bordered: int
-    left_dice: NDArray[np.float64]
-    left_change: NDArray[np.float64]
+    left_dice: Floats
+    left_change: Floats
     flat: bool = True
     two: str = ""
-    dice_given: NDArray[np.float64] | None = None
+    dice_given: Floats | None = None
 
     @property
-    def dice(self) -> NDArray[np.float64]:
+    def dice(self) -> Floats:
         """The mean Dice over drawn classes, `(cases, raters)`; NaN where nothing was drawn."""
         if self.dice_given is not None:
             return self.dice_given
@@ -138,7 +134,7 @@ class Compared:
         return np.where(drawn.any(axis=-1), total / np.maximum(drawn.sum(axis=-1), 1), np.nan)
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> Flags:
         """Which rater labelled which case."""
         return np.asarray(self.counts.sum(axis=(-1, -2)) > 0)
 
@@ -147,9 +143,9 @@ class Compared:
 class _One:
     """What one case gives."""
 
-    counts: NDArray[np.int64]
+    counts: Ints
     borders: list[DistanceCounts] | None
-    left: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    left: tuple[Floats, Floats] | None
     sized: bool
     two: dict[str, bool] | None = None
 
@@ -157,7 +153,7 @@ class _One:
 def compare(
     study: Study,
     cases: Sequence[str],
-    read: Callable[[Case], NDArray[np.int16]],
+    read: Callable[[Case], Labels],
     refit: Refit,
     targets: dict[str, int | None],
     progress: bool = False,

@@ -69,10 +69,7 @@ def _foreign(folder: Path) -> RatersError:
     )
 
 
-def study_of(
-    folder: str | Path,
-    changed: dict[str, Any] | None = None,
-) -> tuple[Study | None, str]:
+def study_of(folder: str | Path, changed: dict[str, Any] | None = None) -> tuple[Study | None, str]:
     """Open the study that a run or a fusion comes from.
 
     A study that cannot be found is no error: the report shows what the folder holds.

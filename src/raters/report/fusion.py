@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters import plots
+from raters.arrays import Floats
 from raters.evaluation.predictions import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import (
@@ -216,7 +216,7 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
     return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
 
 
-def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standard_errors(values: Floats) -> Floats:
     """Return the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
     number = exist.sum(axis=0)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from raters import plots
+from raters.arrays import Ints
 from raters.confusion import normalise
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
@@ -53,7 +51,7 @@ def performance_section(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
-    counts: NDArray[np.int64],
+    counts: Ints,
     study: Study,
     shown: Sequence[str] | None = None,
     foreground: Sequence[Row] = (),
@@ -114,7 +112,7 @@ def _classes_blocks(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
-    counts: NDArray[np.int64],
+    counts: Ints,
     raters: Sequence[str],
     names: Sequence[str],
 ) -> list[Block]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters.agreement.agree import agree
+from raters.arrays import Ints, Labels
 from raters.report import fusion_words as words
 from raters.report.blocks import (
     Block,
@@ -78,7 +78,7 @@ def by_labels(rows: list[Row], names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: -number[name])
 
 
-def consensus_counts(study: Study, consensus: NDArray[np.int16]) -> NDArray[np.int64]:
+def consensus_counts(study: Study, consensus: Labels) -> Ints:
     """Count labels by rater, class of the consensus and class of the rater, `(raters, L, L)`."""
     triplets, classes = study.triplets, len(study.classes)
     counts = np.zeros((len(study.raters), classes, classes), np.int64)
@@ -88,7 +88,7 @@ def consensus_counts(study: Study, consensus: NDArray[np.int16]) -> NDArray[np.i
     return counts
 
 
-def _rater_rows(study: Study, counts: NDArray[np.int64]) -> list[Row]:
+def _rater_rows(study: Study, counts: Ints) -> list[Row]:
     truth, triplets = study.reference_labels, study.triplets
     rows = []
     for k, rater in enumerate(study.raters):
@@ -106,12 +106,12 @@ def _rater_rows(study: Study, counts: NDArray[np.int64]) -> list[Row]:
     return rows
 
 
-def _accuracy(labels: NDArray[np.int16], truth: NDArray[np.int16]) -> float | None:
+def _accuracy(labels: Labels, truth: Labels) -> float | None:
     there = (truth != MISSING) & (labels != MISSING)
     return float((labels[there] == truth[there]).mean()) if there.any() else None
 
 
-def _counted(study: Study, counts: NDArray[np.int64]) -> list[Row]:
+def _counted(study: Study, counts: Ints) -> list[Row]:
     """Return measures against the consensus, for methods without matrices."""
     none = np.zeros((0, len(study.raters)))
     whole = Compared(("",), counts[np.newaxis], {}, "", 0, none, none)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.plots.boundary import DistanceCounts
 from raters.report.words import begin, between, named, percent, together
 from raters.rows import Row
@@ -16,7 +15,7 @@ from raters.study.classes import MISSING
 KINDS = ("both", "either", "first", "second")
 
 
-def kinds_of(labels: NDArray[Any], consensus: NDArray[Any]) -> dict[str, bool] | None:
+def kinds_of(labels: Array, consensus: Array) -> dict[str, bool] | None:
     """Return what the consensus of two raters is in a case; None where they do not differ.
 
     Args:
@@ -133,9 +132,7 @@ def skill_sentence(rows: Sequence[Row]) -> str:
     return " ".join(parts)
 
 
-def error_shares(
-    counts: NDArray[np.int64], raters: Sequence[str]
-) -> dict[str, tuple[float, float]]:
+def error_shares(counts: Ints, raters: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return by rater how much is drawn beyond the consensus, and how much of it is missed.
 
     Both as shares of the foreground of the consensus, over all cases.
@@ -251,10 +248,10 @@ def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: i
 
 
 def confusion_sentence(
-    matrices: NDArray[np.float64],
+    matrices: Floats,
     raters: Sequence[str],
     classes: Sequence[str],
-    counted: NDArray[np.float64] | None = None,
+    counted: Floats | None = None,
     doubtful: Sequence[int] = (),
 ) -> str:
     """Return which class is most often taken for which other one, and by whom.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.report.fusion_files import Refit
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
@@ -17,18 +16,18 @@ from raters.study.classes import MISSING
 _MEASURES = ("sensitivity", "ppv", "beyond", "missed", "other")
 
 
-def foreground_rows(counts: NDArray[np.int64], raters: Sequence[str]) -> list[Row]:
+def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
     """Return what each rater draws of the consensus: one set of numbers for text, figure and table.
 
     Over all cases and foreground classes together, so that what is large counts more than what is
     small and the background not at all. With `n[t, o]` pixels of class `t` in the consensus that
     the rater calls `o`, and `F = sum n[t, o]` over `t > 0`:
 
-        sensitivity   sum_{t > 0} n[t, t] / F                      the same class
-        other         sum_{t > 0, o > 0, o != t} n[t, o] / F       another foreground class
-        missed        sum_{t > 0} n[t, 0] / F                      background: these three add up to 1
-        beyond        sum_{o > 0} n[0, o] / F                      drawn where there is nothing
-        ppv           sum_{t > 0} n[t, t] / sum_{o > 0} n[t, o]    of what is drawn, how much is right
+        sensitivity   sum_{t > 0} n[t, t] / F                    the same class
+        other         sum_{t > 0, o > 0, o != t} n[t, o] / F     another foreground class
+        missed        sum_{t > 0} n[t, 0] / F                    background: these three add up to 1
+        beyond        sum_{o > 0} n[0, o] / F                    drawn where there is nothing
+        ppv           sum_{t > 0} n[t, t] / sum_{o > 0} n[t, o]  of what is drawn, how much is right
 
     The error is that of a ratio of sums: `sqrt(n / (n - 1) sum (a - r b)²) / sum b` for `r = a / b`
     over n cases; None with one case. A number that does not exist is None.
@@ -62,7 +61,7 @@ def foreground_rows(counts: NDArray[np.int64], raters: Sequence[str]) -> list[Ro
     return rows
 
 
-def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> tuple[float | None, ...]:
+def _ratio(above: Floats, below: Floats) -> tuple[float | None, ...]:
     total, number = float(below.sum()), int((below > 0).sum())
     if not total:
         return None, None
@@ -76,9 +75,7 @@ def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> tuple[floa
 _LARGE = 4_000_000  # pixels; larger planes are taken on every second, third, ... pixel
 
 
-def left_out_scores(
-    labels: NDArray[Any], num_classes: int, refit: Refit
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floats, Floats]:
     """Compare the consensus of all raters with that of all but one.
 
     Args:
@@ -109,21 +106,19 @@ def left_out_scores(
     return dice, change
 
 
-def _mean_dice(a: NDArray[Any], b: NDArray[Any], num_classes: int) -> float:
+def _mean_dice(a: Array, b: Array, num_classes: int) -> float:
     counts = pair_counts(a, b, num_classes)
     drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
     return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
 
 
-def _thin(labels: NDArray[Any]) -> NDArray[Any]:
+def _thin(labels: Array) -> Array:
     size = math.prod(labels.shape[1:])
     step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
     return labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
 
 
-def left_out_rows(
-    raters: Sequence[str], dice: NDArray[np.float64], change: NDArray[np.float64]
-) -> list[Row]:
+def left_out_rows(raters: Sequence[str], dice: Floats, change: Floats) -> list[Row]:
     """Average over cases: `dice` and `change` are `(cases, raters)`."""
     rows = []
     for k, rater in enumerate(raters):

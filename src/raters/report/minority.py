@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags
 from raters.report.words import begin, named, together
 
 
@@ -33,9 +32,7 @@ class Minority:
     size: int
 
 
-def minorities(
-    drew: NDArray[np.bool_], labelled: NDArray[np.bool_], size: NDArray[Any]
-) -> list[Minority]:
+def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
     """Find foreground classes that a minority drew, those of most cases first.
 
     Args:

@@ -98,11 +98,7 @@ def _page(**values: Any) -> str:  # noqa: ANN401
     )
     template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
     page = template.render(
-        style=Markup(style),
-        script=Markup(script),
-        digest=digest,
-        version=__version__,
-        **values,
+        style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
     )
     # Names of files may hold bytes that are no text; the page is written all the same.
     return page.encode("utf-8", "replace").decode("utf-8")

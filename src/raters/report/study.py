@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters import plots
 from raters.agreement.agree import ALL, Agreement
 from raters.agreement.case import CaseAgreement
 from raters.agreement.masks import mask_agreement
+from raters.arrays import Flags, Floats
 from raters.plots.sizes import relative_volumes
 from raters.report import words
 from raters.report.blocks import (
@@ -46,10 +46,10 @@ class Measured:
     """
 
     agreement: Agreement
-    volumes: NDArray[np.float64]
-    labelled: NDArray[np.bool_]
+    volumes: Floats
+    labelled: Flags
     unit: str
-    by_class: NDArray[np.float64]
+    by_class: Floats
     flat: bool = False
 
     @property
@@ -58,7 +58,7 @@ class Measured:
         return "area" if self.flat else "volume"
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def sizes(self) -> Floats:
         """The mean over raters of what they drew, by case; NaN where unknown."""
         known = np.isfinite(self.volumes)
         total = np.where(known, self.volumes, 0.0).sum(axis=1)
@@ -75,9 +75,9 @@ def measured(study: Study, progress: bool = False) -> Measured:
         >>> found.volumes.tolist(), found.agreement.cases[0]["dice"], found.unit
         ([[3.0, 2.0]], 0.8, 'pixels')
     """
-    volumes: list[NDArray[np.float64]] = []
-    labelled: list[NDArray[np.bool_]] = []
-    by_class: list[NDArray[np.float64]] = []
+    volumes: list[Floats] = []
+    labelled: list[Flags] = []
+    by_class: list[Floats] = []
 
     def keep(case: CaseAgreement) -> None:
         drawn = case.volumes[:, 1:].sum(axis=1) * case.voxel

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters import plots
 from raters.agreement.agree import Agreement, agree
+from raters.arrays import Ints, Labels
 from raters.report import words
 from raters.report.blocks import (
     Block,
@@ -72,7 +72,7 @@ def table_report(study: Study, title: str = "") -> Report:
     return Report(title, facts, sections)
 
 
-def vote_counts(study: Study) -> NDArray[np.int64]:
+def vote_counts(study: Study) -> Ints:
     """Count the labels of each task, `(tasks, classes)`."""
     counts = np.zeros((len(study), len(study.classes)), np.int64)
     np.add.at(counts, (study.triplets.task, study.triplets.label), 1)
@@ -156,9 +156,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
     return Section("Agreement", "Who agrees with whom.", blocks)
 
 
-def tasks_section(
-    study: Study, agreement: Agreement, consensus: NDArray[np.int16] | None = None
-) -> Section:
+def tasks_section(study: Study, agreement: Agreement, consensus: Labels | None = None) -> Section:
     """Show the most disputed tasks with the labels that were given."""
     counts, names = vote_counts(study), study.classes.names
     place = {case: k for k, case in enumerate(study.cases)}
@@ -190,7 +188,7 @@ def tasks_section(
     return Section("Tasks", "Which tasks raters differ on, and what they said.", blocks)
 
 
-def given_labels(counts: NDArray[np.int64], names: tuple[str, ...]) -> str:
+def given_labels(counts: Ints, names: tuple[str, ...]) -> str:
     """List the labels of a task, the most frequent first.
 
     Example:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.rows import Row
 from raters.study.study import many
 
@@ -81,7 +81,7 @@ def together(parts: Sequence[str], most: int = _NAMED) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict[str, float]:
+def typical_ratios(relative: Floats, raters: Sequence[str]) -> dict[str, float]:
     """Return by rater the median of `volume / mean volume of the others`, from relative volumes.
 
     Args:
@@ -135,7 +135,7 @@ these raters on example cases before their labels are taken as true.'
     return f"In the typical case {', and '.join(parts)}. {advice}"
 
 
-def spread_sentence(volumes: NDArray[np.float64]) -> str:
+def spread_sentence(volumes: Floats) -> str:
     """Report how far sizes differ within a case, where raters are anonymous.
 
     Args:
@@ -240,7 +240,7 @@ def cases_sentence(cases: Sequence[Row]) -> str:
     return text
 
 
-def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
+def size_sentence(sizes: Floats, dice: Floats) -> str:
     """Return whether agreement depends on the size of what is drawn."""
     from scipy.stats import spearmanr
 
