@@ -13,23 +13,9 @@ from numpy.typing import ArrayLike
 from raters import plots
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
+from raters.plots import style
 from raters.plots.pictures import mask_stack, most_disputed
-from raters.plots.style import (
-    ERROR_LEGEND,
-    FALSE_NEGATIVE,
-    FALSE_POSITIVE,
-    TRUE_NEGATIVE,
-    TRUE_POSITIVE,
-    UNKNOWN,
-    Theme,
-    grid_shape,
-    legend_below,
-    look,
-    new_figure,
-    no_frame,
-    plain_axes,
-    shown,
-)
+from raters.plots.style import Theme
 from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array, label_pair
 from raters.study.classes import MISSING
@@ -40,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_COLOURS = {**ERROR_LEGEND, "not labelled": UNKNOWN}
+_COLOURS = {**style.ERROR_LEGEND, "not labelled": style.UNKNOWN}
 
 
 def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> Floats:
@@ -99,9 +85,7 @@ def errors(
     stack = mask_stack(seen[np.newaxis] if seen.shape == true.shape else seen)
     if stack.shape[1:] != true.shape:
         raise RatersError(f"found masks of shape {stack.shape[1:]}, expected {true.shape}")
-    names = list(raters) if raters is not None else [str(k) for k in range(len(stack))]
-    if len(names) != len(stack):
-        raise RatersError(f"found {len(names)} names of raters, expected {len(stack)}")
+    names = style.names_of(raters, len(stack))
     aspect, letters = 1.0, None
     if true.ndim == 3:
         grid = None if affine is None else np.asarray(affine, np.float64)
@@ -111,23 +95,29 @@ def errors(
         at = most_disputed(whole) if slice is None else view.place(slice, space)
         true, stack = true[at], stack[:, at]
         aspect, letters = view.aspect(Geometry(space, grid).spacing), view.letters
-    rows, columns = grid_shape(len(stack), 5)
+    rows, columns = style.grid_shape(len(stack), 5)
     side = min(3.0, 11 / columns)
     ratio = min(1.6, max(0.4, aspect * true.shape[0] / true.shape[1]))
-    figure = new_figure(max(columns * side, 4.2), rows * (side * ratio + 0.3) + 0.3, pictures=True)
+    figure = style.new_figure(
+        max(columns * side, 4.2), rows * (side * ratio + 0.3) + 0.3, pictures=True
+    )
     panels = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for k, panel in enumerate(panels):
-        no_frame(plain_axes(panel, theme))
+        style.no_frame(style.plain_axes(panel, theme))
         if k < len(stack):
             colours = error_colours(true, stack[k], number)
             panel.imshow(colours, aspect=aspect, interpolation="nearest")
-            panel.set_title(shown(names[k]))
+            panel.set_title(style.shown(names[k]))
             draw_letters(panel, letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
-    edge = look(theme).muted
-    patches = [Patch(facecolor=c, edgecolor=edge, lw=0.5) for c in used.values()]
-    legend_below(figure, patches, list(used), theme)
+    _legend(figure, used, theme)
     return figure
+
+
+def _legend(figure: Figure, colours: Mapping[str, str], theme: Theme) -> None:
+    edge = style.look(theme).muted
+    patches = [Patch(facecolor=c, edgecolor=edge, lw=0.5) for c in colours.values()]
+    style.legend_below(figure, patches, list(colours), theme)
 
 
 MEANING = (
@@ -165,8 +155,8 @@ def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> Floats:
     own = np.take_along_axis(right, labels[np.newaxis].astype(np.intp), axis=0)[0]
     wrong = (1 - own).clip(0, 1)[..., np.newaxis]
     foreground = (labels > 0)[..., np.newaxis]
-    start = np.where(foreground, to_rgb(TRUE_POSITIVE), to_rgb(TRUE_NEGATIVE))
-    end = np.where(foreground, to_rgb(FALSE_NEGATIVE), to_rgb(FALSE_POSITIVE))
+    start = np.where(foreground, to_rgb(style.TRUE_POSITIVE), to_rgb(style.TRUE_NEGATIVE))
+    end = np.where(foreground, to_rgb(style.FALSE_NEGATIVE), to_rgb(style.FALSE_POSITIVE))
     return np.asarray((1 - wrong) * start + wrong * end)
 
 
@@ -187,15 +177,15 @@ def confusion_figure(
         letters: The sides of the patient at the edges.
     """
     names = list(colours)
-    blocks, columns = grid_shape(len(names), 5)
+    blocks, columns = style.grid_shape(len(names), 5)
     side = min(2.4, 10.5 / columns)
     ratio = min(1.6, max(0.4, aspect * truth.shape[0] / truth.shape[1]))
-    figure = new_figure(
+    figure = style.new_figure(
         max(columns * side, 4.2) + 0.3, 2 * blocks * (side * ratio + 0.25) + 0.4, pictures=True
     )
     panels = np.asarray(figure.subplots(2 * blocks, columns, squeeze=False))
     for panel in panels.ravel():
-        no_frame(plain_axes(panel, "light"))
+        style.no_frame(style.plain_axes(panel, "light"))
     # Any foreground: colours have one pair for right and wrong foreground.
     for k, name in enumerate(names):
         row, column = 2 * (k // columns), k % columns
@@ -208,12 +198,10 @@ def confusion_figure(
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")
-    legend = dict(ERROR_LEGEND)
+    legend = dict(style.ERROR_LEGEND)
     if any(name not in labels or (labels[name] == MISSING).any() for name in names):
-        legend["not labelled"] = UNKNOWN
-    edge = look("light").muted
-    patches = [Patch(facecolor=c, edgecolor=edge, lw=0.5) for c in legend.values()]
-    legend_below(figure, patches, list(legend), "light")
+        legend["not labelled"] = style.UNKNOWN
+    _legend(figure, legend, "light")
     return figure
 
 
@@ -225,5 +213,5 @@ def _drawn(panel: Axes, truth: Array, labels: Array | None) -> None:
     said = identity[:, np.maximum(labels, 0)]  # C[., o] where the label o was said for sure
     matrices = np.broadcast_to(said, (len(identity), *said.shape))
     colours = confusion_colours(truth, matrices)
-    colours[labels == MISSING] = to_rgb(UNKNOWN)
+    colours[labels == MISSING] = to_rgb(style.UNKNOWN)
     panel.imshow(colours, interpolation="nearest")

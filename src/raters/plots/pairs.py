@@ -11,7 +11,7 @@ from raters.agreement.agree import ALL, Agreement
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.matrices import colour_bar, heat_map, name_sides
-from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes, shown
+from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes, rows_of, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -73,14 +73,8 @@ def agreement(
 
 
 def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> list[Row]:
-    if isinstance(table, Agreement):
-        rows = list(table.pairs)
-    elif isinstance(table, Sequence):
-        rows = list(table)
-    else:
-        rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-    if not rows:
-        raise RatersError("found no pair of raters, expected at least two with labels in common")
+    pairs = table.pairs if isinstance(table, Agreement) else table
+    rows = rows_of(pairs, "found no pair of raters, expected at least two with labels in common")
     chosen = [row for row in rows if row.get("class", class_name) == class_name]
     if not chosen:
         known = ", ".join(dict.fromkeys(str(row.get("class")) for row in rows))

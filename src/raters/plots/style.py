@@ -18,8 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.typing import LineStyleType
 
 from raters.errors import RatersError
+from raters.rows import Row
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
 
@@ -181,6 +183,29 @@ def _colour(position: int) -> str:
     return str(to_hex((mixed[0], mixed[1], mixed[2])))
 
 
+def names_of(given: Sequence[str] | None, number: int, what: str = "raters") -> list[str]:
+    """Return the names that were given, numbers if none were; reject too few and too many."""
+    if given is not None and len(given) != number:
+        raise RatersError(f"found {len(given)} names of {what}, expected {number}")
+    return [str(k) for k in range(number)] if given is None else list(given)
+
+
+def rows_of(table: Sequence[Row] | pd.DataFrame, none: str) -> list[Row]:
+    """Return a table as rows; one without any is rejected with the message `none`."""
+    if isinstance(table, Sequence):
+        rows = list(table)
+    else:
+        rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+    if not rows:
+        raise RatersError(none)
+    return rows
+
+
+def font(size: float) -> dict[str, Any]:
+    """Return size and fonts of a text, as matplotlib's functions take them."""
+    return {"fontsize": size, "family": list(families())}
+
+
 def new_figure(width: float, height: float, pictures: bool = False) -> Figure:
     """Make an empty figure of a size in inches, on a transparent background.
 
@@ -201,10 +226,9 @@ def plain_axes(axes: Axes, theme: Theme, title: str = "", x: str = "", y: str = 
     for spine in axes.spines.values():
         spine.set_color(ink)
     axes.tick_params(colors=ink, labelcolor=ink, labelsize=MEDIUM, labelfontfamily=list(families()))
-    words: dict[str, Any] = {"color": ink, "family": list(families())}
-    axes.set_title(title, fontsize=LARGE, **words)
-    axes.set_xlabel(x, fontsize=MEDIUM, **words)
-    axes.set_ylabel(y, fontsize=MEDIUM, **words)
+    axes.set_title(title, color=ink, **font(LARGE))
+    axes.set_xlabel(x, color=ink, **font(MEDIUM))
+    axes.set_ylabel(y, color=ink, **font(MEDIUM))
     return axes
 
 
