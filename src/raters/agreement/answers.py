@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.agreement import coefficients
 from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import entropy
-from raters.agreement.coefficients import (
-    alpha_of_coincidences,
-    cohen_kappa,
-    fleiss_kappa,
-    one_against_rest,
-)
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row
 from raters.study.study import many
@@ -148,7 +143,7 @@ class _Readings:
     def against_rest(self, chosen: int) -> _Readings:
         """Merge all classes but one."""
         merged = copy(self)
-        merged.shares = one_against_rest(self.shares, chosen)
+        merged.shares = coefficients.one_against_rest(self.shares, chosen)
         return merged
 
     def _sums(self, values: Floats) -> Floats:
@@ -158,7 +153,9 @@ class _Readings:
 
     def fleiss(self) -> float | None:
         """Return Fleiss' kappa between raters."""
-        return known(fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2)))
+        return known(
+            coefficients.fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2))
+        )
 
     def alpha(self) -> float | None:
         """Return Krippendorff's alpha between raters: pairs of two raters make coincidences."""
@@ -167,7 +164,7 @@ class _Readings:
         weight = np.where(size >= 2, 1 / np.maximum(size - 1, 1), 0.0)[:, np.newaxis]
         between = (votes * weight).T @ votes
         within = (self.shares * weight[self.task]).T @ self.shares
-        return known(alpha_of_coincidences(between - within))
+        return known(coefficients.alpha_of_coincidences(between - within))
 
 
 def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
@@ -182,7 +179,7 @@ def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
                     "rater_b": study.raters[b],
                     "cases": int(tasks),
                     "agreement": _agreeing(counts),
-                    "kappa": known(cohen_kappa(counts)),
+                    "kappa": known(coefficients.cohen_kappa(counts)),
                 }
             )
     return rows

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raters.agreement import coefficients
 from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
-from raters.agreement.coefficients import (
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    one_against_rest,
-)
 from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.errors import enough_memory
 from raters.progress import track
@@ -147,7 +142,7 @@ class _Totals:
         votes, weights = self.votes.merged()
         rows = []
         for k, name in enumerate(self._names):
-            own = one_against_rest(votes, k + 1) if self._used()[k] else votes[:0]
+            own = coefficients.one_against_rest(votes, k + 1) if self._used()[k] else votes[:0]
             row = self._scores(means, k)
             rows.append({"class": name, **row, **_chance_corrected(own, weights[: len(own)])})
         every = {"class": ALL, **self._scores(means, -1), **_chance_corrected(votes, weights)}
@@ -169,7 +164,7 @@ class _Totals:
         for c, name in enumerate(self._names):
             kappa = _class_kappa(self.pair_counts[k], c + 1)
             rows.append({**names, "class": name, **self._scores(means, c), "kappa": known(kappa)})
-        kappa = cohen_kappa(self.pair_counts[k])
+        kappa = coefficients.cohen_kappa(self.pair_counts[k])
         every = {**names, "class": ALL, **self._scores(means, -1), "kappa": known(kappa)}
         return self._without_twin([*rows, every])
 
@@ -191,7 +186,7 @@ class _Totals:
             )
         foreground = {
             "dice_rest": known(dice[-1]),
-            "kappa_rest": known(cohen_kappa(self.rest_counts[k])),
+            "kappa_rest": known(coefficients.cohen_kappa(self.rest_counts[k])),
             "volume": known(volume[0]),
             "bias": known(bias[0]),
         }
@@ -221,8 +216,8 @@ class _Totals:
 
 def _chance_corrected(votes: Array, weights: Array) -> Row:
     return {
-        "fleiss_kappa": known(fleiss_kappa(votes, weights)),
-        "krippendorff_alpha": known(krippendorff_alpha(votes, weights)),
+        "fleiss_kappa": known(coefficients.fleiss_kappa(votes, weights)),
+        "krippendorff_alpha": known(coefficients.krippendorff_alpha(votes, weights)),
     }
 
 
@@ -237,7 +232,7 @@ def _bias(volume: Array) -> Floats:
 def _class_kappa(counts: Array, chosen: int) -> float | None:
     """Return Cohen's kappa of one class; None where neither has it."""
     binary = _binary(counts, chosen)
-    return known(cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
+    return known(coefficients.cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
 
 
 def _binary(counts: Array, chosen: int) -> Array:

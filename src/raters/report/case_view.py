@@ -16,19 +16,9 @@ from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
 from raters.plots.views import View, view_of
 from raters.progress import track
+from raters.report import viewer
 from raters.report.blocks import ViewerBlock
 from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
-from raters.report.viewer import (
-    DISAGREEMENT,
-    NOT_LABELLED,
-    REFERENCE,
-    Slice,
-    ViewerCase,
-    disagreement_map,
-    extra_layers,
-    free_name,
-    rater_layers,
-)
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
@@ -66,7 +56,7 @@ class _Volume:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape as it is shown."""
-        return self.maps[DISAGREEMENT].shape
+        return self.maps[viewer.DISAGREEMENT].shape
 
 
 def viewer_case(
@@ -79,7 +69,7 @@ def viewer_case(
     slices: int = 24,
     axis: int | None = None,
     budget: int = 300_000,
-) -> ViewerCase:
+) -> viewer.ViewerCase:
     """Make what the viewer shows of a case of masks, in 2D or 3D.
 
     Args:
@@ -118,10 +108,10 @@ def viewer_case(
     if view is None:
         aspect = spacing[0] / spacing[1]
         only = [_slice(volume, None)]
-        return ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
+        return viewer.ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
     start = _most_disputed(volume, view.turn(labels, 1))
     taken = _around(volume, start, min(slices, volume.shape[0]), budget)
-    return ViewerCase(
+    return viewer.ViewerCase(
         case.id,
         [taken[number] for number in sorted(taken)],
         facts or {},
@@ -149,9 +139,9 @@ def _volume(
             outlined[name] = mask
     further = {name: np.asarray(mask) for name, mask in layers.items()}
     if case.reference is not None:
-        further.setdefault(free_name(REFERENCE, raters), case.reference)
+        further.setdefault(viewer.free_name(viewer.REFERENCE, raters), case.reference)
     outlined |= further
-    known = {DISAGREEMENT: _disagreement(labels, len(classes))}
+    known = {viewer.DISAGREEMENT: _disagreement(labels, len(classes))}
     known |= {name: np.asarray(values) for name, values in maps.items()}
     for name, array in [*further.items(), *known.items()]:
         coloured = name not in further and array.shape == (*space, 3)
@@ -177,11 +167,11 @@ def _disagreement(labels: Array, num_classes: int) -> NDArray[np.float32]:
     return bits
 
 
-def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, Slice]:
+def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, viewer.Slice]:
     """Return slices by number, from the first one outwards, as many as the budget allows."""
     length = volume.shape[0]
     low = min(max(0, start - number // 2), length - number)
-    taken: dict[int, Slice] = {}
+    taken: dict[int, viewer.Slice] = {}
     side = _side(volume, start, budget // number)
     for at in sorted(range(low, low + number), key=lambda k: abs(k - start)):
         taken[at] = _slice(volume, at, side)
@@ -202,11 +192,11 @@ def _side(volume: _Volume, start: int, budget: int) -> int:
 
 
 def _most_disputed(volume: _Volume, labels: Array) -> int:
-    spread = volume.maps[DISAGREEMENT].sum(axis=(1, 2))
+    spread = volume.maps[viewer.DISAGREEMENT].sum(axis=(1, 2))
     return int(spread.argmax()) if spread.any() else most_disputed(labels)
 
 
-def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
+def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> viewer.Slice:
     def flat(array: Array) -> Array:
         return array if at is None else array[at]
 
@@ -221,7 +211,7 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
             colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
         )
     name = "" if at is None or volume.view is None else volume.view.name(at, volume.space)
-    return Slice(image, outlines, maps, name)
+    return viewer.Slice(image, outlines, maps, name)
 
 
 def _outlines(mask: Array, classes: Sequence[str]) -> dict[str, str]:
@@ -231,7 +221,7 @@ def _outlines(mask: Array, classes: Sequence[str]) -> dict[str, str]:
     paths = {}
     for number in np.unique(mask).tolist():
         if number:
-            name = NOT_LABELLED if number == MISSING else classes[number]
+            name = viewer.NOT_LABELLED if number == MISSING else classes[number]
             paths[name] = outline_path(mask == number)
     return paths
 
@@ -275,7 +265,7 @@ def cases_block(
     """
     budget = min(300_000, _BUDGET // max(1, len(cases)))
 
-    def view(case: str) -> ViewerCase:
+    def view(case: str) -> viewer.ViewerCase:
         one = study[case]
         layers = {} if found is None else found(one)
         return viewer_case(
@@ -288,8 +278,8 @@ def cases_block(
         )
 
     made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
-    reference = free_name(REFERENCE, study.raters)
+    reference = viewer.free_name(viewer.REFERENCE, study.raters)
     with_reference = any(reference in case.slices[0].outlines for case in made)
     names = [*extra, *([reference] if with_reference else [])]
-    layers = [*rater_layers(study.raters), *extra_layers(names)]
-    return ViewerBlock(name, made, caption, layers, [disagreement_map()])
+    layers = [*viewer.rater_layers(study.raters), *viewer.extra_layers(names)]
+    return ViewerBlock(name, made, caption, layers, [viewer.disagreement_map()])

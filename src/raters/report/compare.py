@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Floats, Ints, Labels
+from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.boundary import DistanceCounts, signed_distance_counts
 from raters.progress import track
@@ -130,8 +130,7 @@ class Compared:
             return self.dice_given
         scores = dice_from_counts(self.counts)
         drawn = (self.counts.sum(axis=-1) + self.counts.sum(axis=-2))[..., 1:] > 0
-        total = np.where(drawn, scores, 0.0).sum(axis=-1)
-        return np.where(drawn.any(axis=-1), total / np.maximum(drawn.sum(axis=-1), 1), np.nan)
+        return mean_known(scores, drawn, axis=-1)
 
     @property
     def labelled(self) -> Flags:
@@ -232,9 +231,7 @@ def pooled(found: Compared) -> Compared:
     }
     counts = found.counts.sum(axis=1, keepdims=True)
     there = np.isfinite(found.dice) & found.labelled
-    number = there.sum(axis=1, keepdims=True)
-    total = np.where(there, found.dice, 0.0).sum(axis=1, keepdims=True)
-    dice = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+    dice = mean_known(found.dice, there, axis=1, keepdims=True)
     return replace(found, counts=counts, borders=borders, dice_given=dice)
 
 

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters import plots
-from raters.arrays import Floats
+from raters.arrays import Floats, mean_known
 from raters.evaluation.predictions import PredictedMasks
 from raters.report import fusion_words as words
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TableBlock,
-    TextBlock,
-    notes_block,
-    short_section,
-)
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.compare import Compared, compare, counted_rows, known, pooled
 from raters.report.fusion_files import FusionFiles, read_fusion
@@ -33,7 +24,9 @@ from raters.report.fusion_performance import (
 from raters.report.fusion_words import ALL_RATERS, two_sentence
 from raters.report.leave_out import foreground_rows, left_out_rows
 from raters.report.minority import Minority, minorities, minority_sentence
+from raters.report.study import study_notes
 from raters.report.viewer import free_name
+from raters.report.words import notes_block, short_section
 from raters.rows import Row
 from raters.study.study import many
 
@@ -132,12 +125,9 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 def _findings(
     study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
 ) -> list[str]:
-    names: Sequence[str]
-    if study.anonymous:
-        names, left = (ALL_RATERS,), ""
-    else:
-        names = study.raters
-        left = _left_words(study, found, by) if len(found.left_dice) else ""
+    names: Sequence[str] = (ALL_RATERS,) if study.anonymous else study.raters
+    ranked = len(found.left_dice) and not study.anonymous
+    left = _left_words(study, found, by) if ranked else ""
     two = len(study.raters) == 2 and not study.anonymous
     return [
         two_sentence(found.two, files.method, study.raters) if two else "",
@@ -163,8 +153,6 @@ def _minority_words(study: Study, found: Compared, method: str) -> str:
 
 
 def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
-    from raters.report.study import study_notes
-
     notes = [*files.said_of(study), *study_notes(study)]
     if masks.missing:
         notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
@@ -175,11 +163,8 @@ def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock
 
 
 def _mean_dice(raters: Sequence[str], found: Compared) -> dict[str, float | None]:
-    dice = found.dice
-    known_ = np.isfinite(dice) & found.labelled
-    total = np.where(known_, dice, 0.0).sum(axis=0) / np.maximum(known_.sum(axis=0), 1)
-    number = known_.sum(axis=0)
-    return {r: float(total[k]) if number[k] else None for k, r in enumerate(raters)}
+    means = mean_known(found.dice, np.isfinite(found.dice) & found.labelled)
+    return {rater: known(mean) for rater, mean in zip(raters, means, strict=True)}
 
 
 def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -> Section:
@@ -187,8 +172,8 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
     spread = _standard_errors(np.where(found.labelled, found.dice, np.nan))
     rows: list[Row] = []
     for k, own in enumerate(foreground):
-        row: Row = {"rater": own["rater"], "cases": int(labelled[k])}
-        rows.append({**row, "dice": dice[own["rater"]], "dice_se": known(spread[k]), **own})
+        row: Row = {"rater": own["rater"], "cases": int(labelled[k]), "dice": dice[own["rater"]]}
+        rows.append({**row, "dice_se": known(spread[k]), **own})
     caption = words.closeness_sentence(dice)
     columns = {
         "rater": "rater",
@@ -220,9 +205,9 @@ def _standard_errors(values: Floats) -> Floats:
     """Return the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
     number = exist.sum(axis=0)
-    mean = np.where(exist, values, 0.0).sum(axis=0) / np.maximum(number, 1)
-    squares = np.where(exist, (values - mean) ** 2, 0.0).sum(axis=0)
-    return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
+    squares = np.where(exist, (values - mean_known(values)) ** 2, 0.0).sum(axis=0)
+    errors = np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1))
+    return np.where(number > 1, errors, np.nan)
 
 
 def _border_words(raters: Sequence[str], found: Compared) -> str:

@@ -9,20 +9,14 @@ import numpy as np
 from raters.agreement.agree import agree
 from raters.arrays import Ints, Labels
 from raters.report import fusion_words as words
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TableBlock,
-    notes_block,
-    short_section,
-)
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
 from raters.report.fusion_files import FusionFiles, consensus_labels
 from raters.report.fusion_performance import performance_section, scores_figure
-from raters.report.study_table import MOST_SHOWN, left_out, tasks_section
-from raters.report.words import named, percent
+from raters.report.study import most_labelled, study_notes
+from raters.report.study_table import MOST_SHOWN, accuracies, tasks_section
+from raters.report.tables import filled
+from raters.report.words import named, notes_block, only_most, percent, short_section
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
@@ -35,8 +29,6 @@ _MOST_LEFT_OUT = 20
 
 def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     """Make the report of a fused table; `fusion_report` says what the arguments mean."""
-    from raters.report.study import most_labelled, study_notes
-
     agreement = agree(study) if len(study.raters) > 1 else None
     consensus = consensus_labels(files.folder, study)
     counts = consensus_counts(study, consensus)
@@ -89,19 +81,16 @@ def consensus_counts(study: Study, consensus: Labels) -> Ints:
 
 
 def _rater_rows(study: Study, counts: Ints) -> list[Row]:
-    truth, triplets = study.reference_labels, study.triplets
-    rows = []
+    truth, rows = study.reference_labels, []
+    given = np.bincount(study.triplets.rater, minlength=len(study.raters))
+    reference = None if truth is None else accuracies(study, truth)
     for k, rater in enumerate(study.raters):
-        total, own = int(counts[k].sum()), triplets.rater == k
-        row: Row = {
-            "rater": rater,
-            "labels": int(own.sum()),
-            "accuracy": float(np.trace(counts[k]) / total) if total else None,
-        }
-        if total:
-            row["accuracy_se"] = float(np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / total))
-        if truth is not None:
-            row["accuracy_reference"] = _accuracy(triplets.label[own], truth[triplets.task[own]])
+        row: Row = {"rater": rater, "labels": int(given[k]), "accuracy": None}
+        if total := int(counts[k].sum()):
+            share = row["accuracy"] = float(np.trace(counts[k]) / total)
+            row["accuracy_se"] = float(np.sqrt(share * (1 - share) / total))
+        if reference is not None:
+            row["accuracy_reference"] = reference[k]
         rows.append(row)
     return rows
 
@@ -138,16 +127,19 @@ def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     blocks: list[Block] = []
     if any(row["accuracy"] is not None for row in shown):
         figure = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
-        blocks.append(FigureBlock("accuracy", figure, _closest(rows) + left_out(study, names)))
+        blocks.append(
+            FigureBlock(
+                "accuracy", figure, _closest(rows) + only_most(names, study.raters, "labels")
+            )
+        )
     columns = {
         "rater": "rater",
         "labels": "labels",
         "accuracy": "equal to the consensus",
         "accuracy_reference": "equal to the reference",
     }
-    kept = {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
     about = "A rater who is right against a wrong consensus looks bad here: see disputed tasks."
-    blocks.append(TableBlock("raters-against-consensus", rows, about, kept))
+    blocks.append(TableBlock("raters-against-consensus", rows, about, filled(rows, columns)))
     return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
 
 
@@ -159,14 +151,8 @@ def left_out_rows(files: FusionFiles, study: Study, names: list[str]) -> tuple[l
     rows = []
     for name in names if len(study.raters) > 2 else []:
         kept = triplets.rater != study.raters.index(name)
-        part = Triplets(
-            triplets.task[kept],
-            triplets.rater[kept],
-            triplets.label[kept],
-            triplets.tasks,
-            triplets.raters,
-            triplets.values,
-        )
+        columns = (column[kept] for column in (triplets.task, triplets.rater, triplets.label))
+        part = Triplets(*columns, triplets.tasks, triplets.raters, triplets.values)
         without = refit(part, classes).labels
         own = np.unique(triplets.task[~kept])
         changed = whole[own] != without[own]

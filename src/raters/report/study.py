@@ -11,19 +11,10 @@ from raters import plots
 from raters.agreement.agree import ALL, Agreement
 from raters.agreement.case import CaseAgreement
 from raters.agreement.masks import mask_agreement
-from raters.arrays import Flags, Floats
+from raters.arrays import Flags, Floats, mean_known
 from raters.plots.sizes import relative_volumes
 from raters.report import words
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TableBlock,
-    TextBlock,
-    notes_block,
-    short_section,
-)
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.minority import minorities, minority_sentence
 from raters.rows import Row
@@ -60,9 +51,7 @@ class Measured:
     @property
     def sizes(self) -> Floats:
         """The mean over raters of what they drew, by case; NaN where unknown."""
-        known = np.isfinite(self.volumes)
-        total = np.where(known, self.volumes, 0.0).sum(axis=1)
-        return np.where(known.any(axis=1), total / np.maximum(known.sum(axis=1), 1), np.nan)
+        return mean_known(self.volumes, axis=1)
 
 
 def measured(study: Study, progress: bool = False) -> Measured:
@@ -138,11 +127,11 @@ def study_report(
     ]
     if study.anonymous:
         sections[:3] = [_one_of_all(found), _volumes(study, found)]
-    notes = notes_block([*found.agreement.notes, *study_notes(study)])
+    notes = words.notes_block([*found.agreement.notes, *study_notes(study)])
     return Report(
         study.about.get("title") or title or "Study",
         facts_of(study, found),
-        [short_section(_findings(study, found), notes), *sections],
+        [words.short_section(_findings(study, found), notes), *sections],
     )
 
 
@@ -250,7 +239,11 @@ def _agreement(study: Study, found: Measured) -> Section:
     if any(pair["dice"] is not None for pair in pairs):
         order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"
         figure = plots.agreement(agreement, shown, order=order)
-        blocks.append(FigureBlock("agreement", figure, caption + _left(study, shown)))
+        blocks.append(
+            FigureBlock(
+                "agreement", figure, caption + words.only_most(shown, study.raters, "cases")
+            )
+        )
     if len(agreement.overall) > 1:
         low = _hardest_class(agreement.overall)
         blocks.append(TableBlock("agreement-by-class", agreement.overall, low))
@@ -274,12 +267,6 @@ def most_labelled(rows: list[Row], raters: tuple[str, ...], most: int = MOST_RAT
     number = {row["rater"]: row["labels"] if "labels" in row else row["cases"] for row in rows}
     kept = sorted(raters, key=lambda r: -number.get(r, 0))[:most]
     return [r for r in raters if r in set(kept)]
-
-
-def _left(study: Study, shown: list[str]) -> str:
-    if len(shown) == len(study.raters):
-        return ""
-    return f" Shown are the {len(shown)} of {len(study.raters):,} raters with most cases."
 
 
 def _hardest_class(rows: list[Row]) -> str:
@@ -346,11 +333,16 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
 
 def _without_pairs(study: Study, title: str, shown: int, progress: bool) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
-    who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
-    warning = TextBlock(f"Found {who}, expected at least two to compare.", "warning")
+    blocks: list[Block] = [not_two(study)]
     first = list(study.cases[:shown])
-    caption = "The first cases of the study."
-    block = cases_block(study, first, {}, caption, progress=progress) if first else warning
-    sections = [Section("Cases", "", [warning, *([block] if first else [])])]
+    if first:
+        caption = "The first cases of the study."
+        blocks.append(cases_block(study, first, {}, caption, progress=progress))
     title = study.about.get("title") or title or "Study"
-    return Report(title, facts_of(study, None), sections)
+    return Report(title, facts_of(study, None), [Section("Cases", "", blocks)])
+
+
+def not_two(study: Study) -> TextBlock:
+    """Return the warning that a study has one rater, or none."""
+    who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
+    return TextBlock(f"Found {who}, expected at least two to compare.", "warning")

@@ -11,16 +11,9 @@ from raters import plots
 from raters.agreement.agree import Agreement, agree
 from raters.arrays import Ints, Labels
 from raters.report import words
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TableBlock,
-    TextBlock,
-    notes_block,
-    short_section,
-)
+from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.study import facts_of, most_labelled, not_two, study_notes
+from raters.report.tables import filled
 from raters.report.words import begin, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING
@@ -45,14 +38,10 @@ def table_report(study: Study, title: str = "") -> Report:
         >>> [section.title for section in report.sections]
         ['In short', 'Raters', 'Agreement', 'Tasks']
     """
-    from raters.report.study import facts_of, study_notes
-
     facts = facts_of(study, None) | {"labels": len(study.triplets.label)}
     title = study.about.get("title") or title or "Table of labels"
     if len(study.raters) < 2:
-        who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
-        warning = TextBlock(f"Found {who}, expected at least two to compare.", "warning")
-        return Report(title, facts, [Section("Raters", "", [warning])])
+        return Report(title, facts, [Section("Raters", "", [not_two(study)])])
     agreement = agree(study)
     overall = agreement.overall[-1]
     facts["equal labels"] = overall["agreement"]
@@ -64,7 +53,7 @@ def table_report(study: Study, title: str = "") -> Report:
         disputed_sentence(agreement.cases),
     ]
     sections = [
-        short_section(findings, notes_block([*agreement.notes, *study_notes(study)])),
+        words.short_section(findings, words.notes_block([*agreement.notes, *study_notes(study)])),
         *([] if study.anonymous else [_raters(study, agreement, rows)]),
         _agreement(study, agreement),
         tasks_section(study, agreement),
@@ -81,23 +70,24 @@ def vote_counts(study: Study) -> Ints:
 
 def worker_rows(study: Study, agreement: Agreement) -> list[Row]:
     """Return the table of raters: agreement with the vote of the others, and with the reference."""
-    triplets, truth = study.triplets, study.reference_labels
-    right = np.zeros(len(study.raters))
-    known = np.zeros(len(study.raters))
-    if truth is not None:
-        there = truth[triplets.task] != MISSING
-        np.add.at(known, triplets.rater[there], 1)
-        np.add.at(right, triplets.rater[there & (truth[triplets.task] == triplets.label)], 1)
-    rows = []
-    for row, n, ok in zip(agreement.raters, known, right, strict=True):
-        extra = {"accuracy": float(ok / n) if n else None} if truth is not None else {}
-        rows.append({**row, **extra})
-    return rows
+    if study.reference_labels is None:
+        return [dict(row) for row in agreement.raters]
+    found = accuracies(study, study.reference_labels)
+    return [{**row, "accuracy": a} for row, a in zip(agreement.raters, found, strict=True)]
+
+
+def accuracies(study: Study, truth: Labels) -> list[float | None]:
+    """Return the share of each rater's labels that equal those of the tasks; None without any."""
+    given = study.triplets
+    there = truth[given.task] != MISSING
+    right = there & (truth[given.task] == given.label)
+    number, equal = (
+        np.bincount(given.rater[k], minlength=len(study.raters)) for k in (there, right)
+    )
+    return [float(e / n) if n else None for e, n in zip(equal, number, strict=True)]
 
 
 def _raters(study: Study, agreement: Agreement, rows: list[Row]) -> Section:
-    from raters.report.study import most_labelled
-
     columns = {
         "rater": "rater",
         "cases": "tasks",
@@ -107,28 +97,20 @@ def _raters(study: Study, agreement: Agreement, rows: list[Row]) -> Section:
         "agreement_self": "equal to own repeats",
         "accuracy": "equal to the reference",
     }
-    kept = {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
-    blocks: list[Block] = [TableBlock("raters", rows, workers_sentence(rows), kept)]
+    blocks: list[Block] = [
+        TableBlock("raters", rows, workers_sentence(rows), filled(rows, columns))
+    ]
     names = most_labelled(agreement.raters, study.raters, MOST_SHOWN)
     if len(study.classes) <= 20:
         chosen = study.select(raters=names)
         figure = plots.volumes(chosen)
-        caption = shares_sentence(chosen) + left_out(study, names)
+        caption = shares_sentence(chosen) + words.only_most(names, study.raters, "labels")
         blocks.append(FigureBlock("shares-of-classes", figure, caption))
     about = "Who labelled how much, and how often each says what most of the others say."
     return Section("Raters", about, blocks)
 
 
-def left_out(study: Study, names: list[str]) -> str:
-    """Return which raters a figure shows."""
-    if len(names) == len(study.raters):
-        return ""
-    return f" Shown are the {len(names)} of {len(study.raters):,} raters with most labels."
-
-
 def _agreement(study: Study, agreement: Agreement) -> Section:
-    from raters.report.study import most_labelled
-
     names = most_labelled(agreement.raters, study.raters, MOST_SHOWN)
     least = _LEAST_SHARED if len(study.raters) > 10 else 1
     pairs = [p for p in agreement.pairs if p["cases"] >= least and not study.anonymous]
@@ -137,7 +119,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
     if among:
         order: plots.pairs.Order = "clustered" if len(names) > 8 else "given"
         figure = plots.agreement(among, names, score="agreement", order=order)
-        caption = heat_caption(among, least) + left_out(study, names)
+        caption = heat_caption(among, least) + words.only_most(names, study.raters, "labels")
         blocks.append(FigureBlock("agreement", figure, caption))
     elif not study.anonymous:
         text = f"No two raters have {least} tasks in common: only the vote of all can be compared."

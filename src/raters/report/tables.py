@@ -32,6 +32,11 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
     return {name: str(name).replace("_", " ") for name in names}
 
 
+def filled(rows: Sequence[Row], columns: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the columns in which no row has a value."""
+    return {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
+
+
 def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
     """Return cells by row: a text, a number as (text, value), or None for no value.
 
