@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,21 +36,24 @@ def answer_agreement(study: Study) -> Agreement:
     return result
 
 
+@dataclass(frozen=True)
 class PairTable:
     """Joint counts of labels for each pair of raters who share a task, `first <= second`.
 
     Each two readings of one task count once; `first == second` are the readings that a rater
     repeated.
 
-    Args:
+    Attributes:
         first: Number of the first rater of each pair.
         second: Number of the second rater of each pair.
         counts: Joint counts `(pairs, L, L)`.
         tasks: How many tasks the pair shares.
     """
 
-    def __init__(self, first: Ints, second: Ints, counts: Ints, tasks: Ints) -> None:
-        self.first, self.second, self.counts, self.tasks = first, second, counts, tasks
+    first: Ints
+    second: Ints
+    counts: Ints
+    tasks: Ints
 
     @classmethod
     def of(cls, triplets: Triplets, num_classes: int) -> PairTable:
@@ -168,20 +172,15 @@ class _Readings:
 
 
 def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
-    rows = []
-    for a, b, counts, tasks in zip(
-        couples.first, couples.second, couples.counts, couples.tasks, strict=True
-    ):
-        if a != b:
-            rows.append(
-                {
-                    "rater_a": study.raters[a],
-                    "rater_b": study.raters[b],
-                    "cases": int(tasks),
-                    "agreement": _agreeing(counts),
-                    "kappa": known(coefficients.cohen_kappa(counts)),
-                }
-            )
+    rows: list[Row] = []
+    for k in np.flatnonzero(couples.first != couples.second):
+        names = {
+            "rater_a": study.raters[couples.first[k]],
+            "rater_b": study.raters[couples.second[k]],
+        }
+        counts, tasks = couples.counts[k], int(couples.tasks[k])
+        kappa = known(coefficients.cohen_kappa(counts))
+        rows.append({**names, "cases": tasks, "agreement": _agreeing(counts), "kappa": kappa})
     return rows
 
 

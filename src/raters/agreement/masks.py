@@ -11,7 +11,7 @@ import numpy as np
 from raters.agreement import coefficients
 from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
-from raters.arrays import Array, Flags, Floats, Ints, Labels
+from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.errors import enough_memory
 from raters.progress import track
 from raters.rows import Row
@@ -161,54 +161,39 @@ class _Totals:
         names["cases"] = int(self.cases_of_pair[k])
         means = {name: scores.means()[k] for name, scores in self.pair_scores.items()}
         rows = []
-        for c, name in enumerate(self._names):
-            kappa = _class_kappa(self.pair_counts[k], c + 1)
-            rows.append({**names, "class": name, **self._scores(means, c), "kappa": known(kappa)})
-        kappa = coefficients.cohen_kappa(self.pair_counts[k])
-        every = {**names, "class": ALL, **self._scores(means, -1), "kappa": known(kappa)}
-        return self._without_twin([*rows, every])
+        for c, (name, kappa) in enumerate(self._kappas(self.pair_counts[k])):
+            rows.append({**names, "class": name, **self._scores(means, c), "kappa": kappa})
+        return self._without_twin(rows)
 
     def _rater_rows(self, k: int) -> list[Row]:
         head = {"rater": self.study.raters[k], "cases": int(self.cases_of_rater[k])}
         dice, volume, bias = self.rest_dice.means()[k], self.volume.means()[k], self.bias.means()[k]
         rows = []
-        for c, name in enumerate(self._names):
-            kappa = _class_kappa(self.rest_counts[k], c + 1)
-            rows.append(
-                {
-                    **head,
-                    "class": name,
-                    "dice_rest": known(dice[c]),
-                    "kappa_rest": known(kappa),
-                    "volume": known(volume[c + 1]),
-                    "bias": known(bias[c + 1]),
-                }
-            )
-        foreground = {
-            "dice_rest": known(dice[-1]),
-            "kappa_rest": known(coefficients.cohen_kappa(self.rest_counts[k])),
-            "volume": known(volume[0]),
-            "bias": known(bias[0]),
-        }
-        return self._without_twin([*rows, {**head, "class": ALL, **foreground}])
+        for c, (name, kappa) in enumerate(self._kappas(self.rest_counts[k])):
+            row = {**head, "class": name, "dice_rest": known(dice[c]), "kappa_rest": kappa}
+            drawn = (c + 1) % len(volume)  # the first one is all foreground
+            rows.append({**row, "volume": known(volume[drawn]), "bias": known(bias[drawn])})
+        return self._without_twin(rows)
+
+    def _kappas(self, counts: Array) -> list[tuple[str, float | None]]:
+        """Return Cohen's kappa of each foreground class against all others, and of all."""
+        classes = [(n, _class_kappa(counts, c)) for c, n in enumerate(self._names, 1)]
+        return [*classes, (ALL, known(coefficients.cohen_kappa(counts)))]
 
     def _notes(self) -> list[str]:
         names = self.study.raters
+        if not self.cases_of_pair.any():
+            return ["no two raters labelled the same voxel: there is nothing to compare"]
         notes = [
             f"raters {names[a]!r} and {names[b]!r} have no labelled voxel in common"
             for (a, b), cases in zip(self.couples, self.cases_of_pair, strict=True)
             if cases == 0
         ]
-        for name, used in zip(self._names, self._used(), strict=True):
-            if not used:
-                notes.append(f"no rater used the class {name!r}: it has no scores")
-        if not self.cases_of_pair.any():
-            return ["no two raters labelled the same voxel: there is nothing to compare"]
-        alone = sum(row["raters"] < 2 for row in self.rows)
-        if alone:
-            notes.append(
-                f"not counted, as fewer than two raters labelled them: {many(alone, 'case')}"
-            )
+        unused = [n for n, used in zip(self._names, self._used(), strict=True) if not used]
+        notes += [f"no rater used the class {name!r}: it has no scores" for name in unused]
+        if alone := sum(row["raters"] < 2 for row in self.rows):
+            number = many(alone, "case")
+            notes.append(f"not counted, as fewer than two raters labelled them: {number}")
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes
@@ -244,9 +229,7 @@ def _binary(counts: Array, chosen: int) -> Array:
 
 def with_mean(values: Array) -> Floats:
     """Add a column with the mean over classes that have a value, `(rows, L - 1)` to `(rows, L)`."""
-    exist = ~np.isnan(values)
-    total = np.where(exist, values, 0.0).sum(axis=1) / np.maximum(exist.sum(axis=1), 1)
-    mean = np.where(exist.any(axis=1), total, np.nan)
+    mean = mean_known(values, ~np.isnan(values), axis=1)
     return np.concatenate([values, mean[:, np.newaxis]], axis=1)
 
 
