@@ -114,14 +114,9 @@ def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     for k, name in enumerate((*study.classes.names, ALL)):
         number = int(votes.sum() if name == ALL else votes[:, k].sum())
         own = readings if name == ALL else readings.against_rest(k)
-        rows.append(
-            {
-                "class": name,
-                "labels": number,
-                "fleiss_kappa": own.fleiss() if number else None,
-                "krippendorff_alpha": own.alpha() if number else None,
-            }
-        )
+        fleiss, alpha = (own.fleiss(), own.alpha()) if number else (None, None)
+        row: Row = {"class": name, "labels": number}
+        rows.append({**row, "fleiss_kappa": fleiss, "krippendorff_alpha": alpha})
     rows[-1]["agreement"] = _agreeing(between)
     return rows
 

@@ -76,12 +76,11 @@ def curves(
         values = np.array([_number(row.get(names[k])) for row in rows])
         _line(panel, epochs, values, warm_up, best_epoch, theme)
         if k == 0 and warm_up > 0:
-            said: dict[str, Any] = {
-                "color": style.look(theme).ink,
-                "fontsize": style.SMALL,
-                "va": "top",
-            }
-            panel.text(0.02, 1.0, "warm-up", transform=panel.transAxes, **said)
+            ink = style.look(theme).ink
+            at = panel.transAxes
+            panel.text(
+                0.02, 1.0, "warm-up", color=ink, fontsize=style.SMALL, va="top", transform=at
+            )
     return figure
 
 

@@ -30,17 +30,9 @@ _MOST = 24
 
 _FIRST = "DejaVu Sans"  # comes along with matplotlib
 _OTHERS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "WenQuanYi Zen Hei",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "Arial Unicode MS",
-    "Noto Sans Symbols2",
-    "Noto Emoji",
-    "Symbola",
-)
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Hiragino Sans", "Microsoft YaHei",
+    "Malgun Gothic", "Arial Unicode MS", "Noto Sans Symbols2", "Noto Emoji", "Symbola",
+)  # fmt: skip
 
 
 def shown(name: object, most: int = _MOST) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -166,15 +166,8 @@ def draw_letters(panel: Axes, letters: Letters | None) -> None:
         return
     places = {"left": (0.02, 0.5), "right": (0.98, 0.5), "top": (0.5, 0.98), "bottom": (0.5, 0.02)}
     for edge, (x, y) in places.items():
-        text = panel.text(
-            x,
-            y,
-            getattr(letters, edge),
-            transform=panel.transAxes,
-            ha=edge if edge in ("left", "right") else "center",
-            va=edge if edge in ("top", "bottom") else "center",
-            color="white",
-            fontsize=9,
-            fontweight="bold",
-        )
+        across = "ha" if edge in ("left", "right") else "va"
+        look: dict[str, Any] = {"color": "white", "fontsize": 9, "fontweight": "bold"}
+        look |= {"ha": "center", "va": "center", across: edge, "transform": panel.transAxes}
+        text = panel.text(x, y, getattr(letters, edge), **look)
         text.set_path_effects([Stroke(linewidth=2, foreground="black"), Normal()])

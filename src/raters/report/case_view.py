@@ -268,14 +268,8 @@ def cases_block(
     def view(case: str) -> viewer.ViewerCase:
         one = study[case]
         layers = {} if found is None else found(one)
-        return viewer_case(
-            one,
-            study.raters,
-            study.classes.names,
-            layers=layers,
-            facts=facts.get(case, {}),
-            budget=budget,
-        )
+        names, own = study.classes.names, facts.get(case, {})
+        return viewer_case(one, study.raters, names, layers, facts=own, budget=budget)
 
     made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
     reference = viewer.free_name(viewer.REFERENCE, study.raters)

@@ -221,14 +221,10 @@ def _step(study: Study, cases: Sequence[str]) -> float:
 
 def pooled(found: Compared) -> Compared:
     """Take all raters as one: for raters who are anonymous."""
-    borders = {
-        name: DistanceCounts(
-            counts.edges,
-            counts.seen.sum(axis=0, keepdims=True),
-            counts.drawn.sum(axis=0, keepdims=True),
-        )
-        for name, counts in found.borders.items()
-    }
+    borders = {}
+    for name, own in found.borders.items():
+        seen, drawn = (part.sum(axis=0, keepdims=True) for part in (own.seen, own.drawn))
+        borders[name] = DistanceCounts(own.edges, seen, drawn)
     counts = found.counts.sum(axis=1, keepdims=True)
     there = np.isfinite(found.dice) & found.labelled
     dice = mean_known(found.dice, there, axis=1, keepdims=True)

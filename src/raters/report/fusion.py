@@ -25,6 +25,7 @@ from raters.report.fusion_words import ALL_RATERS, two_sentence
 from raters.report.leave_out import foreground_rows, left_out_rows
 from raters.report.minority import Minority, minorities, minority_sentence
 from raters.report.study import study_notes
+from raters.report.tables import heads
 from raters.report.viewer import free_name
 from raters.report.words import notes_block, short_section
 from raters.rows import Row
@@ -56,9 +57,9 @@ def fusion_report(
     """
     files = read_fusion(folder)
     name = Path(folder).resolve().name
-    title = f"Consensus {name}" if study is None else f"Consensus: {_named(study, name)}"
     if study is None:
-        return report_without_study(files, title, why_not)
+        return report_without_study(files, f"Consensus {name}", why_not)
+    title = f"Consensus: {study.about.get('title') or name}"
     if study.kind == "classification":
         from raters.report.fusion_table import table_fusion_report
 
@@ -72,40 +73,23 @@ def fusion_report(
     total = found.counts.sum(axis=0, dtype=np.int64)
     names, shown = (study.raters, found) if not study.anonymous else ((ALL_RATERS,), pooled(found))
     foreground = foreground_rows(shown.counts, names)
-    classes = study.classes.names
+    doubtful = [one.number for one in few_drew(found) if 2 * len(one.cases) > one.of]
+    performance = performance_section(
+        files, rows, study.classes.names, total, study, None, foreground, doubtful, found.two
+    )
+    findings = _findings(study, found, shown, files, by)
     sections = [
+        short_section(findings, _notes(study, masks, files)),
         _raters(names, shown, foreground),
-        performance_section(
-            files,
-            rows,
-            classes,
-            total,
-            study,
-            foreground=foreground,
-            doubtful=[one.number for one in few_drew(found) if 2 * len(one.cases) > one.of],
-            two=found.two,
-        ),
+        performance,
         _borders(names, shown),
         *([] if study.anonymous else [_left_out(study, found, by)]),
         _cases(study, found, masks, cases_shown, progress),
     ]
-    return Report(
-        title,
-        {
-            "cases": len(cases),
-            "raters": len(study.raters),
-            "method": files.method + (", pooled" if files.pooled else ""),
-            "mean Dice with the consensus": float(dice.mean()) if dice.size else None,
-        },
-        [
-            short_section(_findings(study, found, shown, files, by), _notes(study, masks, files)),
-            *sections,
-        ],
-    )
-
-
-def _named(study: Study, name: str) -> str:
-    return study.about.get("title") or name
+    facts: dict[str, object] = {"cases": len(cases), "raters": len(study.raters)}
+    facts["method"] = files.method + (", pooled" if files.pooled else "")
+    facts["mean Dice with the consensus"] = float(dice.mean()) if dice.size else None
+    return Report(title, facts, sections)
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
@@ -175,23 +159,16 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
         row: Row = {"rater": own["rater"], "cases": int(labelled[k]), "dice": dice[own["rater"]]}
         rows.append({**row, "dice_se": known(spread[k]), **own})
     caption = words.closeness_sentence(dice)
-    columns = {
-        "rater": "rater",
-        "cases": "cases",
-        "dice": "mean Dice",
-        **({"dice_se": "standard error"} if len(found.cases) > 1 else {}),
-        "sensitivity": "sensitivity",
-        "ppv": "PPV",
-        "beyond": "drawn beyond",
-        "missed": "missed",
-        **({"other": "another class"} if found.counts.shape[-1] > 2 else {}),
-    }
+    error = "standard error" if len(found.cases) > 1 else None
+    other = "another class" if found.counts.shape[-1] > 2 else None
+    ratios = {"sensitivity": "sensitivity", "ppv": "PPV", "beyond": "drawn beyond"}
+    dice_ = {"dice": "mean Dice", "dice_se": error}
+    columns = heads("rater", "cases", **dice_, **ratios, missed="missed", other=other)
     blocks: list[Block] = []
     if any(row["dice"] is not None for row in rows):
         figure = scores_figure(rows, "dice", "Dice with the consensus", raters)
-        several = len(found.cases) > 1
-        error = "Bars are standard errors between cases." if several else ""
-        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption} {error}".strip()))
+        bars = " Bars are standard errors between cases." if error else ""
+        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption}{bars}"))
     about = (
         "Of the foreground of the consensus over all cases: the share that the rater draws "
         "(sensitivity), misses, and draws beyond it. PPV (positive predictive value) is the share "
@@ -257,13 +234,9 @@ def _left_out(study: Study, found: Compared, by: str) -> Section:
     if any(row["dice"] is not None for row in rows):
         figure = scores_figure(rows, "dice", "Dice with and without", study.raters)
         blocks.append(FigureBlock("without-a-rater", figure, caption))
-    columns = {
-        "rater": "left out",
-        "cases": "cases",
-        "dice": "Dice with and without",
-        **({"dice_se": "standard error"} if len(found.left_dice) > 1 else {}),
-        "volume_change": "change of volume",
-    }
+    error = "standard error" if len(found.left_dice) > 1 else None
+    dice = {"dice": "Dice with and without", "dice_se": error}
+    columns = heads(rater="left out", cases="cases", **dice, volume_change="change of volume")
     more = "A consensus that grows without a rater (change above 0) was held back by that rater."
     blocks.append(TableBlock("without-each-rater", rows, more, columns))
     return Section("Without a rater", about, blocks)
@@ -284,19 +257,18 @@ def _cases(
     blocks: list[Block] = []
     name = free_name(CONSENSUS, study.raters)
     if first:
-        facts = {r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"} for r in first}  # fmt: skip  # noqa: E501
-        blocks.append(
-            cases_block(
-                study,
-                [row["case"] for row in first],
-                facts,
-                "Cases whose raters are farthest from the consensus come first: see whether you "
-                "would follow the consensus (white, dashed) there.",
-                lambda case: {name: masks.read(case)},
-                [name],
-                progress,
-            )
+        facts = {
+            row["case"]: {k.replace("dice", "Dice", 1): v for k, v in row.items() if k != "case"}
+            for row in first
+        }
+        caption = (
+            "Cases whose raters are farthest from the consensus come first: see whether you would "
+            "follow the consensus (white, dashed) there."
         )
+        block = cases_block(
+            study, list(facts), facts, caption, lambda c: {name: masks.read(c)}, [name], progress
+        )
+        blocks.append(block)
     caption = "All cases; the first ones are those to look at."
     columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
     blocks.append(TableBlock("cases-by-distance", rows, caption, columns))

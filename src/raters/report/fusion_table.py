@@ -15,7 +15,7 @@ from raters.report.fusion_files import FusionFiles, consensus_labels
 from raters.report.fusion_performance import performance_section, scores_figure
 from raters.report.study import most_labelled, study_notes
 from raters.report.study_table import MOST_SHOWN, accuracies, tasks_section
-from raters.report.tables import filled
+from raters.report.tables import filled, heads
 from raters.report.words import named, notes_block, only_most, percent, short_section
 from raters.rows import Row
 from raters.study.classes import MISSING
@@ -52,13 +52,8 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
         sections += [_raters(study, rows, names), performance, _left_section(changed, by)]
     if agreement is not None:
         sections.append(tasks_section(study, agreement, consensus))
-    facts: dict[str, object] = {
-        "tasks": len(study),
-        "raters": len(study.raters),
-        "labels": len(study.triplets.label),
-        "method": files.method,
-        "undecided": undecided,
-    }
+    facts: dict[str, object] = {"tasks": len(study), "raters": len(study.raters)}
+    facts |= {"labels": len(study.triplets.label), "method": files.method, "undecided": undecided}
     if study.reference_labels is not None:
         facts["equal to the reference"] = _accuracy(consensus, study.reference_labels)
     return Report(title, facts, sections)
@@ -127,19 +122,12 @@ def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     blocks: list[Block] = []
     if any(row["accuracy"] is not None for row in shown):
         figure = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
-        blocks.append(
-            FigureBlock(
-                "accuracy", figure, _closest(rows) + only_most(names, study.raters, "labels")
-            )
-        )
-    columns = {
-        "rater": "rater",
-        "labels": "labels",
-        "accuracy": "equal to the consensus",
-        "accuracy_reference": "equal to the reference",
-    }
+        caption = _closest(rows) + only_most(names, study.raters, "labels")
+        blocks.append(FigureBlock("accuracy", figure, caption))
+    equal = {"accuracy": "equal to the consensus", "accuracy_reference": "equal to the reference"}
+    columns = filled(rows, heads("rater", "labels", **equal))
     about = "A rater who is right against a wrong consensus looks bad here: see disputed tasks."
-    blocks.append(TableBlock("raters-against-consensus", rows, about, filled(rows, columns)))
+    blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
     return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
 
 
@@ -151,20 +139,15 @@ def left_out_rows(files: FusionFiles, study: Study, names: list[str]) -> tuple[l
     rows = []
     for name in names if len(study.raters) > 2 else []:
         kept = triplets.rater != study.raters.index(name)
-        columns = (column[kept] for column in (triplets.task, triplets.rater, triplets.label))
-        part = Triplets(*columns, triplets.tasks, triplets.raters, triplets.values)
+        task, rater, label = triplets.task[kept], triplets.rater[kept], triplets.label[kept]
+        part = Triplets(task, rater, label, triplets.tasks, triplets.raters, triplets.values)
         without = refit(part, classes).labels
         own = np.unique(triplets.task[~kept])
         changed = whole[own] != without[own]
-        rows.append(
-            {
-                "rater": name,
-                "tasks": len(own),
-                "changed": int(changed.sum()),
-                "share": float(changed.mean()) if len(own) else None,
-                "changed_elsewhere": int((whole != without).sum() - changed.sum()),
-            }
-        )
+        row: Row = {"rater": name, "tasks": len(own), "changed": int(changed.sum())}
+        row["share"] = float(changed.mean()) if len(own) else None
+        row["changed_elsewhere"] = int((whole != without).sum()) - row["changed"]
+        rows.append(row)
     return sorted(rows, key=lambda row: -int(row["changed"])), by
 
 
@@ -181,13 +164,9 @@ def _left_words(rows: list[Row], by: str) -> str:
 
 
 def _left_section(rows: list[Row], by: str) -> Section:
-    columns = {
-        "rater": "left out",
-        "tasks": "tasks of this rater",
-        "changed": "changed",
-        "share": "share changed",
-        "changed_elsewhere": "changed elsewhere",
-    }
+    changed = {"changed": "changed", "share": "share changed"}
+    columns = {"rater": "left out", "tasks": "tasks of this rater", **changed}
+    columns["changed_elsewhere"] = "changed elsewhere"
     table = TableBlock("without-each-rater", rows, _left_words(rows, by), columns)
     about = "How the consensus changes when one rater is left out."
     return Section("Without a rater", about, [table] if rows else [])

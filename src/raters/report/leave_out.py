@@ -13,8 +13,6 @@ from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
 
-_MEASURES = ("sensitivity", "ppv", "beyond", "missed", "other")
-
 
 def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
     """Return what each rater draws of the consensus: one set of numbers for text, figure and table.
@@ -54,8 +52,8 @@ def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
     rows = []
     for k, rater in enumerate(raters):
         row: Row = {"rater": rater}
-        for name in _MEASURES:
-            above, below = (part[:, k].astype(np.float64) for part in parts[name])
+        for name, both in parts.items():
+            above, below = (part[:, k].astype(np.float64) for part in both)
             row[name], row[f"{name}_se"] = _ratio(above, below)
         rows.append(row)
     return rows
@@ -124,14 +122,8 @@ def left_out_rows(raters: Sequence[str], dice: Floats, change: Floats) -> list[R
     for k, rater in enumerate(raters):
         known = dice[:, k][np.isfinite(dice[:, k])]
         sizes = change[:, k][np.isfinite(change[:, k])]
-        several = known.size > 1
-        rows.append(
-            {
-                "rater": rater,
-                "cases": int(known.size),
-                "dice": float(known.mean()) if known.size else None,
-                "dice_se": float(known.std(ddof=1) / math.sqrt(known.size)) if several else None,
-                "volume_change": float(sizes.mean()) if sizes.size else None,
-            }
-        )
+        n = int(known.size)
+        row: Row = {"rater": rater, "cases": n, "dice": float(known.mean()) if n else None}
+        row["dice_se"] = float(known.std(ddof=1) / math.sqrt(n)) if n > 1 else None
+        rows.append({**row, "volume_change": float(sizes.mean()) if sizes.size else None})
     return rows

@@ -54,17 +54,10 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
         few = np.flatnonzero(there & (2 * own < raters))
         if few.size:
             few = few[np.argsort(-size[few, number], kind="stable")]
-            who = tuple(np.flatnonzero(drew[few[0], :, number]).tolist())
-            found.append(
-                Minority(
-                    number,
-                    tuple(few.tolist()),
-                    int(there.sum()),
-                    who,
-                    int(raters[few[0]]),
-                    int(size[few[0], number]),
-                )
-            )
+            first, cases = few[0], tuple(few.tolist())
+            who = tuple(np.flatnonzero(drew[first, :, number]).tolist())
+            of, most = int(there.sum()), int(size[first, number])
+            found.append(Minority(number, cases, of, who, int(raters[first]), most))
     return sorted(found, key=lambda one: -len(one.cases) / one.of)
 
 

@@ -17,6 +17,7 @@ from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.minority import minorities, minority_sentence
+from raters.report.tables import heads
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -199,20 +200,13 @@ def _raters(study: Study, found: Measured) -> Section:
         f"{words.coverage_sentence(rows, len(study), alone)} 'Vote' is that of the other raters, "
         "'ratio' the typical size over that of the others."
     )
-    columns = {
-        "rater": "rater",
-        "cases": "cases",
-        "labelled": "labelled",
-        "dice_rest": "Dice to vote",
-        "kappa_rest": "kappa to vote",
-        "volume": f"{found.size_name} ({found.unit})",
-        "typical_ratio": "ratio to others",
-    }
-    return Section(
-        "Raters",
-        "Who labelled how much, and how each compares with what most of the others say.",
-        [TableBlock("raters", rows, caption, columns)],
+    vote = {"dice_rest": "Dice to vote", "kappa_rest": "kappa to vote"}
+    size = f"{found.size_name} ({found.unit})"
+    columns = heads(
+        "rater", "cases", "labelled", **vote, volume=size, typical_ratio="ratio to others"
     )
+    about = "Who labelled how much, and how each compares with what most of the others say."
+    return Section("Raters", about, [TableBlock("raters", rows, caption, columns)])
 
 
 def _one_of_all(found: Measured) -> Section:
@@ -239,25 +233,15 @@ def _agreement(study: Study, found: Measured) -> Section:
     if any(pair["dice"] is not None for pair in pairs):
         order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"
         figure = plots.agreement(agreement, shown, order=order)
-        blocks.append(
-            FigureBlock(
-                "agreement", figure, caption + words.only_most(shown, study.raters, "cases")
-            )
-        )
+        caption += words.only_most(shown, study.raters, "cases")
+        blocks.append(FigureBlock("agreement", figure, caption))
     if len(agreement.overall) > 1:
         low = _hardest_class(agreement.overall)
         blocks.append(TableBlock("agreement-by-class", agreement.overall, low))
     alpha = of_all(agreement.overall)[0]["krippendorff_alpha"]
     several = len(agreement.overall) > 1
-    columns = [
-        "rater_a",
-        "rater_b",
-        "cases",
-        *(["class"] if several else []),
-        "dice",
-        "iou",
-        "kappa",
-    ]
+    by_class = ["class"] if several else []
+    columns = ["rater_a", "rater_b", "cases", *by_class, "dice", "iou", "kappa"]
     blocks.append(TableBlock("pairs", agreement.pairs, words.alpha_sentence(alpha), columns))
     return Section("Agreement", "Who agrees with whom.", blocks)
 
@@ -274,11 +258,9 @@ def _hardest_class(rows: list[Row]) -> str:
     if not known:
         return "No class was drawn by two raters."
     low = min(known, key=lambda row: float(row["dice"]))
-    return words.begin(
-        f"{words.named(low['class'], 'class')} is what raters agree on least (Dice "
-        f"{low['dice']:.2f}): "
-        "say in the guideline how it differs from its neighbours."
-    )
+    what = words.begin(words.named(low["class"], "class"))
+    least = f"{what} is what raters agree on least (Dice {low['dice']:.2f})"
+    return f"{least}: say in the guideline how it differs from its neighbours."
 
 
 def _volumes(study: Study, found: Measured) -> Section:
@@ -314,15 +296,11 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
         )
         blocks.append(cases_block(study, first, facts, caption, progress=progress))
     by_group = any(row["group"] != row["case"] for row in rows)
-    columns = {
-        "case": "case",
-        **({"group": "group"} if by_group else {}),
-        "raters": "raters",
-        "dice": "mean Dice",
-        "differing": "differing",
-        "entropy": "entropy",
-        "size": f"{found.size_name} ({found.unit})",
-    }
+    known = {"differing": "differing", "entropy": "entropy"}
+    size = f"{found.size_name} ({found.unit})"
+    columns = heads(
+        "case", *(["group"] if by_group else []), "raters", dice="mean Dice", **known, size=size
+    )
     caption = (
         "All cases, the most disputed first: give the first ones to another rater. 'Differing' is "
         "the share of pixels that raters differ on, 'entropy' (in bits) the mean over pixels."

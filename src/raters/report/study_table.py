@@ -13,7 +13,7 @@ from raters.arrays import Ints, Labels
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.study import facts_of, most_labelled, not_two, study_notes
-from raters.report.tables import filled
+from raters.report.tables import filled, heads
 from raters.report.words import begin, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING
@@ -88,18 +88,13 @@ def accuracies(study: Study, truth: Labels) -> list[float | None]:
 
 
 def _raters(study: Study, agreement: Agreement, rows: list[Row]) -> Section:
-    columns = {
-        "rater": "rater",
-        "cases": "tasks",
-        "labels": "labels",
-        "agreement_rest": "equal to the others' vote",
-        "compared": "labels compared",
-        "agreement_self": "equal to own repeats",
-        "accuracy": "equal to the reference",
-    }
-    blocks: list[Block] = [
-        TableBlock("raters", rows, workers_sentence(rows), filled(rows, columns))
-    ]
+    columns = heads(
+        "rater", cases="tasks", labels="labels", agreement_rest="equal to the others' vote",
+        compared="labels compared", agreement_self="equal to own repeats",
+        accuracy="equal to the reference",
+    )  # fmt: skip
+    columns = filled(rows, columns)
+    blocks: list[Block] = [TableBlock("raters", rows, workers_sentence(rows), columns)]
     names = most_labelled(agreement.raters, study.raters, MOST_SHOWN)
     if len(study.classes) <= 20:
         chosen = study.select(raters=names)
@@ -124,13 +119,8 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
     elif not study.anonymous:
         text = f"No two raters have {least} tasks in common: only the vote of all can be compared."
         blocks.append(TextBlock(text, "note"))
-    blocks.append(
-        TableBlock(
-            "agreement-by-class",
-            agreement.overall,
-            words.alpha_sentence(agreement.overall[-1]["krippendorff_alpha"]),
-        )
-    )
+    alpha = words.alpha_sentence(agreement.overall[-1]["krippendorff_alpha"])
+    blocks.append(TableBlock("agreement-by-class", agreement.overall, alpha))
     if not study.anonymous:
         ordered = sorted(agreement.pairs, key=lambda p: -int(p["cases"]))
         caption = "Pairs with most tasks in common first; the others are based on few."
@@ -146,14 +136,9 @@ def tasks_section(study: Study, agreement: Agreement, consensus: Labels | None =
     rows = []
     for row in agreement.cases:
         k = place[row["case"]]
-        new = {
-            "task": row["case"],
-            "labels": row["labels"],
-            "given": given_labels(counts[k], names),
-            "majority": row["majority"],
-            "share": row["share"],
-            "entropy": row["entropy"],
-        }
+        given = given_labels(counts[k], names)
+        new = {"task": row["case"], "labels": row["labels"], "given": given}
+        new |= {name: row[name] for name in ("majority", "share", "entropy")}
         if consensus is not None:
             new["consensus"] = None if consensus[k] == MISSING else names[consensus[k]]
         if truth is not None:
@@ -164,9 +149,9 @@ def tasks_section(study: Study, agreement: Agreement, consensus: Labels | None =
         caption = disputed_sentence(agreement.cases)
         blocks.append(FigureBlock("difficulty", plots.difficulty(agreement), caption))
     caption = "All tasks, the most disputed first. Let an expert settle the first ones."
-    heads = {"given": "given (how often)", "majority": "majority label", "share": "majority share"}
-    given = {c: heads.get(c, c) for c in rows[0]} if rows else None
-    blocks.append(TableBlock("tasks", rows, caption, given))
+    named = {"given": "given (how often)", "majority": "majority label", "share": "majority share"}
+    columns = {c: named.get(c, c) for c in rows[0]} if rows else None
+    blocks.append(TableBlock("tasks", rows, caption, columns))
     return Section("Tasks", "Which tasks raters differ on, and what they said.", blocks)
 
 
