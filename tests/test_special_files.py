@@ -14,7 +14,7 @@ from command_line import draw_masks, pattern, run_alone
 from makers import square
 from raters.errors import RatersError
 from raters.study import formats
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 from raters.training.run import read_history, read_scores, read_splits
 
 ENDINGS = [".nii", ".nii.gz", ".nrrd", ".mha", ".mhd", ".png", ".tif", ".npy", ".dcm"]
@@ -117,8 +117,8 @@ def test_files_of_a_run(tmp_path: Path, name: str, read: Callable[[Path], object
 @pytest.mark.parametrize("name", ["config.yaml", "weights.safetensors"])
 def test_files_of_a_model(tmp_path: Path, name: str) -> None:
     from raters.training.config import read_config
-    from raters.training.weights import _shapes_in
+    from raters.training.model import shapes_in
 
     path = pipe(tmp_path / name)
     with pytest.raises(RatersError, match="named pipe"):
-        read_config(path) if name == "config.yaml" else _shapes_in(path)
+        read_config(path) if name == "config.yaml" else shapes_in(path)

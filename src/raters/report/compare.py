@@ -109,7 +109,7 @@ class Compared:
         left_change: The relative change of volume without a rater.
         dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
-        two: Of two raters, what the consensus is in all cases (`two_raters.KINDS`), or ''.
+        two: Of two raters, what the consensus is in all cases (`fusion_words.KINDS`), or ''.
     """
 
     cases: tuple[str, ...]

@@ -17,8 +17,8 @@ from raters.evaluation.answers import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
+from raters.study.paths import read_text
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.study import Study

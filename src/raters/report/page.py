@@ -4,6 +4,7 @@ A `Report` has facts (cards at the top) and sections; a section has blocks. `ren
 as text, `write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
 
 Example:
+    >>> from raters.report.blocks import Section
     >>> table = TableBlock("raters", [{"rater": "<b>", "dice": 0.9}], "All agree.")
     >>> page = render(Report("Lesions", {"cases": 2}, [Section("Raters", blocks=[table])]))
     >>> "&lt;b&gt;" in page, "<b>" in page
