@@ -106,24 +106,21 @@ def case_agreement(
         ([[[1, 0], [1, 2]]], [[0.8]], 0.25)
     """
     patterns = count_patterns(labels, num_classes)
-    raters = len(labels)
-    pairs = [_joint(patterns, a, b, num_classes) for a, b in combinations(range(raters), 2)]
+    columns, given = patterns.labels.T, patterns.labels != MISSING
+    pairs = [joint_counts(a, b, patterns.counts, num_classes) for a, b in combinations(columns, 2)]
     votes = patterns.votes(num_classes)
+    volumes = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
     return CaseAgreement(
         case,
-        (patterns.labels != MISSING).any(axis=0),
+        given.any(axis=0),
         np.array(pairs, np.int64).reshape(-1, num_classes, num_classes),
         votes,
         patterns.counts,
         _against_rest(patterns, votes, num_classes),
-        _volumes(patterns, num_classes),
-        (patterns.labels != MISSING).all(axis=0),
+        np.stack(volumes, axis=1),
+        given.all(axis=0),
         float(np.prod(spacing)),
     )
-
-
-def _joint(patterns: Patterns, a: int, b: int, num_classes: int) -> Ints:
-    return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, num_classes)
 
 
 def joint_counts(first: Array, second: Array, weights: Array, num_classes: int) -> Ints:
@@ -145,11 +142,6 @@ def _against_rest(patterns: Patterns, votes: Ints, num_classes: int) -> Ints:
         vote = np.where(decided & (best > 0), others.argmax(axis=1), MISSING)
         counts.append(joint_counts(own, vote, patterns.counts, num_classes))
     return np.array(counts, np.int64).reshape(-1, num_classes, num_classes)
-
-
-def _volumes(patterns: Patterns, num_classes: int) -> Ints:
-    counts = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
-    return np.stack(counts, axis=1)
 
 
 def entropy(votes: Array) -> Floats:

@@ -215,16 +215,11 @@ def _bias(volume: Array) -> Floats:
 
 
 def _class_kappa(counts: Array, chosen: int) -> float | None:
-    """Return Cohen's kappa of one class; None where neither has it."""
-    binary = _binary(counts, chosen)
+    """Return Cohen's kappa of one class against all others; None where neither has it."""
+    own, both, other = counts[chosen].sum(), counts[chosen, chosen], counts[:, chosen].sum()
+    neither = counts.sum() - own - other + both
+    binary = np.array([[neither, other - both], [own - both, both]])
     return known(coefficients.cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
-
-
-def _binary(counts: Array, chosen: int) -> Array:
-    """Merge all classes but one in a table of joint counts."""
-    own, both = counts[chosen].sum(), counts[chosen, chosen]
-    other = counts[:, chosen].sum()
-    return np.array([[counts.sum() - own - other + both, other - both], [own - both, both]])
 
 
 def with_mean(values: Array) -> Floats:

@@ -71,16 +71,14 @@ def report(
     def work(part: Study | None) -> Path:
         return write(make_report(path, part, against, cases_shown, progress, why_not), out)
 
-    page, failures = (work(None), []) if found is None else go_on(work, found, _all_of)
+    def need(case: Case) -> object:
+        return case.given, case.reference, case.image  # all that a report may show
+
+    page, failures = (work(None), []) if found is None else go_on(work, found, need)
     typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(page.resolve().as_uri())
     end_with_failures(failures, LEFT_OUT, "raters check lists all")
-
-
-def _all_of(case: Case) -> object:
-    """Read all of a case that a report may show."""
-    return case.given, case.reference, case.image
 
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:

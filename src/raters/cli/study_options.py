@@ -100,8 +100,9 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
         {'source': 'a.csv', 'raters': ['ann', 'bob'], 'ignore': [255], 'split': None}
     """
     for option, expected in _EXPECTED.items():
-        if option in given:
-            _refuse_other(f"--{option}", given[option], expected)
+        if option in given and given[option] not in expected:
+            listed = " or ".join(repr(e) for e in expected if e)
+            raise RatersError(f"--{option}: found {given[option]!r}, expected {listed}")
     options: dict[str, Any] = {}
     for name, value in given.items():
         if name in ("raters", "cases", "classes", "missing"):
@@ -165,9 +166,3 @@ def _whole_numbers(option: str, text: str) -> list[int]:
         return [int(part) for part in _listed(text) or []]
     except ValueError:
         raise RatersError(f"{option}: found {text!r}, expected whole numbers such as 255") from None
-
-
-def _refuse_other(option: str, found: str, expected: tuple[str, ...]) -> None:
-    if found not in expected:
-        listed = " or ".join(repr(e) for e in expected if e)
-        raise RatersError(f"{option}: found {found!r}, expected {listed}")

@@ -130,10 +130,12 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
             _digits(mnist)  # what is wrong with it is said before anything is written
         claim(story, folder)
     plan = _plan(story)
-    left = [k for k, (split, who) in enumerate(plan) if not _there(story, folder, k, split, who)]
+    files = [_files(story, folder, k, split, who) for k, (split, who) in enumerate(plan)]
+    left = [k for k, paths in enumerate(files) if not all(path.exists() for path in paths)]
     if not left:
         return 0
-    study = _simulated(story, folder, mnist, progress)
+    truth = _truth(story, folder, mnist, progress)
+    study = simulate(truth, story.raters, seed=story.seed)
     alone = {rater: study.select(raters=[rater]) for rater in study.raters}
     for k in track(left, len(left), "drawing", progress):
         split, who = plan[k]
@@ -153,17 +155,9 @@ def _plan(story: Story) -> list[tuple[str, list[str]]]:
     return train + [("test", names)] * story.test
 
 
-def _file(story: Story, k: int) -> str:
-    return f"{story.kind}{k:04d}.png"
-
-
 def _files(story: Story, folder: Path, k: int, split: str, who: list[str]) -> list[Path]:
     parts = [*(f"masks/{rater}" for rater in who), "truth", "images"]
-    return [folder / part / split / _file(story, k) for part in parts]
-
-
-def _there(story: Story, folder: Path, k: int, split: str, who: list[str]) -> bool:
-    return all(path.exists() for path in _files(story, folder, k, split, who))
+    return [folder / part / split / f"{story.kind}{k:04d}.png" for part in parts]
 
 
 def _write(story: Story, folder: Path, case: Case, k: int, split: str, who: list[str]) -> None:
@@ -184,17 +178,9 @@ def _noisy(story: Story, image: Array, k: int) -> NDArray[np.uint8]:
     return np.asarray(np.rint(cut.clip(0, 1) * 255), np.uint8)
 
 
-def _simulated(story: Story, folder: Path, mnist: str, progress: bool) -> Study:
-    from raters.simulate.study import simulate
-
-    return simulate(_truth(story, folder, mnist, progress), story.raters, seed=story.seed)
-
-
 def _truth(story: Story, folder: Path, mnist: str, progress: bool) -> Study:
     number = story.train + story.test
     if story.kind == "lesions":
-        from raters.simulate.phantoms import phantom_study
-
         return phantom_study("lesions", number, story.shape, story.seed)
     whole = _digits(mnist or fetched_digits(folder / "mnist", progress))
     order = generator(story.seed, "digits").permutation(len(whole))[:number]

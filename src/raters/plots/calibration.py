@@ -46,7 +46,9 @@ def reliability(
         raise RatersError("found no labels, expected some to compare probabilities with")
     figure = new_figure(3.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
-    plain_axes(upper, theme, f"ECE {_error(curve):.3f}", y="share that is right")
+    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
+    error = gap @ curve.counts / curve.counts.sum()
+    plain_axes(upper, theme, f"ECE {error:.3f}", y="share that is right")
     plain_axes(lower, theme, x="confidence", y="count")
     colours, width = look(theme), 1 / len(curve.counts)
     places = (np.arange(len(curve.counts)) + 0.5) * width
@@ -72,11 +74,9 @@ def _curve(
         return given
     if (labels is None) == (hits is None):
         raise RatersError("found probabilities alone, expected labels or hits with them (not both)")
-    return (
-        hit_curve(given, hits, bins)
-        if hits is not None
-        else reliability_curve(labels if labels is not None else [], given, bins)
-    )
+    if hits is not None:
+        return hit_curve(given, hits, bins)
+    return reliability_curve(labels if labels is not None else [], given, bins)
 
 
 def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> ReliabilityCurve:
@@ -105,8 +105,3 @@ def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> Reliabi
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
     return ReliabilityCurve(mean(sure), mean(right.astype(np.float64)), counts)
-
-
-def _error(curve: ReliabilityCurve) -> float:
-    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
-    return float(gap @ curve.counts / curve.counts.sum())

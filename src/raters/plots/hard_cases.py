@@ -60,7 +60,11 @@ def difficulty(
         return _ranked(agreement.cases, theme)
     rows = [row for row in agreement.cases if row["dice"] is not None]
     if isinstance(against, str):
-        _check_column(agreement.cases, against)
+        if all(against not in row for row in agreement.cases):
+            known = ", ".join(
+                k for k, v in agreement.cases[0].items() if isinstance(v, int | float)
+            )
+            raise RatersError(f"found no column {against!r} of cases, expected one of: {known}")
         values = [row[against] for row in rows]
         x = _TITLES.get(against, shown(against))
     else:
@@ -73,12 +77,6 @@ def difficulty(
     axes = plain_axes(figure.subplots(), theme, x=x, y="mean pairwise Dice")
     _scatter(axes, places, dice, [str(row["case"]) for row in rows], theme)
     return figure
-
-
-def _check_column(rows: Sequence[Row], name: str) -> None:
-    if all(name not in row for row in rows):
-        known = ", ".join(k for k, v in rows[0].items() if isinstance(v, int | float))
-        raise RatersError(f"found no column {name!r} of cases, expected one of: {known}")
 
 
 def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:

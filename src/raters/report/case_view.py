@@ -109,7 +109,8 @@ def viewer_case(
         aspect = spacing[0] / spacing[1]
         only = [_slice(volume, None)]
         return viewer.ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
-    start = _most_disputed(volume, view.turn(labels, 1))
+    spread = volume.maps[viewer.DISAGREEMENT].sum(axis=(1, 2))
+    start = int(spread.argmax()) if spread.any() else most_disputed(view.turn(labels, 1))
     taken = _around(volume, start, min(slices, volume.shape[0]), budget)
     return viewer.ViewerCase(
         case.id,
@@ -189,11 +190,6 @@ def _side(volume: _Volume, start: int, budget: int) -> int:
         if smaller and _slice(volume, start, side).size <= budget:
             return side
     return _SIDES_OF_SLICES[-1]
-
-
-def _most_disputed(volume: _Volume, labels: Array) -> int:
-    spread = volume.maps[viewer.DISAGREEMENT].sum(axis=(1, 2))
-    return int(spread.argmax()) if spread.any() else most_disputed(labels)
 
 
 def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> viewer.Slice:

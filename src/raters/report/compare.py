@@ -167,7 +167,8 @@ def compare(
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """
-    step = _step(study, cases)
+    first = study[cases[0]].geometry
+    step = bin_step(first.shape, first.spacing)
     borders = set(evenly(len(cases), MOST_BORDERS))
     leave = set(evenly(len(cases), MOST_LEFT_OUT)) if len(study.raters) > 2 else set()
 
@@ -212,11 +213,6 @@ def _together(
     two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
     flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
     return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
-
-
-def _step(study: Study, cases: Sequence[str]) -> float:
-    geometry = study[cases[0]].geometry
-    return bin_step(geometry.shape, geometry.spacing)
 
 
 def pooled(found: Compared) -> Compared:

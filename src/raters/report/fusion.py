@@ -200,7 +200,8 @@ def _borders(raters: Sequence[str], found: Compared) -> Section:
     sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
     for k, (name, counts) in enumerate(found.borders.items()):
         if counts.seen.any():
-            caption = f"{_subject(name)} by distance to its border{sample}. "
+            what = name if name == ALL_FOREGROUND else f"the class {name}"
+            caption = f"The share that each rater calls {what}, by distance to its border{sample}. "
             caption += _border_words(raters, found) if k == 0 and not found.two else ""
             figure = plots.bias(counts, raters, found.unit)
             blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
@@ -211,11 +212,6 @@ def _borders(raters: Sequence[str], found: Compared) -> Section:
         "to the left)."
     )
     return Section("Over- and under-drawing", about, blocks)
-
-
-def _subject(name: str) -> str:
-    what = name if name == ALL_FOREGROUND else f"the class {name}"
-    return f"The share that each rater calls {what},"
 
 
 def _left_words(study: Study, found: Compared, by: str) -> str:
