@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from raters.rooms import Room
 from raters.version import __version__
 
 if TYPE_CHECKING:
@@ -40,6 +42,26 @@ _WHERE = {
     "read": "raters.study.read",
 }
 
+# Of these, `report` and `simulate` are also called: raters.report("run/"), raters.simulate(truth).
+_ROOMS = (
+    "agreement",
+    "confusion",
+    "datasets",
+    "evaluation",
+    "export",
+    "fusion",
+    "methods",
+    "networks",
+    "plots",
+    "prediction",
+    "rater_models",
+    "report",
+    "scores",
+    "simulate",
+    "study",
+    "training",
+)
+
 __all__ = [
     "MISSING",
     "Classes",
@@ -58,21 +80,7 @@ __all__ = [
     "read",
 ]
 
-
-_ROOMS = (
-    "confusion",
-    "datasets",
-    "export",
-    "fusion",
-    "methods",
-    "networks",
-    "plots",
-    "prediction",
-    "rater_models",
-    "report",
-    "scores",
-    "simulate",
-)
+sys.modules[__name__].__class__ = Room
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
@@ -98,4 +106,4 @@ def _imported(module: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*__all__, *_ROOMS])

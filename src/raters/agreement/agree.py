@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raters.agreement.result import Agreement
 from raters.errors import RatersError
 from raters.study.places import Inputs
+from raters.study.read import study_of
 
 if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agreement:
+def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
@@ -32,7 +33,8 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
     Labels that are MISSING count for nothing anywhere.
 
     Args:
-        study: The study, with at least two raters.
+        study: The study, with at least two raters; or what `raters.read` takes, or labels
+            `(cases, raters, *space)`.
         surfaces: Also compare surfaces (masks only; slower).
         progress: Show a progress bar.
 
@@ -44,6 +46,7 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
         >>> agreement.pairs[-1]["dice"], agreement.pairs[-1]["kappa"]
         (0.8, 0.5)
     """
+    study = study_of(study)
     if len(study.raters) < 2:
         found = f"only the rater {study.raters[0]!r}" if study.raters else "no raters"
         raise RatersError(f"found {found}, expected at least two to compare")

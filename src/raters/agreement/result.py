@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raters.errors import RatersError
+from raters.notebook import html
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
+from raters.study.study import many
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,13 +48,20 @@ class Agreement:
     inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.raters)} rows of raters, {len(self.pairs)} of pairs"
-        return f"Agreement({self.kind}, {len(self.cases):,} cases, {sizes})"
+        raters = dict.fromkeys(row["rater"] for row in self.raters)
+        sizes = f"{many(len(self.cases), 'case')}, {many(len(raters), 'rater')}"
+        return f"Agreement({self.kind}, {sizes})"
+
+    def _repr_html_(self) -> str:
+        """Show the tables in a notebook, the first rows of each."""
+        return html(repr(self), {table: getattr(self, table) for table in TABLES})
 
     def frame(self, table: str) -> pd.DataFrame:
         """Return one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
         import pandas as pd
 
+        if table not in TABLES:
+            raise RatersError(f"found the table {table!r}, {expected_one_of(TABLES, table)}")
         return pd.DataFrame(getattr(self, table))
 
     def write(self, folder: str | Path) -> None:

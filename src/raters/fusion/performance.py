@@ -105,8 +105,8 @@ def smooths(options: Mapping[str, Any]) -> bool:
     return bool(options.get("smoothing"))
 
 
-def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
-    """Report whence the prior of a fusion of masks is, where errors can be given; else None.
+def known_prior(options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
+    """Return whence the prior of STAPLE is, where errors can be given; else None.
 
     STAPLE takes the share of each class among all labels for the prior (Warfield et al.). That is
     not the share of the class: where 10 % are foreground, it may be 17 %, matrices and predictive
@@ -114,10 +114,10 @@ def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "es
     the image are other models than the one whose information is known here.
 
     Example:
-        >>> known_prior("staple", {}), known_prior("staple", {"estimate_prior": True})
+        >>> known_prior({}), known_prior({"estimate_prior": True})
         (None, 'estimated')
     """
-    if method not in ("staple", "dawid-skene") or options.get("restrict") or smooths(options):
+    if options.get("restrict") or smooths(options):
         return None
     given = options.get("prior")
     if given is not None and np.ndim(given) > 1:

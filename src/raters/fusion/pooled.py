@@ -18,6 +18,7 @@ from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
 from raters.fusion.mask_starts import START, alone, fit
+from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.pattern_counts import Groups, PatternCounts, occurring
 from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
@@ -56,9 +57,9 @@ class PooledStaple:
         study: Study,
         *,
         estimate_prior: bool = False,
-        smoothing: float = 0.0,
-        max_iter: int = 200,
-        tol: float = 1e-7,
+        smoothing: NotNegative = 0.0,
+        max_iter: Count = 200,
+        tol: NotNegative = 1e-7,
         starts: Starts | None = None,
         progress: bool = False,
     ) -> None:
@@ -78,6 +79,21 @@ class PooledStaple:
     def state(self) -> EMState:
         """The matrices and the prior."""
         return self.found.kept.state
+
+    @property
+    def shared(self) -> Fusion:
+        """What all cases share: matrices, prior and how EM went."""
+        state, nothing = self.state, np.empty(0, np.int16)
+        return Fusion(
+            nothing.astype(np.float64),
+            nothing,
+            state.confusion,
+            state.prior.ravel(),
+            state.log_likelihoods,
+            state.converged,
+            starts=self.found.rows,
+            notes=self.found.notes,
+        )
 
     def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())

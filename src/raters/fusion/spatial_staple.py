@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
@@ -34,6 +35,7 @@ from raters.fusion.box_sums import (
     rounder,
     write_shares,
 )
+from raters.fusion.option_values import NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.spatial_kernels import count_pass, normalise_pass
 from raters.fusion.staple import staple
@@ -88,12 +90,12 @@ def spatial_staple(
     labels: NDArray[Any],
     num_classes: int,
     *,
-    window: float | Sequence[float] = 31,
-    spacing: float | Sequence[float] | None = None,
-    prior_weight: float | None = None,
-    class_prior: NDArray[Any] | None = None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
+    window: Annotated[float | Sequence[float], Ge(0)] = 31,
+    spacing: Annotated[float | Sequence[float] | None, Ge(0)] = None,
+    prior_weight: NotNegative | None = None,
+    class_prior: Shares | None = None,
+    max_iter: Annotated[int, Ge(0)] = 100,
+    tol: NotNegative = 1e-3,
     maps: bool = False,
 ) -> Fusion:
     """Fuse masks by Spatial STAPLE.
@@ -146,7 +148,7 @@ def spatial_staple(
     prior, start = _start(
         staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
     )
-    log_prior = _log_prior(prior if class_prior is None else class_prior)
+    log_prior = _log_prior(prior if class_prior is None else np.asarray(class_prior))
     step = _run(volume, local, log_prior, start, max_iter, tol)
     confusion: NDArray[Any] = step.whole
     if maps:

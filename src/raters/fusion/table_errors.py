@@ -124,7 +124,7 @@ def table_errors(
     triplets: Triplets,
     groups: NDArray[Any],
     fusion: Fusion,
-    method: str,
+    kind: str,
     options: Mapping[str, Any],
     seed: int = 0,
 ) -> Errors | None:
@@ -134,14 +134,14 @@ def table_errors(
         triplets: The answers.
         groups: The group of each task.
         fusion: What `dawid_skene` or `one_coin` gave.
-        method: Its name.
+        kind: What was fitted: 'rows' (one matrix per rater) or 'coin' (one accuracy per rater).
         options: Its options.
         seed: The same seed gives the same errors.
     """
     given = options.get("prior") is not None
-    if method not in _MODELS or options.get("hard") or smooths(options):
+    if options.get("hard") or smooths(options):
         return None
-    if method == "one-coin" and not given and not options.get("estimate_prior"):
+    if kind == "coin" and not given and not options.get("estimate_prior"):
         return None  # classes are taken as alike, which they are not
     assert fusion.confusion is not None and fusion.prior is not None  # these methods have both
     number = np.unique(groups.astype(str), return_inverse=True)[1]
@@ -149,7 +149,7 @@ def table_errors(
         return None
     answers = answers_of(triplets, len(fusion.prior))
     parameters = Parameters(fusion.prior, fusion.confusion)
-    model = _model(answers, parameters, _MODELS[method], given)
+    model = _model(answers, parameters, kind, given)
     variance, left = _spread(model, number, np.random.default_rng(seed))
     if variance is None:
         return None
@@ -213,9 +213,6 @@ def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
         return np.asarray(slope * (spread[..., np.newaxis] * total))
 
     return fit
-
-
-_MODELS = {"dawid-skene": "rows", "one-coin": "coin"}
 
 
 def _spread(

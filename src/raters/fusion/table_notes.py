@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from raters.fusion.answers import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
+from raters.fusion.methods import METHODS
 from raters.fusion.one_coin import one_coin
 from raters.fusion.result import Fusion
 from raters.study.classes import MISSING
@@ -28,8 +29,6 @@ MANY = 0.1
 MOST_ANSWERS = 1_000_000
 """Larger tables are not fused by other methods for the sake of a note."""
 
-_METHODS = ("vote", "one-coin", "dawid-skene")
-
 
 def table_notes(
     triplets: Triplets, num_classes: int, fusion: Fusion, method: str, options: Mapping[str, Any]
@@ -43,21 +42,22 @@ def table_notes(
         []
     """
     notes = []
-    if method == "dawid-skene" and not options.get("smoothing"):
-        notes += _few_answers(triplets, num_classes)
-    if method in _METHODS and 0 < len(triplets) <= MOST_ANSWERS:
+    entry = METHODS[method]
+    if entry.errors == "rows" and not options.get("smoothing"):
+        notes += _few_answers(triplets, num_classes, method)
+    if entry.compares and 0 < len(triplets) <= MOST_ANSWERS:
         notes += _differ(triplets, num_classes, fusion, method)
     return notes
 
 
-def _few_answers(triplets: Triplets, num_classes: int) -> list[str]:
+def _few_answers(triplets: Triplets, num_classes: int, method: str) -> list[str]:
     given = np.bincount(triplets.rater[triplets.label != MISSING])
     given = given[given > 0]
     if not given.size or np.median(given) >= ENOUGH * num_classes:
         return []
     return [
         f"half of the {len(given):,} raters have at most {np.median(given):,.0f} answers, and "
-        f"dawid-skene estimates {num_classes * (num_classes - 1):,} numbers of each (it needs "
+        f"{method} estimates {num_classes * (num_classes - 1):,} numbers of each (it needs "
         f"about {ENOUGH} answers a class): compare with vote, one-coin and --option smoothing=2"
     ]
 

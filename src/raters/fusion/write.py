@@ -191,6 +191,8 @@ def _facts(consensus: Consensus, case: Case, fusion: Fusion) -> dict[str, Any]:
     }
     if fusion.starts:
         facts["starts"] = fusion.starts
+    if fusion.skills is not None:
+        facts["skills"] = fusion.skills.tolist()
     if consensus.pooled or fusion.confusion is None or fusion.prior is None:
         return facts
     facts["prior"] = fusion.prior.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,16 @@ from raters.study.check_case import CaseScan, labelled_values, scan_case
 from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
 from raters.study.parallel import ordered_map
+from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.sums import sum_errors
 
 
-def check(study: Study, progress: bool = False) -> CheckReport:
+def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: ANN401
     """Read a whole study once and say what it holds and what is wrong with it.
 
-    One bad file never hides the others. Memory does not grow with the number of cases.
+    One bad file never hides the others. Memory does not grow with the number of cases. It takes a
+    study, what `raters.read` takes, or labels `(cases, raters, *space)`.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])
@@ -32,6 +35,7 @@ def check(study: Study, progress: bool = False) -> CheckReport:
         >>> [(p.kind, p.rater) for p in report.problems]
         [('empty-mask', 'bob')]
     """
+    study = study_of(study)
     report = CheckReport(
         study.kind,
         len(study),
