@@ -43,6 +43,11 @@ def mean(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fu
     The hard label is the class with the largest share, ties as in `vote`. Where nobody labelled,
     all classes are equally likely.
 
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        num_classes: The number of classes.
+        ties: What a voxel with a tie gets, as in `vote`.
+
     Example:
         >>> mean(np.array([[0, 1, 1], [0, 1, 0]]), num_classes=2).truth[1]
         array([0. , 1. , 0.5], dtype=float32)
@@ -108,6 +113,11 @@ def voted(
 def vote_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
     """Return each task the class that most of its answers say; repeated readings count each.
 
+    Args:
+        triplets: The answers.
+        num_classes: The number of classes.
+        ties: What a task with a tie gets, as in `vote`.
+
     Example:
         >>> tasks = np.array(["a", "b"], object)
         >>> names = tasks, ("ann", "bob", "cy"), (0, 1)
@@ -121,7 +131,13 @@ def vote_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -
 
 
 def mean_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
-    """Return each task the share of its answers that say each class."""
+    """Return each task the share of its answers that say each class.
+
+    Args:
+        triplets: The answers.
+        num_classes: The number of classes.
+        ties: What a task with a tie gets, as in `vote`.
+    """
     votes = _table_votes(triplets, num_classes)
     return _table_fusion(votes, votes, ties)
 

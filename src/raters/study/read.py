@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ def read(
         study = study.select(raters, cases, classes, split)
         return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
     try:
-        text = os.fspath(source)
+        text = os.fspath(cast("str | Path", source))
     except TypeError:
         raise RatersError(f"found {type(source).__name__}, expected {_STUDIES}") from None
     if is_pattern(text) or Path(text).is_dir():
@@ -131,7 +131,7 @@ def read(
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
-    study = replace(study, sources=_sources(source, images, reference))
+    study = replace(study, sources=_sources(text, images, reference))
     if anonymous:
         study = replace(study, about={**study.about, "raters": ANONYMOUS})
     chosen = study.select(raters, cases, classes, split)
@@ -158,7 +158,7 @@ def study_of(given: Any) -> Study:  # noqa: ANN401
     if isinstance(given, Study):
         return given
     if isinstance(given, (str, os.PathLike, *library_class("pandas", "DataFrame"))):
-        return read(given)
+        return read(cast("str | Path", given))
     if isinstance(given, list | tuple | np.ndarray) or hasattr(given, "__array__"):
         return Study.from_arrays(labels=given)
     raise RatersError(

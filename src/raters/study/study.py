@@ -280,12 +280,12 @@ class Study:
     def __getitem__(self, case: str | int) -> Case: ...
 
     @overload
-    def __getitem__(self, case: slice | Sequence[str]) -> Study: ...
+    def __getitem__(self, case: slice | list[str]) -> Study: ...
 
-    def __getitem__(self, case: str | int | slice | Sequence[str]) -> Case | Study:
+    def __getitem__(self, case: str | int | slice | list[str]) -> Case | Study:
         if isinstance(case, slice):
             return self._at(np.arange(len(self))[case])
-        if isinstance(case, list | tuple | np.ndarray):
+        if isinstance(case, list):
             return self._at(np.array([self[name]._position for name in case], np.intp))
         if isinstance(case, str):
             if case not in self._positions:
