@@ -65,7 +65,8 @@ def fuse(
     """
     study = study_of(study)
     if isinstance(method, FusionOptions):
-        method, options = method.method, {**method.options, **options}
+        options = {**method.options, **options}
+        method = method.method
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
     chosen = method_of(method)
@@ -127,8 +128,8 @@ class Consensus:
     def _repr_html_(self) -> str:
         """Show a consensus in a notebook; masks are not fused for it, tables are."""
         if self.study.kind == "segmentation":
-            return html(repr(self), {"options": [self.description["options"] or {"": "none"}]})
-        labels = [{"task": task, "label": label} for task, label in self.labels.head(5).items()]
+            return html(repr(self), {"options": [self._options or {"": "none"}]})
+        labels = [{"task": task, "label": label} for task, label in self.labels.items()]
         skills = [{"rater": rater, "skill": s} for rater, s in self.skills.items()]
         return html(repr(self), {"labels": labels, "skills": skills})
 
@@ -264,7 +265,8 @@ class Consensus:
         if case.kind == "classification":
             raise RatersError("found a table, expected masks; take consensus.table instead")
         if self._shared is not None:
-            return self._shared.fuse(case.labels)
+            fused: Fusion = self._shared.fuse(case.labels)
+            return fused
         options = self._options
         if "spacing" in self._method_options:
             options = {"spacing": case.geometry.spacing, **options}

@@ -116,7 +116,7 @@ class Method:
         return options_of(function, name)
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Refuse options that the method does not have, and values that they cannot have."""
+        """Reject options that the method does not have, and values that they cannot have."""
         from raters.fusion.option_values import refuse_value
 
         known = self.options(kind)
@@ -194,7 +194,7 @@ METHODS: dict[str, Method] = {
         errors="rows",
     ),
     "one-coin": Method(
-        "one accuracy per rater, EM; tables", table="raters.fusion.one_coin:one_coin", errors="coin"
+        "one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin", errors="coin"
     ),
     "spatial-staple": Method(
         "matrices that vary over the image",

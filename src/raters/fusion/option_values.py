@@ -21,7 +21,7 @@ Shares = Annotated[NDArray[Any] | Sequence[float], Ge(0)]
 
 
 def refuse_value(name: str, value: object, asked: Any) -> None:  # noqa: ANN401
-    """Refuse a value that an option cannot have.
+    """Reject a value that an option cannot have.
 
     Args:
         name: The option.

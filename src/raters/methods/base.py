@@ -149,7 +149,7 @@ class Method(nn.Module):
         return 0
 
     def start_epoch(self, epoch: int) -> None:
-        """Be told which epoch begins (from 0)."""
+        """Receive the number of the epoch that begins (from 0)."""
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of a batch."""
@@ -194,7 +194,7 @@ class NetworkMethod(Method):
 
 
 def refuse_unlabelled(study: Study) -> None:
-    """Refuse a study in which nobody labelled anything."""
+    """Raise if no rater labelled anything in the study."""
     for case in study.iter_cases():
         if case.given.size:
             return
