@@ -11,10 +11,28 @@ from raters.rooms import Room
 from raters.version import __version__
 
 if TYPE_CHECKING:
+    from raters import (  # noqa: F401
+        agreement,
+        confusion,
+        datasets,
+        evaluation,
+        export,
+        fusion,
+        methods,
+        networks,
+        plots,
+        prediction,
+        rater_models,
+        scores,
+        study,
+        training,
+    )
     from raters.agreement.agree import agree
     from raters.errors import RatersError
     from raters.evaluation.evaluate import evaluate
     from raters.fusion.consensus import fuse
+    from raters.report.dispatch import report as _report
+    from raters.simulate.study import simulate as _simulate
     from raters.study.check import check
     from raters.study.classes import MISSING, Classes
     from raters.study.geometry import Geometry
@@ -23,6 +41,15 @@ if TYPE_CHECKING:
     from raters.training.extend import extend
     from raters.training.fit import fit
     from raters.training.model import Model, load
+
+    class _Report(ModuleType):
+        __call__ = staticmethod(_report)
+
+    class _Simulate(ModuleType):
+        __call__ = staticmethod(_simulate)
+
+    report: _Report
+    simulate: _Simulate
 
 # Names are imported when they are first used, so that `raters --help` answers at once.
 _WHERE = {
