@@ -74,6 +74,8 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.value.code in (0, None), line
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
