@@ -40,7 +40,7 @@ def fuse(
     progress: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Consensus:
-    """Estimate the consensus of the labels of a study.
+    """Estimate a consensus from the labels of a study.
 
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
