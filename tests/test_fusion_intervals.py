@@ -15,9 +15,8 @@ from raters.fusion.columns import columns_of
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.em import EMState
 from raters.fusion.information import Directions, information
-from raters.fusion.intervals import share_interval, t_quantile
 from raters.fusion.one_coin import one_coin
-from raters.fusion.performance import MEASURES, group_errors, measures
+from raters.fusion.performance import MEASURES, group_errors, measures, share_interval, t_quantile
 from raters.study.study import Study
 
 Array = NDArray[Any]

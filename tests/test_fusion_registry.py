@@ -17,7 +17,7 @@ from raters.errors import RatersError
 from raters.fusion.methods import KINDS, METHODS, options_class
 from raters.study.study import Study
 
-EACH = [(name, kind) for name, m in METHODS.items() for kind, w in KINDS.items() if w in m.takes]
+EACH = [(name, kind) for name, m in METHODS.items() for kind in KINDS if kind in m.kinds]
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raters.cli.saying import wrapped
+from raters.fusion.methods import KINDS
+from raters.fusion.methods import METHODS as FUSION
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -27,27 +29,23 @@ def methods(
     raters methods pixel-cm
     """
     from raters.errors import RatersError
-    from raters.fusion.methods import METHODS as FUSION
     from raters.methods.registry import METHODS
     from raters.rows import to_json
     from raters.wording import expected_one_of
 
-    if method and method not in METHODS and method not in FUSION:
+    found = [facts(name, entry) for name, entry in METHODS.items() if method in ("", name)]
+    found += [fusion_facts(name, m) for name, m in FUSION.items() if method in ("", name)]
+    if not found:
         known = list(dict.fromkeys([*METHODS, *FUSION]))
         raise RatersError(f"found the method {method!r}, {expected_one_of(known, method)}")
     if as_json:
-        names = [method] if method else list(METHODS)
-        found = [facts(name, METHODS[name]) for name in names if name in METHODS]
-        others = [method] if method else list(FUSION)
-        found += [fusion_facts(name, FUSION[name]) for name in others if name in FUSION]
         typer.echo(to_json(found[0] if method and len(found) == 1 else found))
     elif not method:
         _show_all()
     else:
-        if method in METHODS:
-            _show_one(method, METHODS[method])
-        if method in FUSION:
-            _show_fusion(method, FUSION[method])
+        for show, entries in ((_show_one, METHODS), (_show_fusion, FUSION)):
+            if method in entries:
+                show(method, entries[method])
 
 
 def facts(name: str, entry: MethodEntry) -> Row:
@@ -65,20 +63,14 @@ def facts(name: str, entry: MethodEntry) -> Row:
 
 def fusion_facts(name: str, method: Method) -> Row:
     """Return what there is to know of a fusion method as plain data."""
-    from raters.fusion.methods import KINDS
-
     options = {
-        what: [vars(o) | {"type": str(o.type)} for o in method.options(kind).values()]
-        for kind, what in KINDS.items()
-        if what in method.takes
+        KINDS[kind]: [
+            {"option": o.name, "default": o.default, "meaning": o.meaning}
+            for o in method.options(kind).values()
+        ]
+        for kind in method.kinds
     }
-    return {
-        "name": name,
-        "verb": "fuse",
-        "about": method.about,
-        "fixed": dict(method.fixed or {}),
-        "options": options,
-    }
+    return {"name": name, "verb": "fuse", "about": method.about, "options": options}
 
 
 def _option(name: str, info: FieldInfo) -> Row:
@@ -96,7 +88,6 @@ def _option(name: str, info: FieldInfo) -> Row:
 
 def _show_all() -> None:
     from raters.cli.tables import show_rows
-    from raters.fusion.methods import METHODS as FUSION
     from raters.methods.registry import METHODS
 
     rows: list[Row] = [
@@ -104,11 +95,11 @@ def _show_all() -> None:
         for name, entry in METHODS.items()
     ]
     show_rows("learning methods (raters train)", rows)
-    fusion = [
-        {"name": name, "about": method.about, "for": " and ".join(method.takes)}
+    rows = [
+        {"name": name, "about": method.about, "for": " and ".join(KINDS[k] for k in method.kinds)}
         for name, method in FUSION.items()
     ]
-    show_rows("fusion methods (raters fuse)", fusion)
+    show_rows("fusion methods (raters fuse)", rows)
     typer.echo("\noptions of one: raters methods NAME")
 
 
@@ -130,14 +121,10 @@ def _show_one(name: str, entry: MethodEntry) -> None:
 
 def _show_fusion(name: str, method: Method) -> None:
     from raters.cli.tables import show_rows
-    from raters.fusion.methods import KINDS
 
-    typer.echo(wrapped(f"\n{name} without images: {method.about}"))
-    for kind, what in KINDS.items():
-        if what in method.takes:
-            rows = [
-                {"option": f"--option {o.name}={o.default}", "meaning": o.meaning}
-                for o in method.options(kind).values()
-            ]
-            show_rows(f"options of raters fuse for {what}", rows)
+    found = fusion_facts(name, method)
+    typer.echo(wrapped(f"\n{name}, without images: {method.about}"))
+    for what, options in found["options"].items():
+        rows = [{**o, "option": f"--option {o['option']}={o['default']}"} for o in options]
+        show_rows(f"options of raters fuse for {what}", [{**r, "default": None} for r in rows])
     typer.echo(f"\nraters fuse STUDY -m {name} -o consensus/")

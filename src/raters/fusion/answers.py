@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
-from raters.fusion.em import start_matrices
-from raters.fusion.exact import on_grid, total_of
+from raters.fusion.columns import in_stretches
+from raters.fusion.em import on_grid, start_matrices, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
-from raters.fusion.threads import in_stretches
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets

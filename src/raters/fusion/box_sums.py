@@ -282,3 +282,44 @@ def _write_row(
             c = channel[o + 1]
             count = boxes[c, x] if c >= 0 else 0.0
             out[o, x] = _share(count, total, whole[o], prior_weight)
+
+
+@numba.njit(nogil=True, cache=True)
+def count_pass(
+    labels: NDArray[np.int16],
+    weights: NDArray[np.float64],
+    start: int,
+    stop: int,
+    counts: NDArray[np.float64],
+) -> None:
+    """Add up the whole-image counts `(raters, o + 1, t)` of labels `(raters, n)`."""
+    for r in range(labels.shape[0]):
+        for t in range(weights.shape[0]):
+            for i in range(start, stop):
+                counts[r, labels[r, i] + 1, t] += weights[t, i]
+
+
+@numba.njit(nogil=True, cache=True)
+def normalise_pass(
+    logs: NDArray[np.float64], old: NDArray[np.float64], start: int, stop: int
+) -> tuple[float, float]:
+    """Turn log weights `(L, n)` into posteriors in place.
+
+    Returns:
+        The log-likelihood, and the largest change against the posteriors `old`.
+    """
+    classes = logs.shape[0]
+    log_likelihood, largest = 0.0, 0.0
+    for i in range(start, stop):
+        highest = -math.inf
+        for t in range(classes):
+            highest = max(highest, logs[t, i])
+        total = 0.0
+        for t in range(classes):  # where no class is possible under the prior, nothing is known
+            logs[t, i] = math.exp(logs[t, i] - highest) if highest > -math.inf else 1.0
+            total += logs[t, i]
+        for t in range(classes):
+            logs[t, i] /= total
+            largest = max(largest, abs(logs[t, i] - old[t, i]))
+        log_likelihood += highest + math.log(total)
+    return log_likelihood, largest

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS, FusionOptions, method_of
-from raters.fusion.notes import case_remarks, notes_of
+from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
-from raters.fusion.table_notes import table_notes
 from raters.notebook import html
 from raters.rows import Row
 from raters.study.classes import MISSING

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, get_type_hints
 
 from raters.errors import RatersError
 from raters.wording import expected_one_of
@@ -35,16 +35,8 @@ class FusionOptions:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a fusion method.
-
-    Attributes:
-        name: Its name.
-        default: Its default.
-        meaning: What it means, as the docstring of the function says.
-        type: What it may be.
-    """
+class Option(NamedTuple):
+    """An option of a fusion method, as the function and its docstring say."""
 
     name: str
     default: Any
@@ -79,19 +71,15 @@ class Method:
     slow: bool = False
 
     @property
-    def takes(self) -> list[str]:
-        """What it fuses: masks, tables or both."""
-        return [
-            w
-            for w, there in zip(("masks", "tables"), (self.masks, self.table), strict=True)
-            if there
-        ]
+    def kinds(self) -> list[str]:
+        """The kinds of studies that it takes: 'segmentation', 'classification' or both."""
+        return [kind for kind, f in zip(KINDS, (self.masks, self.table), strict=True) if f]
 
     def function(self, kind: str) -> Callable[..., Fusion]:
         """Return the function for masks ('segmentation') or tables ('classification')."""
         where = self.masks if kind == "segmentation" else self.table
         if where is None:
-            others = [name for name, method in METHODS.items() if KINDS[kind] in method.takes]
+            others = [name for name, method in METHODS.items() if kind in method.kinds]
             raise RatersError(
                 f"found {KINDS[kind]}, and this method does not take them: "
                 f"expected one of {', '.join(others)}"
@@ -109,11 +97,6 @@ class Method:
             for p in inspect.signature(function).parameters.values()
             if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in (self.fixed or {})
         }
-
-    def options_maker(self, name: str) -> Callable[..., FusionOptions]:
-        """Return what makes `FusionOptions`, with the arguments of the method's function."""
-        function = _imported(self.table or self.masks or "")
-        return options_of(function, name)
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
         """Reject options that the method does not have, and values that they cannot have."""

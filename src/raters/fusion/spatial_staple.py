@@ -32,14 +32,15 @@ from raters.fusion.box_sums import (
     add_log_columns,
     as_planes,
     channels_of,
+    count_pass,
+    normalise_pass,
     rounder,
     write_shares,
 )
+from raters.fusion.columns import in_stretches
 from raters.fusion.option_values import NotNegative, Shares
 from raters.fusion.result import Fusion
-from raters.fusion.spatial_kernels import count_pass, normalise_pass
 from raters.fusion.staple import staple
-from raters.fusion.threads import in_stretches
 from raters.study.classes import MISSING
 
 _SMALL = 1 << 14

@@ -16,8 +16,7 @@ from raters.study.backend_arrays import ArraysBackend
 from raters.study.foreign import array_of
 from raters.study.read_table import as_values, inputs_of, one_per_task, table_study
 from raters.study.study import Study
-from raters.study.table_cells import CellRules, Missing
-from raters.study.table_files import as_text
+from raters.study.table_files import CellRules, Missing, as_text
 from raters.study.tables import triplets_of
 
 if TYPE_CHECKING:

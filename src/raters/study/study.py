@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from raters.study.backend_files import FilesBackend
-    from raters.study.table_cells import Missing
+    from raters.study.table_files import Missing
     from raters.study.to_torch import TorchDataset
     from raters.study.triplets import Triplets
 
