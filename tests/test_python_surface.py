@@ -16,7 +16,9 @@ from torch.utils.data import DataLoader
 
 import raters
 from command_line import draw_masks, pattern
+from makers import oblique, to_itk
 from raters.errors import RatersError
+from raters.study import formats
 from raters.study.study import Study
 
 LONG = pd.DataFrame(
@@ -145,6 +147,16 @@ class TestWhatTakesAStudy:
         assert raters.check(self.LABELS).raters == {"0": 1, "1": 1, "2": 1}
         draw_masks(tmp_path)
         assert raters.agree(pattern(tmp_path)).kind == "segmentation"
+
+    @pytest.mark.parametrize("make", [to_itk, nibabel.Nifti1Image])
+    def test_images_keep_their_place_in_space(self, make: object, tmp_path: Path) -> None:
+        affine = oblique(np.random.default_rng(0))
+        mask = np.arange(24).reshape(2, 3, 4).astype(np.uint8) % 2
+        drawn = [[make(mask, affine), make(mask, affine), make(1 - mask, affine)]]  # type: ignore[operator]
+        raters.fuse(drawn, "vote").write(tmp_path)
+        written = formats.read_labels(next(tmp_path.glob("0.n*")))
+        np.testing.assert_array_equal(written.array, mask)
+        np.testing.assert_allclose(written.affine, affine, atol=1e-5)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("verb", [raters.agree, raters.check, raters.fuse])
     def test_what_is_none(self, verb: object) -> None:

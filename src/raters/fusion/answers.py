@@ -26,6 +26,8 @@ from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
+Ints = NDArray[np.int64]
+
 Array = NDArray[np.float64]
 
 FLOOR = 1e-10
@@ -63,12 +65,12 @@ class Answers:
         used: How often each rater gave each label, `(R, L)`.
     """
 
-    starts: NDArray[np.int64]
+    starts: Ints
     rater: NDArray[np.int32]
     label: NDArray[np.int16]
     raters: int
     classes: int
-    used: NDArray[np.int64]
+    used: Ints
 
     @property
     def tasks(self) -> int:
@@ -124,7 +126,7 @@ class Options:
             )
 
 
-MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
+MatrixStep = Callable[[Array, Ints, float], Array]
 """Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
@@ -226,7 +228,7 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
-def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
+def class_shares(tasks: Array, used: Ints) -> Array:
     """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
     A class that a rater named keeps at least `FLOOR`; one that none named and that has no

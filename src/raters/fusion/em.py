@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from raters.fusion.columns import Columns, in_stretches
 from raters.fusion.kernels import em_pass, posterior_pass
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class EMOptions:
@@ -49,8 +51,8 @@ class EMState:
         converged: Whether the last step changed less than the tolerance.
     """
 
-    prior: NDArray[np.float64]
-    confusion: NDArray[np.float64]
+    prior: Array
+    confusion: Array
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = False
 
@@ -60,7 +62,7 @@ class EMState:
         return len(self.log_likelihoods)
 
 
-def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> NDArray[np.float64]:
+def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Array:
     """Return matrices of raters who are right with one probability and else err evenly.
 
     Example:
@@ -73,7 +75,7 @@ def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> NDArr
     return np.repeat(one[np.newaxis], raters, axis=0)
 
 
-def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_columns(confusion: Array) -> Array:
     """Turn `(raters, t, o)` into log probabilities `(raters, o + 1, t)` with a row for MISSING."""
     with np.errstate(divide="ignore"):
         logs = np.log(confusion.transpose(0, 2, 1))
@@ -82,14 +84,14 @@ def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([np.zeros((len(logs), 1, logs.shape[2])), logs], axis=1)
 
 
-def _logs(state: EMState) -> list[NDArray[np.float64]]:
+def _logs(state: EMState) -> list[Array]:
     """Return the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(state.prior)
     return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
 
 
-Counts = NDArray[np.float64]
+Counts = Array
 EStep = Callable[[EMState], tuple[Counts, float]]
 """Returns the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
 
@@ -109,7 +111,7 @@ def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
     return total_of([c for c, _ in parts]), float(sum(ll for _, ll in parts))
 
 
-def m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
+def m_step(counts: Counts, old: Array, smoothing: float) -> Array:
     """Return the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
@@ -152,8 +154,6 @@ def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:
     )
     return out
 
-
-Array = NDArray[np.float64]
 
 # EM at an exact tie is decided by the last bit of a sum, and so by the order of raters, cases and
 # voxels. So logs lie on a grid on which their sums are exact, and counts are summed in twice the

@@ -1,6 +1,6 @@
 """What has to be said beside a consensus: raters who are copies, methods that differ.
 
-Each case of masks gives a few numbers (small enough for a journal), and those of all cases give the notes.
+Each case of masks gives a few numbers (small enough for a journal), and all of them give the notes.
 """
 
 from __future__ import annotations

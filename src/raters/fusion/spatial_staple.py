@@ -43,6 +43,8 @@ from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
 from raters.study.classes import MISSING
 
+Floats = NDArray[np.float64]
+
 _SMALL = 1 << 14
 
 
@@ -80,9 +82,9 @@ class _Step:
         change: The largest change of a posterior.
     """
 
-    truth: NDArray[np.float64]
-    before: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    truth: Floats
+    before: Floats
+    whole: Floats
     log_likelihoods: list[float]
     change: float = math.inf
 
@@ -192,9 +194,7 @@ def local_accuracy(fusion: Fusion) -> NDArray[np.float32]:
 
 
 def reach_of(
-    window: float | Sequence[float],
-    spacing: float | Sequence[float] | None,
-    space: Sequence[int],
+    window: float | Sequence[float], spacing: float | Sequence[float] | None, space: Sequence[int]
 ) -> tuple[int, ...]:
     """Return how many voxels a window goes to each side, by axis; never beyond the image.
 
@@ -252,14 +252,14 @@ def _volume(labels: NDArray[Any], num_classes: int) -> _Volume:
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 
 
-def _log_prior(prior: NDArray[Any]) -> NDArray[np.float64]:
+def _log_prior(prior: NDArray[Any]) -> Floats:
     """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
     shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(shares / shares.sum(axis=0)))
 
 
-def _start(plain: Fusion) -> tuple[NDArray[np.float64], _Step]:
+def _start(plain: Fusion) -> tuple[Floats, _Step]:
     """Take the prior of plain STAPLE, and its posteriors and matrices as where to start."""
     assert plain.prior is not None and plain.confusion is not None
     truth = plain.truth.reshape(len(plain.truth), -1).astype(np.float64)
@@ -267,12 +267,7 @@ def _start(plain: Fusion) -> tuple[NDArray[np.float64], _Step]:
 
 
 def _run(
-    volume: _Volume,
-    window: _Window,
-    log_prior: NDArray[np.float64],
-    step: _Step,
-    max_iter: int,
-    tol: float,
+    volume: _Volume, window: _Window, log_prior: Floats, step: _Step, max_iter: int, tol: float
 ) -> _Step:
     """Take steps until no posterior changes by more than the tolerance."""
     spare = np.empty_like(step.truth) if max_iter > 0 else step.truth
@@ -286,15 +281,13 @@ def _run(
     return step
 
 
-def _m_step(
-    volume: _Volume, truth: NDArray[np.float64], old: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:
     """Count the whole-image matrices `(raters, L, L)`; a row without any label stays as it was.
 
     The local ones are never stored: the E step counts the entry that a voxel needs.
     """
 
-    def count(start: int, stop: int) -> NDArray[np.float64]:
+    def count(start: int, stop: int) -> Floats:
         counts = np.zeros((len(volume.labels), volume.classes + 1, volume.classes))
         count_pass(volume.flat, truth, start, stop, counts)
         return counts
@@ -305,12 +298,7 @@ def _m_step(
 
 
 def _e_step(
-    volume: _Volume,
-    window: _Window,
-    log_prior: NDArray[np.float64],
-    truth: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    out: NDArray[np.float64],
+    volume: _Volume, window: _Window, log_prior: Floats, truth: Floats, whole: Floats, out: Floats
 ) -> tuple[float, float]:
     """Write the posteriors `(L, n)` that the local matrices of `truth` make.
 
@@ -345,10 +333,7 @@ def _e_step(
 
 
 def _confusion_maps(
-    volume: _Volume,
-    window: _Window,
-    truth: NDArray[np.float64],
-    whole: NDArray[np.float64],
+    volume: _Volume, window: _Window, truth: Floats, whole: Floats
 ) -> NDArray[np.float32]:
     """Count the local matrices, `(raters, L, L, planes, rows, columns)`."""
     planes = volume.labels.shape[1:]

@@ -260,7 +260,7 @@ _DOUBT = 0.1
 
 def fit(
     columns: Columns,
-    prior: NDArray[np.float64],
+    prior: Array,
     options: EMOptions,
     kinds: Sequence[str],
     raters: Sequence[str] | None = None,
@@ -300,11 +300,7 @@ def alone(state: EMState) -> Choice[EMState]:
 
 
 def _starts(
-    columns: Columns,
-    prior: NDArray[np.float64],
-    options: EMOptions,
-    kinds: Sequence[str],
-    raters: Sequence[str],
+    columns: Columns, prior: Array, options: EMOptions, kinds: Sequence[str], raters: Sequence[str]
 ) -> Iterator[tuple[str, str, EMState]]:
     classes = len(prior)
     sure = start_matrices(len(columns.labels), classes, START)
@@ -320,7 +316,7 @@ def _starts(
         yield kind, name, EMState(prior, (1 - _DOUBT) * counted + _DOUBT / classes)
 
 
-def _counts(columns: Columns, guess: NDArray[np.float64]) -> NDArray[np.float64]:
+def _counts(columns: Columns, guess: Array) -> Array:
     """Return the counts `(raters, o + 1, t)` that posteriors `(columns, t)` make."""
     classes = guess.shape[1]
     weighted = np.broadcast_to(columns.weights, columns.size) * guess.T
@@ -343,7 +339,7 @@ def _solution(
     return Solution(kind, name, state, log_likelihood, counts[:, 1:].sum(axis=0).T, labels)
 
 
-def _disputed(columns: Columns) -> NDArray[np.float64]:
+def _disputed(columns: Columns) -> Array:
     """Return the weight of the columns that raters differ on, 0 for the others."""
     there = columns.labels != MISSING
     lowest = np.where(there, columns.labels, np.iinfo(np.int16).max).min(axis=0)

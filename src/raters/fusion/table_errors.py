@@ -300,10 +300,10 @@ def weighted_counts(
     starts: NDArray[np.int64],
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
-    posteriors: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    tasks: NDArray[np.float64],
+    posteriors: Array,
+    weights: Array,
+    counts: Array,
+    tasks: Array,
 ) -> None:
     """Sum posteriors over answers and tasks, each task with its weight.
 
@@ -332,11 +332,11 @@ def moved_counts(
     starts: NDArray[np.int64],
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
-    posteriors: NDArray[np.float64],
-    moved: NDArray[np.float64],
-    moved_prior: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    tasks: NDArray[np.float64],
+    posteriors: Array,
+    moved: Array,
+    moved_prior: Array,
+    counts: Array,
+    tasks: Array,
 ) -> None:
     """Sum the changes of the posteriors where log matrices and log prior move (an E step's slope).
 
@@ -380,9 +380,9 @@ def _add(
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
     task: int,
-    part: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    tasks: NDArray[np.float64],
+    part: Array,
+    counts: Array,
+    tasks: Array,
 ) -> None:
     classes, draws = part.shape
     for k in range(starts[task], starts[task + 1]):

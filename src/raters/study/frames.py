@@ -78,7 +78,7 @@ class _Frame:
     def texts(self, position: int) -> pa.Array:
         series = self.frame.iloc[:, position]
         try:
-            if series.dtype == bool:
+            if str(series.dtype) in ("bool", "boolean"):
                 raise pa.ArrowInvalid  # Arrow writes 'true', pandas 'True'
             return pc.ascii_trim_whitespace(pc.fill_null(as_text(pa.array(series)), ""))
         except pa.ArrowException:  # a column of this and that
@@ -97,25 +97,24 @@ class _Frame:
         return [said.get(task) or None for task in tasks]
 
     def _column(self, name: str) -> list[str]:
-        if name not in self.names:
-            raise _no_column(name, self.names)
+        _known(self.names, name, "")
         texts: list[str] = self.texts(self.names.index(name)).to_pylist()
         return texts
 
 
 def _tables(
-    frame: pd.DataFrame, wide: bool | None, features: Sequence[str], columns: dict[str, str | None]
+    frame: pd.DataFrame, wide: bool | None, features: Sequence[str], named: dict[str, str | None]
 ) -> tuple[_Frame, _Frame, bool]:
     """Return the whole frame, the part that holds labels, and whether it is wide."""
     levels = [str(name) for name in frame.index.names if name is not None]
     frame = frame.reset_index() if levels else frame
     names = [str(name) for name in frame.columns]
-    found = {what: _known(names, columns.get(what), what) for what in USUAL}
-    if not (_is_wide(names, found) if wide is None else wide):
-        for what in ("task", "worker", "label"):
-            if found[what] is None:
-                raise _no_column(USUAL[what][0], names)
-        kept = [names.index(str(found[what])) for what in ("task", "worker", "label")]
+    found = {what: _known(names, named.get(what), what) for what in USUAL}
+    if wide is None:  # columns are raters where none names the raters and none holds labels
+        wide = found["worker"] is None and found["label"] is None
+    if not wide:
+        long = [found[what] or USUAL[what][0] for what in ("task", "worker", "label")]
+        kept = [names.index(str(_known(names, name, ""))) for name in long]
         return _Frame(frame, found), _Frame(frame.iloc[:, kept]), False
     own = found["task"] or (levels[0] if len(levels) == 1 else None)
     if own is None and type(frame.index).__name__ != "RangeIndex":
@@ -124,36 +123,21 @@ def _tables(
         frame, own = frame.reset_index(names="task"), "task"
     found["task"] = own
     beside = {found["reference"], found["group"], found["split"], *levels, *features}
-    kept = [
-        k for k, name in enumerate(map(str, frame.columns)) if name == own or name not in beside
-    ]
+    columns = enumerate(map(str, frame.columns))
+    kept = [k for k, name in columns if name == own or name not in beside]
     return _Frame(frame, found), _Frame(frame.iloc[:, kept]), True
 
 
 def _known(names: Sequence[str], given: str | None, what: str) -> str | None:
     """Return the name of a column: the given one, else a usual one."""
     if given is not None and given not in names:
-        raise _no_column(given, names)
+        listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise RatersError(
+            f"found the columns {listed}, expected {given!r}: name the columns of a long table by "
+            "task=, worker= and label=; wide=True says that each column is a rater",
+            kind="columns",
+        )
     return given or next((name for name in USUAL[what] if name in names), None)
-
-
-def _is_wide(names: Sequence[str], found: dict[str, str | None]) -> bool:
-    """Return whether columns are raters: where none names the raters and none holds labels."""
-    if found["worker"] is None and found["label"] is None:
-        return True
-    for what in ("task", "worker", "label"):
-        if found[what] is None:
-            raise _no_column(USUAL[what][0], names)
-    return False
-
-
-def _no_column(name: str, names: Sequence[str]) -> RatersError:
-    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return RatersError(
-        f"found the columns {listed}, expected {name!r}: name the columns of a long table by "
-        "task=, worker= and label=; wide=True says that each column is a rater",
-        kind="columns",
-    )
 
 
 def _inputs(
