@@ -43,9 +43,10 @@ def methods(
     elif not method:
         _show_all()
     else:
-        for show, entries in ((_show_one, METHODS), (_show_fusion, FUSION)):
-            if method in entries:
-                show(method, entries[method])
+        if method in METHODS:
+            _show_one(method, METHODS[method])
+        if method in FUSION:
+            _show_fusion(method, FUSION[method])
 
 
 def facts(name: str, entry: MethodEntry) -> Row:
