@@ -106,13 +106,15 @@ def read(
         "header": header,
     }
     if isinstance(source, library_class("pandas", "DataFrame")):
-        study = _of_frame(source, columns, images, reference, values)
+        named = {name: None if columns[name] == name else columns[name] for name in _COLUMNS}
+        beside = {"reference": reference, "images": images, "classes": values}
+        study = Study.from_frame(source, wide=wide or None, missing=missing, **named, **beside)
         study = study.select(raters, cases, classes, split)
         return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
-    try:
-        text = os.fspath(cast("str | Path", source))
-    except TypeError:
-        raise RatersError(f"found {type(source).__name__}, expected {_STUDIES}") from None
+    for path, expected in ((source, _STUDIES), (images, _FILES), (reference, _FILES)):
+        if not isinstance(path, str | os.PathLike) and (path is not None or path is source):
+            raise RatersError(f"found {type(path).__name__}, expected {expected}")
+    text = os.fspath(cast("str | Path", source))
     if is_pattern(text) or Path(text).is_dir():
         _refuse_for_tables(columns, text)
     if is_pattern(text) and truth and "{rater}" not in text:
@@ -140,6 +142,7 @@ def read(
 
 
 _STUDIES = "a pattern, a folder, a manifest, a table, or a pandas frame"
+_FILES = "a pattern or a file: arrays go with a pandas frame, or into Study.from_arrays"
 
 
 def study_of(given: Any) -> Study:  # noqa: ANN401
@@ -167,38 +170,18 @@ def study_of(given: Any) -> Study:  # noqa: ANN401
     )
 
 
-def _of_frame(
-    frame: pd.DataFrame,
-    columns: Mapping[str, Any],
-    images: Any,  # noqa: ANN401
-    reference: str | Path | None,
-    values: Any,  # noqa: ANN401
-) -> Study:
-    named = {k: None if columns[k] == usual else columns[k] for k, usual in _COLUMNS.items()}
-    truth = None if reference is None else os.fspath(reference)
-    wide, missing = columns["wide"] or None, columns["missing"]
-    return Study.from_frame(
-        frame, wide=wide, missing=missing, reference=truth, images=images, classes=values, **named
-    )
-
-
 def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `read` as a folder of results remembers them; None if it cannot."""
     if not isinstance(given["values"], str | None) or given["truth"]:
         return None
-    missing = given["missing"]
-    several = isinstance(missing, Sequence) and not isinstance(missing, str)
-    listed = missing if several else [missing]
-    paths = {k: None if given[k] is None else os.fspath(given[k]) for k in _PATHS}
-    lists = {
-        k: None if given[k] is None else list(given[k]) for k in ("raters", "cases", "classes")
-    }
-    lists["missing"] = None if missing is None else list(map(str, listed))
+    missing, ignore = given["missing"], given["ignore"]
+    if missing is not None:
+        missing = map(str, missing if isinstance(missing, list | tuple) else [missing])
+    lists = {k: given[k] for k in ("raters", "cases", "classes")} | {"missing": missing}
+    lists = {k: None if v is None else list(v) for k, v in lists.items()}
+    paths = {k: given[k] and os.fspath(given[k]) for k in ("source", "images", "reference")}
     others = {k: v for k, v in given.items() if k not in ("strict", "truth")}
-    return {**others, **paths, **lists, "ignore": list(_numbers(given["ignore"]))}
-
-
-_PATHS = ("source", "images", "reference")
+    return {**others, **paths, **lists, "ignore": list(_numbers(ignore))}
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
@@ -207,7 +190,7 @@ def _sources(*given: str | Path | None) -> tuple[str, ...]:
     return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
 
 
-_COLUMNS = {"task": "task", "worker": "worker", "label": "label"}
+_COLUMNS = ("task", "worker", "label")  # each called as what it holds, unless told
 
 
 def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
@@ -215,7 +198,7 @@ def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
     given = [
         name
         for name, value in columns.items()
-        if value not in (None, False, [], ()) and value != _COLUMNS.get(name)
+        if value not in (None, False, [], ()) and not (name in _COLUMNS and value == name)
     ]
     given += ["header"] if columns["header"] is False else []
     if given:
