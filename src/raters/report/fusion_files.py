@@ -78,7 +78,7 @@ class FusionFiles:
     def refit(self, kind: str) -> tuple[Refit, str]:
         """Return a function that fuses again, and its name: the method, or a vote if slow."""
         known = self.method in METHODS and not self.pooled
-        name = self.method if known and self.method != "spatial-staple" else "vote"
+        name = self.method if known and not METHODS[self.method].slow else "vote"
         method = method_of(name)
         options = self.options if name == self.method else {}
         method.check_options(kind, options)
