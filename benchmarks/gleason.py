@@ -22,7 +22,7 @@ import torch
 import raters
 from learning import Row, Runs, arguments, table, trained
 from raters.datasets import open_dataset
-from raters.scores.bootstrap_sums import GroupBootstrap, ratio
+from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.study import Study, name_array
 
 METHODS = ("global-cm", "pixel-cm", "single-cm")

@@ -29,7 +29,7 @@ from raters.prediction.evaluate_run import score_cases
 from raters.prediction.evaluate_split import Seen, choose_split, warnings_of
 from raters.prediction.predict import Predicted
 from raters.scores import dice, interval, mean_dice
-from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
+from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
 from raters.simulate import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from raters import scores
 from raters.errors import RatersError
 from raters.scores import nearest_surface
-from raters.scores.nearest_surface import surface
+from raters.scores.surface import surface
 from raters.study.classes import MISSING
 
 Mask = NDArray[np.bool_]

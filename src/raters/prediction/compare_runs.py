@@ -15,7 +15,7 @@ from raters.prediction.evaluate_run import MAIN, inputs_of, opened, score_model
 from raters.prediction.evaluate_split import Seen, choose_split, held_out_notes, warnings_of
 from raters.prediction.evaluate_tables import entry
 from raters.rows import Row, write_csv, write_json
-from raters.scores.bootstrap_sums import GroupBootstrap
+from raters.scores.bootstrap import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study

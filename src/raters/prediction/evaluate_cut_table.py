@@ -9,7 +9,7 @@ from raters.prediction.evaluate_cuts import HALF, NAMES, RunCuts, key_of
 from raters.prediction.evaluate_sums import RunSums
 from raters.prediction.evaluate_tables import ALL, entry
 from raters.rows import Row
-from raters.scores.bootstrap_sums import GroupBootstrap, ratio
+from raters.scores.bootstrap import GroupBootstrap, ratio
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from raters.prediction.evaluate_sums import (
 )
 from raters.progress import track
 from raters.rows import Row
-from raters.scores.bootstrap_sums import GroupBootstrap, OfSums, ratio
+from raters.scores.bootstrap import GroupBootstrap, OfSums, ratio
 from raters.study.places import Inputs
 from raters.study.study import Study
 from raters.training.cuts import CutGiven

@@ -13,7 +13,7 @@ from raters.prediction.evaluate_case import BINS
 from raters.prediction.evaluate_sums import RunSums
 from raters.rows import Row
 from raters.scores.bootstrap import Interval
-from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
+from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
 
 Floats = NDArray[np.float64]
