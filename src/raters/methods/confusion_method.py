@@ -8,7 +8,18 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, Views, mean_step
+from raters.methods.base import (
+    Asked,
+    Batch,
+    HeldOut,
+    Maps,
+    NetworkMethod,
+    Step,
+    Task,
+    as_key,
+    mean_step,
+    number_of,
+)
 from raters.methods.options import ConfusionOptions
 from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
@@ -34,6 +45,8 @@ class ConfusionMethod(NetworkMethod):
     Attributes:
         raters: The rater model.
     """
+
+    answers = frozenset({"truth", "as_rater", "confusion"})
 
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
         super().__init__(task, options)
@@ -159,14 +172,17 @@ class ConfusionMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the image."""
-        return self.views(image, [rater]).told[0]
+        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
 
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return the truth, what some raters would say, and the matrices, all at once."""
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the truth, what some raters would say, and the matrices, from one look."""
         features, logits = self.network(image)
-        truth = logits.softmax(1)
-        told = []
-        if raters:
+        found = {"truth": logits.softmax(1)}
+        if asked.raters:
             confusion = self._confusion(image, features)
-            told = [confusion.told(truth, rater) for rater in raters]
-        return Views(truth, told, self._matrices(image, features) if matrices else None)
+            for rater in asked.raters:
+                number = number_of(self.task, rater)
+                found[as_key(self.task, rater)] = confusion.told(found["truth"], number)
+        if asked.confusion:
+            found["confusion"] = self._matrices(image, features)
+        return found | self.sampled(image, asked, latents)

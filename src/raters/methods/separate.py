@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 class Separate(Method):
     """Trains one network on each rater's labels; the truth is the mean of what they predict."""
+
+    answers = frozenset({"truth", "as_rater"})
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
@@ -68,10 +69,6 @@ class Separate(Method):
         """Return the mean of what the networks of raters who labelled predict."""
         used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
         return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
-
-    def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
-        """Refuse: there are no matrices."""
-        raise RatersError("found separate, expected a method with matrices: it has none")
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""

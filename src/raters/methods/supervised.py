@@ -10,7 +10,19 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task, Views, mean_step
+from raters.methods.base import (
+    Asked,
+    Batch,
+    HeldOut,
+    Maps,
+    NetworkMethod,
+    Step,
+    Target,
+    Task,
+    as_key,
+    mean_step,
+    number_of,
+)
 from raters.methods.options import FusedOptions, MethodOptions
 from raters.methods.tally import count_case, rows_of
 from raters.methods.targets import cross_entropy
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
 class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
+    answers = frozenset({"truth", "as_rater", "confusion"})
     rater_matrices: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
@@ -67,13 +80,18 @@ class SupervisedMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return the truth through the rater's matrix."""
-        return self.views(image, [rater]).told[0]
+        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
 
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return the truth, what some raters would say, and the matrices, all at once."""
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the truth, what some raters would say, and the matrices, from one look."""
         truth = self.truth(image)
-        told = [torch.einsum("bt...,to->bo...", truth, self.rater_matrices[r]) for r in raters]
-        return Views(truth, told, self.confusion(image) if matrices else None)
+        found = {"truth": truth}
+        for rater in asked.raters:
+            matrix = self.rater_matrices[number_of(self.task, rater)]
+            found[as_key(self.task, rater)] = torch.einsum("bt...,to->bo...", truth, matrix)
+        if asked.confusion:
+            found["confusion"] = self.confusion(image)
+        return found | self.sampled(image, asked, latents)
 
 
 class TruthMethod(SupervisedMethod):

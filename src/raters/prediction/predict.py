@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raters.methods import base as contract
 from raters.prediction.windows import OVERLAP, in_bands
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def in_rows(model: Model, image: Tensor, asked: Asked) -> Iterator[Predicted]:
 
     A band is only good until the next one is asked for.
     """
+    told = contract.Asked(asked.raters, asked.confusion)
+    contract.refuse_unanswered(model.config.method, model.method.answers, told)
     window = window_of(model, tuple(image.shape[1:]))
     if window is None:
         yield predict_batch(model, [image], asked)[0]
