@@ -34,7 +34,7 @@ from raters.study.study import Study
 from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
-    from raters.prediction.batches import Found
+    from raters.prediction.predict import Found
     from raters.training.model import Model
 
 MAIN: dict[str, tuple[str, OfSums]] = {
@@ -130,8 +130,8 @@ def score_model(
     cut: CutGiven = 0.5,
 ) -> RunScores:
     """Score a model on all cases of a study."""
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
 
     known = shared_raters(model.config.labelled, part, raters)
     asked = Asked(tuple(known), bool(known) and has_matrices(model))

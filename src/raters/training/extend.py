@@ -143,7 +143,7 @@ def _counted(model: Model, study: Study) -> Tensor:
     soft = bool(model.config.options.get("soft"))
     for position in usable:
         case = study[int(position)]
-        target = model.truth(case) if soft else model.labels(case)
+        target = model.truth(case) if soft else model.predict(case)
         counts += count_case(case, target, task)
     return torch.from_numpy(rows_of(counts, 1 / task.num_classes)).float()
 

@@ -76,7 +76,7 @@ def fit(
         >>> features = truth[:, None] + rng.normal(0, 0.1, (60, 1))
         >>> study = Study.from_arrays(labels=labels, images=features)
         >>> model = fit(study, "global-cm", epochs=5, progress=False)
-        >>> model.labels(np.array([1.0])).item()
+        >>> model.predict(np.array([1.0])).item()
         1
     """
     path = None if folder is None else Path(folder)
