@@ -13,6 +13,11 @@ from typing import IO, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
+SOFT_FOLDER, ENTROPY_FOLDER, CONFUSION_FOLDER = "soft", "entropy", "confusion"
+"""Where `raters fuse` and `raters predict` write probabilities, uncertainty and matrices."""
+PREDICT_JOURNAL, FUSE_JOURNAL = ".predict.jsonl", ".fuse.jsonl"
+"""The files that say which cases `raters predict` and `raters fuse` have finished in a folder."""
+
 _UNSAFE = set('%/\\:*?"<>|')
 _TEMPORARY = ".tmp-"
 _EMPTY = "%"  # for no name at all; no other name is coded so
@@ -58,6 +63,17 @@ def case_path(case: str) -> str:
     """
     # An empty part ('/x', 'x/', 'x//y') gets a name too, which no other part has.
     return "/".join(file_name(part) or "%" for part in case.split("/"))
+
+
+def map_folder(name: str) -> str:
+    """Return the folder in which `raters predict` writes a map: a rater's labels, a sample.
+
+    Example:
+        >>> map_folder("as:ann"), map_folder("as:../x"), map_folder("sample:0")
+        ('as-ann', 'as-%2E.%2Fx', 'sample-0')
+    """
+    kind, _, which = name.partition(":")
+    return f"{kind}-{file_name(which)}"
 
 
 def temporary_beside(path: Path) -> Path:

@@ -1,92 +1,71 @@
-"""`raters.prediction.compare_runs`: several trained models on the same cases, with differences."""
+"""Trained runs: one scored on cases that it has not seen, or several on the same cases."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
-from raters.prediction.evaluate_checks import refuse_unlike, shared_raters
-from raters.prediction.evaluate_result import RunScores
-from raters.prediction.evaluate_run import MAIN, inputs_of, opened, score_model
-from raters.prediction.evaluate_split import Seen, choose_split, held_out_notes, warnings_of
-from raters.prediction.evaluate_tables import entry
-from raters.rows import Row, write_csv, write_json
+from raters.evaluation.evaluate import inputs_of, score_model
+from raters.evaluation.result import Comparison, Evaluation
+from raters.evaluation.split import (
+    Seen,
+    choose_split,
+    held_out_notes,
+    refuse_unlike,
+    shared_raters,
+    warnings_of,
+)
+from raters.evaluation.tables import MAIN, entry
+from raters.rows import Row
 from raters.scores.bootstrap import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study
-    from raters.training.cuts import CutGiven
     from raters.training.model import Model
 
 
-FILES = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
-"""What is written, beside a folder of tables for each run."""
+def evaluate_run(
+    run: Model | str | Path,
+    study: Study,
+    split: str | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Evaluation:
+    """Score a run; `raters.evaluate` says what the tables hold."""
+    model, folder = opened(run)
+    refuse_unlike(model.config, study)
+    seen = Seen.by_run(folder)
+    part = choose_split(study, split, [seen])
+    found = score_model(model, part, **options)
+    _say(found, part, seen, model.config.method if folder is None else folder.name)
+    found.split, found.inputs = split or "", inputs_of(folder, study)
+    for text in found.warnings:
+        warnings.warn(text, stacklevel=3)
+    return found
 
 
-@dataclass(repr=False)
-class Comparison:
-    """Several runs on the same cases.
+def _say(found: Evaluation, part: Study, seen: Seen, run: str, name: str = "") -> None:
+    """Name a run, and say which of the cases it has seen."""
+    found.run, found.warnings = run, warnings_of(part, seen, name)
+    found.notes += held_out_notes(part, seen, name)
 
-    Attributes:
-        rows: A row a run: its method, and each main score with its interval.
-        differences: A row a run (but the first) and score: how much higher it is than the first
-            run's, with the interval of a paired bootstrap over groups.
-        cases: The main scores of each run and case.
-        runs: All tables of each run.
-    """
 
-    rows: list[Row] = field(default_factory=list)
-    differences: list[Row] = field(default_factory=list)
-    cases: list[Row] = field(default_factory=list)
-    runs: list[RunScores] = field(default_factory=list)
+def opened(run: Model | str | Path) -> tuple[Model, Path | None]:
+    """Return a model, and the folder that it is from."""
+    from raters import load  # says what to install if torch is not there
 
-    def __repr__(self) -> str:
-        return f"Comparison({', '.join(run.run for run in self.runs)})"
-
-    @property
-    def warnings(self) -> list[str]:
-        """What makes the scores worth less."""
-        return [text for run in self.runs for text in run.warnings]
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know, each once."""
-        return list(dict.fromkeys(text for run in self.runs for text in run.notes))
-
-    @property
-    def failures(self) -> list[RatersError]:
-        """Cases that a run could not be scored on; they are in no difference."""
-        return [error for run in self.runs for error in run.failures]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        tables = {"rows": self.rows, "differences": self.differences, "cases": self.cases}
-        return tables | {"runs": [run.to_dict() for run in self.runs]}
-
-    def write(self, folder: str | Path) -> None:
-        """Write `comparison`, `differences` and `case_scores` as CSV, all as JSON, each run."""
-        path = Path(folder)
-        for run in self.runs:
-            run.inputs.refuse(path, FILES)
-        write_csv(path / "comparison.csv", self.rows)
-        write_csv(path / "differences.csv", self.differences)
-        write_csv(path / "case_scores.csv", self.cases)
-        write_json(path / "comparison.json", self.to_dict())
-        for number, run in enumerate(self.runs, start=1):
-            run.write(path / f"{number}-{Path(run.run).name}")
+    if isinstance(run, str | Path):
+        return load(run), Path(run).resolve()
+    return run, None
 
 
 def compare_runs(
     runs: Sequence[Model | str | Path],
     study: Study,
     split: str | None = None,
-    surfaces: bool = True,
-    progress: bool = False,
-    cut: CutGiven = 0.5,
+    **options: Any,  # noqa: ANN401
 ) -> Comparison:
     """Score several runs on the same cases, and compare each with the first.
 
@@ -97,10 +76,9 @@ def compare_runs(
     Args:
         runs: Models, or folders of runs; they must have the same classes.
         study: The study, with images.
-        split: As in `evaluate_run`.
-        surfaces: Whether to measure surface distances (masks).
-        progress: Show a progress bar for each run.
-        cut: As in `evaluate_run`.
+        split: As in `raters.evaluate`.
+        **options: As in `raters.evaluate`: `surfaces`, `cut`, `unions`, `samples`, `seed` and
+            `progress`.
     """
     if not runs:
         raise RatersError("found no runs, expected at least one")
@@ -116,11 +94,9 @@ def compare_runs(
     found = Comparison()
     for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
         known = list(shared_raters(model.config.labelled, part, common))
-        scores = score_model(model, part, known, surfaces, progress, cut)
-        scores.run, scores.split = name, split or ""
-        scores.inputs = inputs_of(study, folder)
-        scores.warnings = warnings_of(part, used, name)
-        scores.notes += held_out_notes(part, used, name)
+        scores = score_model(model, part, known, **options)
+        _say(scores, part, used, name, name)
+        scores.split, scores.inputs = split or "", inputs_of(folder, study)
         found.runs.append(scores)
     for text in found.warnings:
         warnings.warn(text, stacklevel=2)
@@ -156,7 +132,7 @@ def _compare(found: Comparison) -> None:
                 found.differences.append(place | cells)
 
 
-def _case_rows(run: RunScores) -> Iterator[Row]:
+def _case_rows(run: Evaluation) -> Iterator[Row]:
     """Return the main scores of each case; a calibration error of one case says little."""
     assert run.sums is not None
     for k, (case, group) in enumerate(zip(run.sums.names, run.sums.groups, strict=True)):
