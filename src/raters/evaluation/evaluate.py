@@ -208,12 +208,9 @@ def _members(name: str, words: Sequence[str | int] | str, classes: Classes) -> t
     found: list[int] = []
     for word in [words] if isinstance(words, str) else words:
         if str(word) not in places:
-            named = [c.name if c.name == str(c.value) else f"{c.value}={c.name}" for c in classes][
-                1:
-            ]
-            raise RatersError(
-                f"found {str(word)!r} in the union {name!r}, {expected_one_of(named, str(word))}"
-            )
+            known = [f"{c.value}={c.name}" for c in classes.items[1:]]
+            expected = expected_one_of(known, str(word))
+            raise RatersError(f"found {str(word)!r} in the union {name!r}, {expected}")
         if places[str(word)] in found:
             raise RatersError(f"found {str(word)!r} twice in the union {name!r}, expected it once")
         found.append(places[str(word)])
