@@ -24,9 +24,12 @@ from raters.errors import RatersError
 from raters.evaluation import Evaluation
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases, unions_of
+from raters.prediction.predict import predict_cases
 from raters.prediction.prediction import Prediction
 from raters.study.case import Case
 from raters.study.study import Study
+from raters.training.config import ClassEntry
+from raters.training.cuts import Cuts
 
 Array = NDArray[Any]
 VALUES = (0, 1, 2, 4)
@@ -69,16 +72,15 @@ def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def model() -> raters.Model:
     found = make_model(values=VALUES, raters=("ann", "bob", "cy"))
-    names = [
-        entry.model_copy(update={"name": CLASSES[entry.value]}) for entry in found.config.classes
-    ]
-    return raters.Model(found.method, found.config.model_copy(update={"classes": tuple(names)}))
+    classes = tuple(ClassEntry(name=name, value=value) for value, name in CLASSES.items())
+    return raters.Model(found.method, found.config.model_copy(update={"classes": classes}))
 
 
 def test_all_sources_give_the_same_scores(
     study: Study, model: raters.Model, tmp_path: Path
 ) -> None:
-    maps = {case.id: model.predict_proba(case) for case in study}
+    stream = predict_cases(model, study.iter_cases())  # the same batches, to the last bit
+    maps = {case.id: p.truth for case, p in stream if isinstance(p, Prediction)}
     labels = {case: p.argmax(0) for case, p in maps.items()}
     for case, mask in labels.items():
         save(tmp_path / f"{case}.png", np.array(VALUES, np.uint8)[mask])
@@ -191,9 +193,9 @@ def test_unions_equal_sets_of_pixels(study: Study) -> None:
             assert row["dice"] == (2 * len(a & b) / (len(a) + len(b)) if a or b else 1)
             assert row["iou"] == (len(a & b) / len(a | b) if a or b else 1)
             assert row["volume_difference"] == len(b) - len(a)
-            masked = [
-                np.array([[int((i, j) in s) for j in range(8)] for i in range(8)]) for s in (a, b)
-            ]
+            masked = np.zeros((2, 8, 8), int)
+            for k, pixels in enumerate((a, b)):
+                masked[k][tuple(np.array(sorted(pixels), int).reshape(-1, 2).T)] = 1
             assert row["hd95"] == scores.hd95(*masked)
             assert row["surface_distance"] == scores.average_surface_distance(*masked)
             compared += 1
@@ -206,8 +208,6 @@ def test_unions_equal_sets_of_pixels(study: Study) -> None:
 
 
 def test_unions_at_cuts_of_a_model(study: Study, model: raters.Model) -> None:
-    from raters.training.cuts import Cuts
-
     low = np.array([0.2, 0.2, 0.2])
     own = raters.Model(model.method, model.config, cuts=Cuts(low, low, low, 5, "held-out"))
     found = raters.evaluate(own, study, unions=UNIONS, cut="best", surfaces=False)
@@ -271,10 +271,9 @@ def sampled(study: Study, number: int = 4) -> dict[str, Prediction]:
     for k, case in enumerate(study.cases):
         maps = {f"sample:{j}": p for j, p in enumerate(soft_maps(k, number))}
         if case == "c":
-            maps = {
-                name: np.eye(4, dtype=np.float32)[0][:, None, None] + 0 * p
-                for name, p in maps.items()
-            }
+            empty = np.zeros((4, 8, 8), np.float32)
+            empty[0] = 1
+            maps = dict.fromkeys(maps, empty)
         found[case] = Prediction({"truth": soft_maps(k + 50, 1)[0], **maps})
     return found
 
@@ -324,12 +323,8 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
                 if sum(float(said.truth[(c, *p)]) for c in region) > t:
                     b.add(p)
             soft.append(overlap(a, b, "dice"))
-    return {
-        "ged": ged,
-        "matched_dice": best,
-        "best_dice": float(dice.max(1).mean()),
-        "soft_dice": float(np.mean(soft)),
-    }
+    found = {"ged": ged, "matched_dice": best, "best_dice": float(dice.max(1).mean())}
+    return {**found, "soft_dice": float(np.mean(soft))}
 
 
 def in_bands(study: Study, said: dict[str, Prediction], rows: int) -> Iterator[Any]:
