@@ -24,7 +24,7 @@ from command_line import Run, draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
 from raters.study.lock import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.training.prepare import plan_training
-from raters.training.record import Record
+from raters.training.run import Record
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
@@ -176,7 +176,7 @@ def test_verbs_that_go_on_take_turns(verb: str, run: Run, tmp_path: Path) -> Non
 
 STOP = """
 import pathlib, sys, time
-from raters.training.record import Record
+from raters.training.run import Record
 real, go = Record.epoch, pathlib.Path("go")
 def epoch(self, learner):
     real(self, learner)

@@ -21,9 +21,8 @@ from raters.errors import RatersError
 from raters.networks import TruthNetwork
 from raters.simulate import phantom_study, simulate
 from raters.study.study import Study
-from raters.training.best import Best
+from raters.training.checkpoint import Best
 from raters.training.engine import Learner
-from raters.training.precision import precision_of
 from raters.training.run import (
     first_process,
     log,
@@ -34,6 +33,7 @@ from raters.training.run import (
     room_for,
     write_splits,
 )
+from raters.training.trainer import precision_of
 
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
@@ -206,7 +206,7 @@ def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Learner, "training_step", full)
     with pytest.raises(RatersError, match=r"on the GPU \(CUDA out of memory\), expected .*batch"):
         fit(answers(), "vote", folder=tmp_path, **FLAT)
-    assert "stopped by an error: found no room on the GPU" in (tmp_path / "log.txt").read_text()
+    assert "stopped by an error: found no memory on the GPU" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_process_that_trains_alone_writes(

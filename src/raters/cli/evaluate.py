@@ -159,7 +159,7 @@ def _show_summary(summary: list[Row], written: bool) -> None:
 
 
 def _without_classes(rows: Sequence[Row]) -> list[Row]:
-    """Keep the means over classes, and unions; a terminal has no room for all."""
+    """Keep the means over classes, and unions; all would not fit a terminal."""
     names = list(dict.fromkeys(row.get("class") for row in rows))
     if "all" in names:  # unions come after it; of class labels it is the first
         names = names[names.index("all") :] if names[0] != "all" else ["all"]
@@ -168,7 +168,7 @@ def _without_classes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _short(row: Row, several: bool) -> Row:
-    """Put the interval beside the first score and leave out what has no room."""
+    """Put the interval beside the first score and leave out what does not fit."""
     first = next(name for name in row if f"{name}_low" in row)
     low, high = row[f"{first}_low"], row[f"{first}_high"]
     short: Row = {}

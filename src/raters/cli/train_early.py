@@ -17,7 +17,7 @@ def asked(
 ) -> tuple[str | None, dict[str, Any], list[str]]:
     """Put command line and file together; check all before anything is read.
 
-    A run that goes on has a method of its own: then None is given on.
+    A resumed run has a method of its own: then None is passed on.
     """
     from raters.cli.train_config import read_config
     from raters.training.given import checked_options
@@ -45,7 +45,7 @@ def refuse_place(
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
     from raters.study.lock import refuse_locked
     from raters.training.checks import refuse_foreign
-    from raters.training.going_on import refuse_other_options, refuse_run
+    from raters.training.resume import refuse_other_options, refuse_run
     from raters.training.run import first_process
 
     if not out or not first_process():

@@ -38,8 +38,14 @@ def extend_run(
 
 
 def _write(model: Model, run: str, out: str, added: list[str], splits: Sequence[Split]) -> None:
-    from raters.training.record import epoch_line
-    from raters.training.run import SPLITS, log, read_splits, write_progress, write_splits
+    from raters.training.run import (
+        SPLITS,
+        epoch_line,
+        log,
+        read_splits,
+        write_progress,
+        write_splits,
+    )
 
     model.save(out)
     folder, epochs = Path(out), len(model.history)

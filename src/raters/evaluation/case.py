@@ -118,8 +118,8 @@ class CaseScores:
 
     Attributes:
         predicted: The class, `(*space)`: the most likely one, or that at the cut.
-        rows: A row for each class and whatever the case is compared with.
-        variability: A row for each class: soft Dice, and scores of samples.
+        rows: One row per class and whatever the case is compared with.
+        variability: One row per class: soft Dice, and scores of samples.
         vectors: Sums by name, to be added up over cases.
         pairs: `(raters, raters, 6)` sums (`FIELDS`) of 'as X' (rows) against Y.
         own: Calibration of 'as X' against X, `(raters, CALIBRATION)`.
@@ -438,7 +438,7 @@ class Variability:
             self._sizes = self._sizes + np.concatenate(parts, axis=1)
 
     def rows(self) -> Iterator[Row]:
-        """Return a row for each class, for their mean, and for each union."""
+        """Return one row per class, for their mean, and for each union."""
         if not self._raters:
             return
         case, classes = self._case, self._classes - 1

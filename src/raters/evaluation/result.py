@@ -165,9 +165,9 @@ class Comparison:
     """Several runs on the same cases.
 
     Attributes:
-        rows: A row for each run: its method, and each main score with its interval.
-        differences: A row for each run (but the first) and score: how much higher it is than the
-            first run's, with the interval of a paired bootstrap over groups.
+        rows: One row per run: its method, and each main score with its interval.
+        differences: One row per run (but the first) and score: how much higher it is than the first
+            run's, with the interval of a paired bootstrap over groups.
         cases: The main scores of each run and case.
         runs: All tables of each run.
     """

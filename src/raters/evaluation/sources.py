@@ -29,10 +29,10 @@ from raters.study.paths import (
     SOFT_FOLDER,
     case_path,
     map_folder,
+    refuse_special,
 )
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import refuse_special
 from raters.study.whole_numbers import value_counts
 
 if TYPE_CHECKING:

@@ -45,8 +45,8 @@ class Sums:
         scoring: What is compared.
         names: The name of each case.
         groups: The group of each case.
-        rows: A row for each case, class, and labels that the truth was compared with.
-        variability: A row for each case and class.
+        rows: One row per case, class, and labels that the truth was compared with.
+        variability: One row per case and class.
         vectors: Sums of each case by name, to be stacked: `(cases, columns)`.
         pairs: `(raters, raters, 6)` of each case, if all pairs are kept.
         own: Of each rater, the calibration sums of 'as X' against X.
@@ -375,7 +375,7 @@ def label_tables(study: Study, predicted: NDArray[np.int16]) -> tuple[list[Row],
         predicted: Class numbers in its order, `(cases,)`, with MISSING.
 
     Returns:
-        Accuracies, and a row for each case.
+        Accuracies, and one row per case.
     """
     truth, triplets, groups = study.reference_labels, study.triplets, study.index.groups
     summary = []

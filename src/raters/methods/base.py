@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
+from raters.methods.phases import MakeOptimiser, Optimiser, Snapshot
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -38,6 +39,7 @@ class Task:
         num_classes: How many classes there are.
         spatial_dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
         network: Makes a new truth network.
+        epochs: How many epochs are trained.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -45,6 +47,7 @@ class Task:
     num_classes: int
     spatial_dims: int
     network: Callable[[], TruthNetwork]
+    epochs: int = 0
 
 
 class Step(NamedTuple):
@@ -164,6 +167,10 @@ class Method(nn.Module):
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
         seed: Of the run, for what a method draws at random by itself.
+        steps_per_epoch: How many batches make an epoch, once training begins.
+        turn: The name of the optimiser that the next `step` is for.
+        training_only: Names of attributes that training needs and predictions do not: plain data,
+            tensors or a `Snapshot`. They are part of checkpoints, not of the weights.
     """
 
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
@@ -171,6 +178,9 @@ class Method(nn.Module):
     options: MethodOptions
     class_weights: Tensor
     seed: int = 0
+    steps_per_epoch: int = 0
+    turn: str = "main"
+    training_only: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
@@ -200,6 +210,32 @@ class Method(nn.Module):
         """Whether the method trains on a target instead of the raters' labels."""
         return False
 
+    @property
+    def shares_matrix(self) -> bool:
+        """Whether all raters have one matrix in common."""
+        return False
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks whose mean output is the truth; none if it is anything else."""
+        return []
+
+    @property
+    def not_extended(self) -> str:
+        """Why no rater can be added to the trained method; empty if one can."""
+        return "it has no part that belongs to one rater alone"
+
+    @property
+    def counts_raters(self) -> bool:
+        """Whether matrices of raters are counted against the truth, and not fitted to labels."""
+        return False
+
+    def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
+        """Count the raters' matrices against what cases show, if `counts_raters`."""
+
+    def joined(self, new: Method) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return the weights that change if the raters of `new` come after those of this method."""
+        return {}
+
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of matrices that all pixels share."""
         return []
@@ -209,8 +245,67 @@ class Method(nn.Module):
         """How many epochs prepare for the rest: none of them is chosen as the best."""
         return 0
 
+    def phase(self, epoch: int) -> str:
+        """Return the name of the phase that an epoch (from 0) is part of, for people to see."""
+        return "main" if epoch >= self.warm_up else "warm-up"
+
+    def extra(self, case: Case) -> Mapping[str, NDArray[Any]]:  # noqa: ARG002
+        """Return what else of a case goes into its batches, by name; of one shape in all cases."""
+        return {}
+
+    def needs_pass(self, epoch: int) -> bool:  # noqa: ARG002
+        """Return whether to show all training cases to `see_all` before an epoch (from 0)."""
+        return False
+
+    def see_all(self, batches: Iterable[Batch]) -> None:
+        """Look at all training cases between epochs, for an E step or to count.
+
+        They come whole, as they are and in their order, in evaluation mode and without gradients.
+        Images larger than the patch come in tiles without overlap: 'corner' says where each one
+        starts, 'space' how large the image is; pixels outside of it are MISSING. Of several
+        processes each sees its part of the cases: `raters.distributed.summed` adds up what they
+        count, `gathered` collects what they find.
+        """
+
+    def restart(self, epoch: int) -> Sequence[str]:  # noqa: ARG002
+        """Return the parts (attributes) that start anew in an epoch, after its pass.
+
+        Their weights are drawn again; optimisers that move any of them start anew too, with their
+        schedules.
+        """
+        return ()
+
     def start_epoch(self, epoch: int) -> None:
-        """Be told which epoch begins (from 0)."""
+        """Receive the number of the epoch that begins (from 0), after the pass and the restart."""
+
+    def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
+        """Return the optimisers by name."""
+        return {"main": make()}
+
+    def turns(self, epoch: int, step: int) -> Sequence[str]:  # noqa: ARG002
+        """Return which optimisers take a step with a batch, one after the other; () for all.
+
+        Before each one's turn, `turn` is its name and `step` returns the loss that it is to lower.
+
+        Args:
+            epoch: From 0.
+            step: The number of the batch in the epoch, from 0.
+        """
+        return ()
+
+    def training_state(self) -> dict[str, Any]:
+        """Return what `training_only` names, as plain data; the same in all processes."""
+        found = {name: getattr(self, name) for name in self.training_only}
+        return {k: v.state_dict() if isinstance(v, Snapshot) else v for k, v in found.items()}
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        """Take what `training_state` returned."""
+        for name, value in state.items():
+            there = getattr(self, name)
+            if isinstance(there, Snapshot):
+                there.load_state_dict(value)
+            else:
+                setattr(self, name, value)
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of a batch."""
@@ -321,6 +416,10 @@ class NetworkMethod(Method):
         super().__init__(task, options)
         self.network = task.network()
 
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the network, unless a subclass makes the truth of something else."""
+        return [self.network] if type(self).truth is NetworkMethod.truth else []
+
     def truth(self, image: Tensor) -> Tensor:
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
@@ -328,7 +427,7 @@ class NetworkMethod(Method):
 
 
 def refuse_unlabelled(study: Study) -> None:
-    """Refuse a study in which nobody labelled anything."""
+    """Raise if no rater labelled anything in the study."""
     for case in study.iter_cases():
         if case.given.size:
             return

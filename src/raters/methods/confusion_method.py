@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 import torch
@@ -13,6 +14,7 @@ from raters.methods.base import (
     Batch,
     HeldOut,
     Maps,
+    Method,
     NetworkMethod,
     Step,
     Task,
@@ -70,6 +72,18 @@ class ConfusionMethod(NetworkMethod):
     def warm_up(self) -> int:
         """How many epochs the matrices are held."""
         return int(self.choice.warm_up or 0)
+
+    @property
+    def not_extended(self) -> str:
+        """Each rater has weights of their own, unless options say otherwise."""
+        if self.shares_matrix:
+            return "all raters share one matrix, so there is nothing to add"
+        return ""
+
+    def joined(self, new: Method) -> dict[str, Tensor]:
+        """Return the weights of both rater models as one."""
+        joined = join_raters(self.raters, cast(ConfusionMethod, new).raters)
+        return {f"raters.{name}": weights for name, weights in joined.items()}
 
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up, unless they learn in it."""
@@ -160,7 +174,7 @@ class ConfusionMethod(NetworkMethod):
         return self._matrices(image, features)
 
     def _confusion(self, image: Tensor, features: Tensor) -> Confusion:
-        """Return the matrices of images that are of no case of the study."""
+        """Return the matrices of images that belong to no case of the study."""
         cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
         found: Confusion = self.raters(self.raters.look(image, features), cases)
         return found
@@ -186,3 +200,32 @@ class ConfusionMethod(NetworkMethod):
         if asked.confusion:
             found["confusion"] = self._matrices(image, features)
         return found | self.sampled(image, asked, latents)
+
+
+def join_raters(old: RaterModel, new: RaterModel) -> dict[str, Tensor]:
+    """Return the weights of a rater model for the raters of two.
+
+    The first axis of all weights counts raters; that of low-rank models counts them anew in each
+    of their parts.
+
+    Example:
+        >>> from raters.rater_models import GlobalRaters
+        >>> join_raters(GlobalRaters(2, 3), GlobalRaters(1, 3))["logits"].shape
+        torch.Size([3, 3, 3])
+    """
+    after = new.state_dict()
+    return {
+        name: torch.cat(
+            [
+                part.to(before)
+                for pair in zip(_parts(before, old), _parts(after[name], new), strict=True)
+                for part in pair
+            ]
+        )
+        for name, before in old.state_dict().items()
+    }
+
+
+def _parts(weights: Tensor, model: RaterModel) -> tuple[Tensor, ...]:
+    shapes = getattr(model, "shapes", None)
+    return (weights,) if shapes is None else torch.split(weights, [prod(s) for s in shapes])

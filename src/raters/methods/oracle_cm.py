@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class OracleCM(ConfusionMethod):
     """Known matrices: counted from the raters' labels against the reference.
 
-    One matrix an image and rater (or a rater), not the answer at each pixel: that would leak the
+    One matrix per image and rater (or per rater), not the answer at each pixel: that would leak the
     reference.
     """
 
@@ -35,6 +35,11 @@ class OracleCM(ConfusionMethod):
         even = torch.full((len(self.task.raters), classes, classes), 1 / classes)
         self.register_buffer("mean_matrices", even)
         return FixedRaters(even)
+
+    @property
+    def not_extended(self) -> str:
+        """References of new raters' cases would be needed."""
+        return "matrices are counted against references, not learnt: train again"
 
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""

@@ -21,6 +21,20 @@ class HeadMethod(ConfusionMethod):
         """The matrices vary over images and pixels."""
         return True
 
+    @property
+    def shares_matrix(self) -> bool:
+        """Whether all raters share one head."""
+        return bool(getattr(self.options, "shared", False))
+
+    @property
+    def not_extended(self) -> str:
+        """A head of each rater can be added to."""
+        if cast(HeadOptions, self.options).annotator == "cnn":
+            return "one network gives the matrices of all raters (annotator='cnn'): train again"
+        if self.shares_matrix:
+            return "all raters share one head (shared=True), so there is nothing to add"
+        return ""
+
     def annotator_network(self) -> nn.Module | None:
         """Make a network of its own for the matrices, built like the truth network, if wanted."""
         if cast(HeadOptions, self.options).annotator == "head":

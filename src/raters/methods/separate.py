@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
+    from raters.networks import TruthNetwork
     from raters.study.study import Study
 
 
@@ -28,6 +29,16 @@ class Separate(Method):
         self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
 
     labelled: Tensor
+
+    @property
+    def not_extended(self) -> str:
+        """A network is no small part."""
+        return "each rater has a network of their own: train again with all raters"
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks of raters who labelled."""
+        there = self.labelled.tolist()
+        return [n for n, used in zip(self.networks, there, strict=True) if used]  # type: ignore[misc]
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
@@ -67,8 +78,8 @@ class Separate(Method):
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the mean of what the networks of raters who labelled predict."""
-        used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
-        return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
+        found = [network(image)[1].softmax(1) for network in self.truth_networks()]
+        return torch.stack(found).mean(0)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from raters.methods.base import (
     Batch,
     HeldOut,
     Maps,
+    Method,
     NetworkMethod,
     Step,
     Target,
@@ -52,11 +53,30 @@ class SupervisedMethod(NetworkMethod):
         """These methods train on targets."""
         return True
 
+    @property
+    def not_extended(self) -> str:
+        """Matrices of new raters can always be counted."""
+        return ""
+
+    @property
+    def counts_raters(self) -> bool:
+        """Matrices are counted against targets, or against what the trained model predicts."""
+        return True
+
+    def joined(self, new: Method) -> dict[str, Tensor]:
+        """Return the matrices of both."""
+        old, more = self.rater_matrices, cast(SupervisedMethod, new).rater_matrices
+        return {"rater_matrices": torch.cat([old, more.to(old)])}
+
     def finish(self, study: Study) -> None:
         """Count the raters' matrices against the targets, one case at a time."""
+        self.count_raters((case, self.target(case)) for case in study.iter_cases())
+
+    def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
+        """Count the raters' matrices against what the cases have been found to show."""
         counts = np.zeros(self.rater_matrices.shape)
-        for case in study.iter_cases():
-            counts += count_case(case, self.target(case), self.task)
+        for case, target in cases:
+            counts += count_case(case, target, self.task)
         rows = rows_of(counts, 1 / self.task.num_classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
@@ -135,7 +155,7 @@ class FusedMethod(SupervisedMethod):
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def target(self, case: Case) -> Target:
-        """Fuse the labels of a case; masks anew each time, as memory must not hold all of them."""
+        """Fuse the labels of a case; masks again each time, as memory must not hold all of them."""
         if case.id in self._fused:
             return self._fused[case.id]
         assert self._consensus is not None  # `prepare` came first

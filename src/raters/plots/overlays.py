@@ -88,7 +88,7 @@ def overlay(
     theme: Theme = "light",
     affine: ArrayLike | None = None,
 ) -> Figure:
-    """Draw the outlines of all raters on an image, a panel a foreground class.
+    """Draw the outlines of all raters on an image, one panel per foreground class.
 
     Outlines run along the borders of pixels. Where raters drew the same line, the later ones are
     thinner, so that all can be seen. Pixels that a rater did not label are hatched in the rater's
@@ -188,7 +188,7 @@ def _scene(
 
 
 def _most_disputed(scene: _Scene) -> list[int]:
-    """Return the foreground classes that somebody drew, the most disputed ones if they are many."""
+    """Return the foreground classes that a rater drew, the most disputed ones if they are many."""
     drawn = np.unique(scene.masks[scene.masks > 0]).tolist()
     if scene.reference is not None:
         drawn = sorted({*drawn, *np.unique(scene.reference[scene.reference > 0]).tolist()})

@@ -1,4 +1,4 @@
-"""Predicts all cases of a study into a folder; called again, it goes on where it stopped."""
+"""Predicts all cases of a study into a folder; called again, it resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from raters.errors import RatersError
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
 from raters.prediction.writing import (
+    TABLE,
     CaseWriter,
     Outputs,
     refuse_case_names,
@@ -26,7 +27,7 @@ from raters.prediction.writing import (
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
-from raters.study.paths import PREDICT_JOURNAL
+from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class PredictResult:
         folder: Where it is.
         written: Cases that were predicted.
         skipped: Cases that were there already.
-        failures: What went wrong, an error a case.
+        failures: What went wrong, one error per case.
         seconds: How long it took from the first case on, reading and writing included.
         pixels: Pixels that were predicted (1 for a class).
         notes: What a user should know beside it.
@@ -88,7 +89,7 @@ def predict_study(
         folder: Where to write; `raters.prediction.writing` says what is in it. Classes go into
             one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
         outputs: What to write beside the labels.
-        overwrite: Predict everything anew.
+        overwrite: Predict all cases again.
         progress: Show a progress bar.
     """
     folder, outputs = Path(folder), outputs or Outputs()
@@ -97,6 +98,8 @@ def predict_study(
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
     with only_one(folder) as notes:
+        if overwrite:
+            _remove_earlier(folder)
         journal = Journal(folder, _plan(model, outputs), PREDICT_JOURNAL, anew=overwrite)
         try:
             if outputs.confusion and not model.method.varies:
@@ -234,6 +237,21 @@ def _with_earlier(
         if "maps" in facts:
             facts["maps"] = {**before.get("maps", {}), **facts["maps"]}
     return facts
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove what an earlier call wrote: fewer samples now must leave none of others behind."""
+    path = folder / PREDICT_JOURNAL
+    for line in read_text(path).split("\n")[1:] if path.exists() else []:
+        try:
+            facts = json.loads(line)["facts"]
+            tables = [f"{map_folder(name)}/{TABLE}" for name in facts.get("maps", {})]
+            earlier = [str(name) for name in (*facts["files"].values(), *tables)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # cut where it was stopped, or not ours
+        for name in earlier:
+            if _is_inside(folder, name):
+                (folder / name).unlink(missing_ok=True)
 
 
 def _is_inside(folder: Path, path: str) -> bool:

@@ -14,8 +14,7 @@ from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Image, LabelRules, RawMask
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.geometry import Geometry, difference
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Geometry, Header, Volume, difference
 from raters.study.whole_numbers import value_counts, whole_numbers
 
 Files = Mapping[str, Path]
@@ -95,7 +94,7 @@ class FilesBackend:
         """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
 
         Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
-        case gets the error of the image, and nobody blames the mask.
+        case gets the error of the image, not of the mask.
         """
         try:
             image = self.image_grid(case, mask.values.ndim)
@@ -323,7 +322,7 @@ _RESAMPLE = (
 def refuse_other_grid(
     own: Geometry, own_file: str, other: Geometry, other_file: str, hint: str = _RESAMPLE
 ) -> None:
-    """Refuse two files of one case that lie on different grids.
+    """Reject two files of one case that lie on different grids.
 
     Raises:
         RatersError: that names both files and both values.

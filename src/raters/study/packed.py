@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
-from raters.study.paths import naming, written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
 from raters.study.write import PART, CaseArrays
@@ -93,7 +92,7 @@ class PackedWriter:
         array = open_array(part, len(self._study))
         if array is None:
             return None
-        self._first[name] = "an earlier import (--overwrite writes it anew)"
+        self._first[name] = "an earlier import (--overwrite replaces it)"
         return RowFile(part, array.shape, array.dtype, array.offset)  # type: ignore[attr-defined]
 
     def _make(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> RowFile:

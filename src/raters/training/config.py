@@ -12,9 +12,8 @@ from raters.errors import RatersError
 from raters.methods.base import Task
 from raters.methods.registry import learning_method
 from raters.study.classes import Classes, LabelClass
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, written_whole
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
@@ -91,6 +90,7 @@ class ModelConfig(BaseModel):
             num_classes=len(self.classes),
             spatial_dims=self.label_spatial_dims,
             network=self._network,
+            epochs=self.training.epochs,
         )
 
     @property

@@ -27,7 +27,7 @@ class DecodedCase:
         moments: Mean and standard deviation of each channel, `(2, channels)`, if the image is
             still to be normalised by them.
         raters: Who gave each answer, for tables only.
-        reference: `(*space)`, MISSING where nobody knows; None if not asked for.
+        reference: `(*space)`, MISSING where it is unknown; None if not asked for.
         foreground: Flat positions of some foreground pixels; None if not asked for.
         target: `(classes, *space)` floats or `(*space)` integers; None if not asked for.
     """

@@ -16,15 +16,12 @@ from raters.training.checkpoint import read_checkpoint
 from raters.training.checks import refuse_foreign
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
-from raters.training.going_on import is_writer
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
 from raters.training.options import DEFAULT_METHOD
-from raters.training.precision import set_precision
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.record import Record, noted_warnings, told_by
-from raters.training.resume import earlier_run, plan_again
-from raters.training.run import finished, first_process
+from raters.training.resume import earlier_run, is_writer, plan_again
+from raters.training.run import Record, epoch_callback, finished, first_process, noted_warnings
 from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
@@ -33,6 +30,7 @@ from raters.training.trainer import (
     make_trainer,
     own_randomness,
     quiet,
+    set_precision,
     wants_bar,
 )
 
@@ -56,8 +54,8 @@ def fit(
     Args:
         study: A study with images or features.
         method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
-        progress: Show a progress bar; by default on a terminal. Or a function that is told a line
-            an epoch.
+        progress: Show a progress bar; by default on a terminal. Or a function called with one line
+            per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
@@ -91,7 +89,7 @@ def fit(
         planned = _planned(study, method, options, path, resume)
         record = None if path is None else Record(path, planned, notes, resume)
         if record and resume and finished(record.folder):
-            record.log("asked to go on: the run is finished")
+            record.log("nothing to resume: the run is finished")
             return Model.load(record.folder)
         return _trained(planned, record, progress)
 
@@ -119,7 +117,7 @@ def _planned(
 
 
 def _trained(planned: Planned, record: Record | None, progress: Progress) -> Model:
-    with record.told() if record else nullcontext():
+    with record.log_on_error() if record else nullcontext():
         method = make_method(planned)
         with cache_folder(record.folder if record else None) as cache:
             learner = run_epochs(method, planned, record, progress, cache)
@@ -162,8 +160,7 @@ def run_epochs(
         data = make_loader(planned, method, "train", cache)
         kept = len(planned.parts.held_out)
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        steps = training.epochs * len(data)
-        learner = Learner(method, training, steps, planned.parts)
+        learner = Learner(method, training, len(data), planned.parts)
         checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))
@@ -176,7 +173,7 @@ def run_epochs(
         each = len(data) + (len(held_out) if held_out else 0)
         bar = make_bar(progress, training.epochs, each)
         if callable(progress):
-            learner.after_epoch.append(told_by(progress, training.epochs))
+            learner.after_epoch.append(epoch_callback(progress, training.epochs))
         trainer = make_trainer(training, bar, loggers)
         learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
         set_precision(method, training.precision)

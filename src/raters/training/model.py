@@ -52,9 +52,9 @@ class Model:
     Attributes:
         method: The trained method (a torch module).
         config: What the model is, as plain data.
-        history: One row an epoch of the training.
-        best_epoch: The epoch whose weights were kept, from 1; 0 if nobody knows.
-        cuts: Cuts that were chosen on held-out cases; None for classes, or if nobody knows.
+        history: One row per epoch of the training.
+        best_epoch: The epoch whose weights were kept, from 1; 0 if unknown.
+        cuts: Cuts that were chosen on held-out cases; None for classes, or if unknown.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Model:
         return np.stack(self._said(image, samples=num_samples, seed=seed).samples)
 
     def _said(self, image: Image, **asked: Any) -> Prediction:  # noqa: ANN401
-        # The room of prediction comes after this one; a model is only its handle.
+        # The package `prediction` builds on this one; a model is only its handle.
         from raters.prediction.predict import predict_case
 
         return predict_case(self, image, Asked(**asked))

@@ -15,7 +15,7 @@ from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
 from raters.training.normalise import fit_normalisation, image_of, in_case
 from raters.training.options import TrainingOptions
 from raters.training.overlap import SEVERAL, VOTES, labels_a_pixel
-from raters.training.precision import precision_of
+from raters.training.trainer import precision_of
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
 WARM_UP = {"segmentation": 0.4, "classification": 2}
@@ -68,7 +68,8 @@ def _in_epochs(options: dict[str, Any], epochs: int, train: Study) -> dict[str, 
     """Settle the warm-up: a number of epochs that leaves one for matrices, and what it is on."""
     if "warm_up" not in options:
         return options
-    share, learns_from = options["warm_up"], options["warm_up_on"]
+    own = "warm_up_on" not in options  # a method with a warm-up of its own
+    share, learns_from = options["warm_up"], "" if own else options["warm_up_on"]
     labels = labels_a_pixel(train) if share is None or learns_from is None else 0.0
     if share is None:
         share = WARM_UP[train.kind] if labels >= SEVERAL else WARM_UP_ALONE
@@ -76,7 +77,8 @@ def _in_epochs(options: dict[str, Any], epochs: int, train: Study) -> dict[str, 
         two = train.kind == "segmentation" and SEVERAL <= labels < VOTES
         learns_from = "labels" if two else "vote"
     wanted = round(share * epochs) if share < 1 else round(share)
-    return {**options, "warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
+    settled = {"warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
+    return {**options, **{name: settled[name] for name in settled if name in options}}
 
 
 def _refuse_study(study: Study, needs_raters: bool) -> None:

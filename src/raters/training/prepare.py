@@ -17,12 +17,11 @@ from raters.study.study import Study
 from raters.training.config import ModelConfig
 from raters.training.dataset import CaseDataset
 from raters.training.given import checked_options
-from raters.training.loader import loader
+from raters.training.loader import loader, refuse_small_batch
 from raters.training.partition import Partition, partition
 from raters.training.plan import plan
 from raters.training.room import refuse_too_large
 from raters.training.run import Split
-from raters.training.sampler import refuse_small_batch
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -126,6 +125,7 @@ def make_loader(
         targets=method.target if method.has_targets else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
+        extra=method.extra,
     )
     return loader(dataset, training.batch_size, train, training.seed, training.num_workers)
 
