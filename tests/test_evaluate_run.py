@@ -25,11 +25,11 @@ from raters.errors import RatersError
 from raters.evaluation import Evaluation, compare_runs, evaluate
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases
-from raters.evaluation.likelihood import joint_log_likelihood
 from raters.evaluation.split import Seen, choose_split, warnings_of
 from raters.prediction.prediction import Prediction
 from raters.scores import dice, interval, mean_dice
 from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
+from raters.scores.calibration import joint_log_likelihood
 from raters.simulate import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study

@@ -117,7 +117,7 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
     row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
     assert row["dice"] == scores.dice(study["a"].labels[0], cut, 4)[0]
-    with pytest.raises(RatersError, match="found the cut 'area' for arrays"):
+    with pytest.raises(RatersError, match="found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
 
 
@@ -227,7 +227,7 @@ def test_unions_at_cuts_of_a_model(study: Study, model: raters.Model) -> None:
         (["t=core+cor"], "found 'cor' in the union 't'"),
         (["t=0+1"], "found '0' in the union 't'"),
         (["t=1+core"], "found 'core' twice in the union 't'"),
-        (["t=1", "t=2"], "expected each name once"),
+        (["t=1", "t=2"], "found the union .t=2., expected .* each name once"),
         (["core=1+2"], "found the union 'core', expected a name that no class has"),
         ({"all": [1, 2]}, "found the union 'all', expected a name"),
         ({"t": []}, "found no class in the union 't'"),

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from raters.cli.failures import end_with_failures
 from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
-from raters.errors import RatersError
 from raters.study.study import many
 
 if TYPE_CHECKING:
@@ -106,18 +105,12 @@ def evaluate(
         for run in runs:
             refuse_no_model(run)
         say("reading the study")
-    elif cut != "0.5":
-        raise RatersError(
-            f"--cut: found {cut!r} for predictions that are labels already, expected the folder of "
-            "a run, or raters predict --cut before",
-            file=predictions,
-        )
     study = opened() if is_run else opened(split=split)
     if out:
         for run in runs:
             inputs_of(run, study).refuse(out, COMPARED if against else FILES)
-    options = {"unions": union, "surfaces": surfaces, "samples": samples, "seed": seed}
-    options |= {"progress": sys.stderr.isatty(), "cut": cut if is_run else 0.5}
+    options: dict[str, Any] = {"unions": union, "surfaces": surfaces, "samples": samples}
+    options |= {"seed": seed, "progress": sys.stderr.isatty(), "cut": cut}
     result: Evaluation | Comparison
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below, loudly
@@ -146,7 +139,7 @@ def evaluate(
 
 def _show_summary(summary: list[Row], written: bool) -> None:
     several = len({row.get("class") for row in summary}) > 1
-    rows = [_short(row, several) for row in _without_classes(summary)]
+    rows = [_brief(row, ("iou",) if several else ()) for row in _without_classes(summary)]
     dull = set() if any(row.get("undefined") for row in rows) else {"undefined"}
     dull |= (
         {"dice_drawn"} if all(row.get("dice_drawn") == row.get("dice") for row in rows) else set()
@@ -165,21 +158,6 @@ def _without_classes(rows: Sequence[Row]) -> list[Row]:
         names = names[names.index("all") :] if names[0] != "all" else ["all"]
     kept = [row for row in rows if row.get("class") in names]
     return kept if len(names) > 1 else [{k: v for k, v in r.items() if k != "class"} for r in kept]
-
-
-def _short(row: Row, several: bool) -> Row:
-    """Put the interval beside the first score and leave out what does not fit."""
-    first = next(name for name in row if f"{name}_low" in row)
-    low, high = row[f"{first}_low"], row[f"{first}_high"]
-    short: Row = {}
-    for name, value in row.items():
-        wide = name.endswith(("_low", "_high")) or "volume" in name
-        if wide or (several and name == "iou"):
-            continue
-        short[name] = value
-        if name == first:
-            short["interval"] = None if low is None else f"{low:.3f} to {high:.3f}"
-    return short
 
 
 def _show(found: Evaluation, written: bool) -> None:
@@ -225,12 +203,12 @@ def _matrix(found: Evaluation, which: int) -> list[Row]:
     return list(table.values())
 
 
-def _brief(row: Row) -> Row:
-    """Keep the interval of the first score only."""
+def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:
+    """Keep the interval of the first score only, and leave out what does not fit."""
     first = next(name for name in row if f"{name}_low" in row)
     short: Row = {}
     for name, value in row.items():
-        if not name.endswith(("_low", "_high")):
+        if not name.endswith(("_low", "_high")) and "volume" not in name and name not in left_out:
             short[name] = value
         if name == first:
             short["interval"] = _ends(row, first)

@@ -1,7 +1,7 @@
 """Runs, models, folders of predictions and arrays against references and raters."""
 
-from raters.evaluation.compare import compare_runs
 from raters.evaluation.evaluate import evaluate
 from raters.evaluation.result import Comparison, Evaluation
+from raters.evaluation.runs import compare_runs
 
 __all__ = ["Comparison", "Evaluation", "compare_runs", "evaluate"]

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.evaluation.likelihood import LEAST, at_labels, joint_log_likelihood
 from raters.rows import Row
-from raters.scores.calibration import brier, reliability_sums
+from raters.scores.calibration import (
+    LEAST,
+    at_labels,
+    brier,
+    joint_log_likelihood,
+    reliability_sums,
+)
 from raters.scores.cut import cut_labels
 from raters.scores.energy import energy_from_distances
 from raters.scores.inputs import spacing_of
@@ -297,8 +302,8 @@ def _score(
         merged = merged_counts(counts, members)
         scores = _overlaps(merged)
         if scoring.surfaces:
-            inside = (as_one(mask, members, classes) for mask in (labels, predicted))
-            apart = surface_distances(*inside, spacing)
+            inside = [as_one(mask, members, classes) for mask in (labels, predicted)]
+            apart = surface_distances(inside[0], inside[1], spacing)
             scores |= {"hd95": np.array([apart.hd95]), "surface_distance": np.array([apart.assd])}
         scores |= _volumes(merged, voxel)
         yield {**place, "class": name, **{s: float(v[0]) for s, v in scores.items()}}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from raters.errors import RatersError, enough_memory
 from raters.evaluation.case import ALL, CaseScores, Scoring, Unions
@@ -19,7 +17,7 @@ from raters.evaluation.sources import (
     Stream,
     read_classes,
 )
-from raters.evaluation.tables import HALF, Sums, fill, label_tables
+from raters.evaluation.tables import Sums, fill, label_tables
 from raters.progress import track
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.cut import cuts_of
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from raters.study.classes import Classes
     from raters.study.study import Study
     from raters.training.cuts import CutGiven
-    from raters.training.model import Model
 
 SAMPLES = 16
 """Samples that are drawn for each case, of methods that have them (as in Kohl et al., 2018)."""
@@ -108,17 +105,22 @@ def evaluate(
         ['0', 1.0]
     """
     if _is_run(predictions):
-        from raters.evaluation.compare import evaluate_run
+        from raters.evaluation.runs import score_runs
 
-        options = {"surfaces": surfaces, "samples": samples, "seed": seed, "unions": unions}
-        return evaluate_run(
-            predictions, study, split, raters=raters, cut=cut, progress=progress, **options
-        )
+        options: dict[str, Any] = {"surfaces": surfaces, "samples": samples, "seed": seed}
+        options |= {"raters": raters, "unions": unions, "cut": cut, "progress": progress}
+        return score_runs([predictions], study, split, **options)[0]
     is_path = isinstance(predictions, str | os.PathLike)
     if is_path and (Path(predictions) / "study.yaml").exists():
         raise RatersError(
             "found a study, expected predictions: a run, a folder of masks, a table of labels",
             file=predictions,
+        )
+    if cut not in (0.5, "0.5") if is_path else isinstance(cut, str):
+        raise RatersError(
+            f"found the cut {cut!r} for predictions that are no run, expected none for labels "
+            "already cut (raters predict --cut does it), and numbers for arrays",
+            file=predictions if is_path else None,
         )
     part = study.select(split=split) if split else study
     merged = unions_of(unions, part)
@@ -126,25 +128,13 @@ def evaluate(
         result = _evaluate_classes(predictions, part, is_path, task, label, progress)
     else:
         source = (PredictedMasks if is_path else PredictedArrays)(predictions, part)
-        if is_path and cut not in (0.5, "0.5"):
-            raise RatersError(
-                f"found the cut {cut!r} for predictions that are labels already, expected a run, "
-                "or raters predict --cut before",
-                file=predictions,
-            )
-        cuts = None if is_path else _number_cut(cut, len(part.classes))
+        cuts = None if is_path else cuts_of(cut, len(part.classes))
         scoring = Scoring(part, cut=cuts, surfaces=surfaces, unions=merged)
         result = score_cases(source.stream(), scoring, progress, at_once=True)
         result.notes = source.notes + result.notes
     result.split = split or ""
     result.inputs = inputs_of(predictions, study)
     return result
-
-
-def _number_cut(cut: CutGiven, num_classes: int) -> Any:  # noqa: ANN401
-    if isinstance(cut, str):
-        raise RatersError(f"found the cut {cut!r} for arrays, expected a number for each class")
-    return cuts_of(cut, num_classes)
 
 
 def _is_run(predictions: Any) -> bool:  # noqa: ANN401
@@ -182,19 +172,15 @@ def unions_of(given: UnionsGiven, study: Study) -> Unions:
     """
     if not isinstance(given, Mapping):
         texts = [given] if isinstance(given, str) else list(given)
-        pairs = [(text.rpartition("="), text) for text in texts]
-        for (name, equals, _), text in pairs:
-            if not (name.strip() and equals):
+        named: dict[str, list[str]] = {}
+        for name, equals, words in (text.rpartition("=") for text in texts):
+            if not name.strip() or name.strip() in named:
                 raise RatersError(
-                    f"found the union {text!r}, expected NAME=CLASS+CLASS such as disc=1+2"
+                    f"found the union {name + equals + words!r}, expected NAME=CLASS+CLASS such as "
+                    "disc=1+2, each name once"
                 )
-        names = [name.strip() for (name, _, _), _ in pairs]
-        if len(set(names)) < len(names):
-            raise RatersError(f"found the unions {', '.join(names)}, expected each name once")
-        given = {
-            name: [part.strip() for part in words.split("+")]
-            for name, ((_, _, words), _) in zip(names, pairs, strict=True)
-        }
+            named[name.strip()] = [word.strip() for word in words.split("+")]
+        given = named
     if given and study.kind != "segmentation":
         raise RatersError("found unions of classes for class labels, expected them for masks only")
     return {str(name): _members(str(name), words, study.classes) for name, words in given.items()}
@@ -206,14 +192,13 @@ def _members(name: str, words: Sequence[str | int] | str, classes: Classes) -> t
     places = {str(c.value): k for k, c in enumerate(classes) if k}
     places |= {c.name: k for k, c in enumerate(classes) if k}
     found: list[int] = []
-    for word in [words] if isinstance(words, str) else words:
-        if str(word) not in places:
-            known = [f"{c.value}={c.name}" for c in classes.items[1:]]
-            expected = expected_one_of(known, str(word))
-            raise RatersError(f"found {str(word)!r} in the union {name!r}, {expected}")
-        if places[str(word)] in found:
-            raise RatersError(f"found {str(word)!r} twice in the union {name!r}, expected it once")
-        found.append(places[str(word)])
+    for word in map(str, [words] if isinstance(words, str) else words):
+        if word not in places:
+            known = expected_one_of([f"{c.value}={c.name}" for c in classes.items[1:]], word)
+            raise RatersError(f"found {word!r} in the union {name!r}, {known}")
+        if places[word] in found:
+            raise RatersError(f"found {word!r} twice in the union {name!r}, expected it once")
+        found.append(places[word])
     if not found:
         raise RatersError(f"found no class in the union {name!r}, expected one at least")
     return tuple(found)
@@ -294,52 +279,3 @@ def score_cases(
             f"masks), not squared, V form, with {drawn} samples per case"
         )
     return result
-
-
-def score_model(
-    model: Model,
-    part: Study,
-    raters: Sequence[str] | None = None,
-    *,
-    surfaces: bool = True,
-    cut: CutGiven = 0.5,
-    samples: int = SAMPLES,
-    seed: int = 0,
-    unions: UnionsGiven = (),
-    progress: bool = False,
-    watch: Callable[[Any], Any] = lambda stream: stream,
-) -> Evaluation:
-    """Score a model on all cases of a study; `watch` may look at what it says on the way."""
-    from raters.evaluation.split import MOST_PAIRS, notes_of, shared_raters
-    from raters.methods.base import Asked
-    from raters.prediction.predict import predict_streams
-
-    answers, merged = model.method.answers, unions_of(unions, part)
-    known = shared_raters(model.config.labelled, part, raters) if "as_rater" in answers else {}
-    drawn = samples if "samples" in answers and part.kind == "segmentation" else 0
-    asked = Asked(tuple(known), bool(known) and "confusion" in answers, drawn, seed)
-    labels, cuts = model.cut(cut), model_cuts(model)
-    scoring = Scoring(
-        part,
-        known,
-        [model.config.raters.index(name) for name in known],
-        pairs=len(part) * len(known) ** 2 <= MOST_PAIRS,
-        cut=labels if cuts else None,
-        cuts=cuts,
-        surfaces=surfaces,
-        unions=merged,
-    )
-    stream = watch(predict_streams(model, part.iter_cases(), asked))
-    found = score_cases(stream, scoring, progress)
-    found.method = model.config.method
-    found.notes = notes_of(found, model, part, known) + found.notes
-    return found
-
-
-def model_cuts(model: Model) -> dict[str, Any]:
-    """Return the cuts at which Dice of a model is given: 0.5 and those that it knows."""
-    if model.config.kind != "segmentation":
-        return {}
-    known = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
-    found = {HALF: np.full(len(model.config.classes) - 1, 0.5)}
-    return found | {name: cut for name, cut in known.items() if cut is not None}

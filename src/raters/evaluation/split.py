@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
     from raters.study.study import Study
     from raters.training.config import ModelConfig
-    from raters.training.model import Model
 
 TRAIN, HELD_OUT, NEW = "train", "held-out", "test"
 _OTHER_NAMES = dict.fromkeys(VALIDATION, HELD_OUT)
@@ -161,9 +160,11 @@ def shared_raters(
     return {name: k for k, name in enumerate(study.raters) if name in chosen}
 
 
-def notes_of(found: Evaluation, model: Model, study: Study, known: dict[str, int]) -> list[str]:
+def notes_of(
+    found: Evaluation, config: ModelConfig, study: Study, known: dict[str, int]
+) -> list[str]:
     """Return what a reader must know about the tables of a run."""
-    config, notes = model.config, []
+    notes = []
     strange = [name for name in study.raters if name not in config.raters]
     if strange:
         notes.append(

@@ -148,13 +148,13 @@ def summarise(
     summary = []
     first = {against: k for k, against in enumerate(order)}
     for (against, name), part in sorted(parts.items(), key=lambda item: first[item[0][0]]):
-        row: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
+        means: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
         for score in scores:
             found = _mean(part, score, seed)
             if score != "dice_drawn":
-                row["undefined"] = max(row["undefined"], found.skipped)
-            row |= entry(score, found)
-        summary.append(row)
+                means["undefined"] = max(means["undefined"], found.skipped)
+            means |= entry(score, found)
+        summary.append(means)
     return summary
 
 
@@ -171,10 +171,10 @@ def variability_rows(sums: Sums) -> list[Row]:
     scores = ("soft_dice", *(s for s in OF_SAMPLES if any(s in row for row in sums.variability)))
     summary = []
     for name, part in parts.items():
-        row: Row = {"class": name, "cases": len(part), "samples": part[0]["samples"]}
+        means: Row = {"class": name, "cases": len(part), "samples": part[0]["samples"]}
         for score in scores:
-            row |= entry(score, _mean(part, score))
-        summary.append(row)
+            means |= entry(score, _mean(part, score))
+        summary.append(means)
     return summary
 
 

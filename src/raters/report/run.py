@@ -213,7 +213,7 @@ def _judged(part: Part, seen: Seen, scores: Evaluation) -> list[Block]:
 
 def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
     """Compare runs on cases that none of them was trained on, if there are any."""
-    from raters.evaluation.compare import compare_runs
+    from raters.evaluation.runs import compare_runs
 
     part = shown_part(study, [Seen.by_run(run) for run in runs])
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.evaluation.evaluate import score_model
+from raters.evaluation.runs import score_model
 from raters.evaluation.split import shared_raters
 from raters.study.classes import MISSING
 

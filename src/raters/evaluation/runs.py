@@ -3,62 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from raters.errors import RatersError
-from raters.evaluation.evaluate import inputs_of, score_model
+from raters.evaluation.case import Scoring
+from raters.evaluation.evaluate import SAMPLES, UnionsGiven, inputs_of, score_cases, unions_of
 from raters.evaluation.result import Comparison, Evaluation
 from raters.evaluation.split import (
+    MOST_PAIRS,
     Seen,
     choose_split,
     held_out_notes,
+    notes_of,
     refuse_unlike,
     shared_raters,
     warnings_of,
 )
-from raters.evaluation.tables import MAIN, entry
+from raters.evaluation.tables import HALF, MAIN, entry
 from raters.rows import Row
 from raters.scores.bootstrap import GroupBootstrap
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+    from raters.training.cuts import CutGiven
     from raters.training.model import Model
-
-
-def evaluate_run(
-    run: Model | str | Path,
-    study: Study,
-    split: str | None = None,
-    **options: Any,  # noqa: ANN401
-) -> Evaluation:
-    """Score a run; `raters.evaluate` says what the tables hold."""
-    model, folder = opened(run)
-    refuse_unlike(model.config, study)
-    seen = Seen.by_run(folder)
-    part = choose_split(study, split, [seen])
-    found = score_model(model, part, **options)
-    _say(found, part, seen, model.config.method if folder is None else folder.name)
-    found.split, found.inputs = split or "", inputs_of(folder, study)
-    for text in found.warnings:
-        warnings.warn(text, stacklevel=3)
-    return found
-
-
-def _say(found: Evaluation, part: Study, seen: Seen, run: str, name: str = "") -> None:
-    """Name a run, and say which of the cases it has seen."""
-    found.run, found.warnings = run, warnings_of(part, seen, name)
-    found.notes += held_out_notes(part, seen, name)
-
-
-def opened(run: Model | str | Path) -> tuple[Model, Path | None]:
-    """Return a model, and the folder that it is from."""
-    from raters import load  # says what to install if torch is not there
-
-    if isinstance(run, str | Path):
-        return load(run), Path(run).resolve()
-    return run, None
 
 
 def compare_runs(
@@ -80,28 +52,49 @@ def compare_runs(
         **options: As in `raters.evaluate`: `surfaces`, `cut`, `unions`, `samples`, `seed` and
             `progress`.
     """
+    found = Comparison(runs=score_runs(runs, study, split, **options))
+    _compare(found)
+    return found
+
+
+def score_runs(
+    runs: Sequence[Model | str | Path],
+    study: Study,
+    split: str | None = None,
+    raters: Sequence[str] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> list[Evaluation]:
+    """Score runs on the same cases; `raters.evaluate` says what the tables hold."""
     if not runs:
         raise RatersError("found no runs, expected at least one")
-    models = [opened(run) for run in runs]
+    models = [_opened(run) for run in runs]
     for model, folder in models:
         try:
             refuse_unlike(model.config, study)
         except RatersError as error:
             raise error.at(file=folder) from None
     seen = [Seen.by_run(folder) for _, folder in models]
-    part = choose_split(study, split, seen)
-    common = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
-    found = Comparison()
+    part, several = choose_split(study, split, seen), len(runs) > 1
+    if several:
+        raters = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
+    found = []
     for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
-        known = list(shared_raters(model.config.labelled, part, common))
-        scores = score_model(model, part, known, **options)
-        _say(scores, part, used, name, name)
+        scores = score_model(model, part, raters, **options)
+        scores.run, by = name, name if several else ""
+        scores.warnings = warnings_of(part, used, by)
+        scores.notes += held_out_notes(part, used, by)
         scores.split, scores.inputs = split or "", inputs_of(folder, study)
-        found.runs.append(scores)
-    for text in found.warnings:
-        warnings.warn(text, stacklevel=2)
-    _compare(found)
+        found.append(scores)
+    for text in (text for scores in found for text in scores.warnings):
+        warnings.warn(text, stacklevel=3)
     return found
+
+
+def _opened(run: Model | str | Path) -> tuple[Model, Path | None]:
+    """Return a model, and the folder that it is from."""
+    from raters import load  # says what to install if torch is not there
+
+    return (load(run), Path(run).resolve()) if isinstance(run, str | Path) else (run, None)
 
 
 def _names(models: Sequence[tuple[Model, Path | None]]) -> list[str]:
@@ -111,6 +104,54 @@ def _names(models: Sequence[tuple[Model, Path | None]]) -> list[str]:
         paths = [path for _, path in models]
         names = [n if path is None else str(path) for n, path in zip(names, paths, strict=True)]
     return [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names, start=1)]
+
+
+def score_model(
+    model: Model,
+    part: Study,
+    raters: Sequence[str] | None = None,
+    *,
+    surfaces: bool = True,
+    cut: CutGiven = 0.5,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    unions: UnionsGiven = (),
+    progress: bool = False,
+    watch: Callable[[Any], Any] = lambda stream: stream,
+) -> Evaluation:
+    """Score a model on all cases of a study; `watch` may look at what it says on the way."""
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
+
+    answers, merged = model.method.answers, unions_of(unions, part)
+    known = shared_raters(model.config.labelled, part, raters) if "as_rater" in answers else {}
+    drawn = samples if "samples" in answers and part.kind == "segmentation" else 0
+    asked = Asked(tuple(known), bool(known) and "confusion" in answers, drawn, seed)
+    labels, cuts = model.cut(cut), _cuts(model)
+    scoring = Scoring(
+        part,
+        known,
+        [model.config.raters.index(name) for name in known],
+        pairs=len(part) * len(known) ** 2 <= MOST_PAIRS,
+        cut=labels if cuts else None,
+        cuts=cuts,
+        surfaces=surfaces,
+        unions=merged,
+    )
+    stream = watch(predict_streams(model, part.iter_cases(), asked))
+    found = score_cases(stream, scoring, progress)
+    found.method = model.config.method
+    found.notes = notes_of(found, model.config, part, known) + found.notes
+    return found
+
+
+def _cuts(model: Model) -> dict[str, Any]:
+    """Return the cuts at which Dice of a model is given: 0.5 and those that it knows."""
+    if model.config.kind != "segmentation":
+        return {}
+    known = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
+    half = {HALF: np.full(len(model.config.classes) - 1, 0.5)}
+    return half | {name: cut for name, cut in known.items() if cut is not None}
 
 
 def _compare(found: Comparison) -> None:
