@@ -117,7 +117,7 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
     row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
     assert row["dice"] == scores.dice(study["a"].labels[0], cut, 4)[0]
-    with pytest.raises(RatersError, match="found the cut .area. for predictions that are no run"):
+    with pytest.raises(RatersError, match=r"found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
 
 
