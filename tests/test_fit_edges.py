@@ -16,7 +16,7 @@ from raters.confusion import count
 from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.methods.base import HeldOut, Task
-from raters.methods.tally import count_case
+from raters.methods.targets import count_case
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING

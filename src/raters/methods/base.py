@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -13,14 +13,13 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.methods.phases import MakeOptimiser, Optimiser, Snapshot
+from raters.methods.phases import Batch, Training
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
     from raters.study.case import Case
     from raters.study.study import Study
 
-Batch = dict[str, Tensor]
 Target = NDArray[Any]
 Maps = dict[str, Tensor]
 """What a method says of images, by name: 'truth', 'as:NAME', 'confusion', 'sample:K'."""
@@ -147,15 +146,7 @@ def refuse_unanswered(method: str, answers: frozenset[Answer], asked: Asked) -> 
         raise RatersError(f"found {method}, expected a method with {_SAID[answer]}: it has none")
 
 
-class Views(NamedTuple):
-    """Truth, what raters would say, and matrices; `Method.maps` returns them by name."""
-
-    truth: Tensor
-    told: list[Tensor]
-    confusion: Tensor | None
-
-
-class Method(nn.Module):
+class Method(Training):
     """A way to learn the truth from raters.
 
     Subclasses define `step`, `held_out`, and the predictions that `answers` declares.
@@ -166,21 +157,14 @@ class Method(nn.Module):
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
-        seed: Of the run, for what a method draws at random by itself.
-        steps_per_epoch: How many batches make an epoch, once training begins.
-        turn: The name of the optimiser that the next `step` is for.
-        training_only: Names of attributes that training needs and predictions do not: plain data,
-            tensors or a `Snapshot`. They are part of checkpoints, not of the weights.
+
+    How it trains, in passes, phases and turns, is told by the hooks of `Training`.
     """
 
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
     task: Task
     options: MethodOptions
     class_weights: Tensor
-    seed: int = 0
-    steps_per_epoch: int = 0
-    turn: str = "main"
-    training_only: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
@@ -239,73 +223,6 @@ class Method(nn.Module):
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of matrices that all pixels share."""
         return []
-
-    @property
-    def warm_up(self) -> int:
-        """How many epochs prepare for the rest: none of them is chosen as the best."""
-        return 0
-
-    def phase(self, epoch: int) -> str:
-        """Return the name of the phase that an epoch (from 0) is part of, for people to see."""
-        return "main" if epoch >= self.warm_up else "warm-up"
-
-    def extra(self, case: Case) -> Mapping[str, NDArray[Any]]:  # noqa: ARG002
-        """Return what else of a case goes into its batches, by name; of one shape in all cases."""
-        return {}
-
-    def needs_pass(self, epoch: int) -> bool:  # noqa: ARG002
-        """Return whether to show all training cases to `see_all` before an epoch (from 0)."""
-        return False
-
-    def see_all(self, batches: Iterable[Batch]) -> None:
-        """Look at all training cases between epochs, for an E step or to count.
-
-        They come whole, as they are and in their order, in evaluation mode and without gradients.
-        Images larger than the patch come in tiles without overlap: 'corner' says where each one
-        starts, 'space' how large the image is; pixels outside of it are MISSING. Of several
-        processes each sees its part of the cases: `raters.distributed.summed` adds up what they
-        count, `gathered` collects what they find.
-        """
-
-    def restart(self, epoch: int) -> Sequence[str]:  # noqa: ARG002
-        """Return the parts (attributes) that start anew in an epoch, after its pass.
-
-        Their weights are drawn again; optimisers that move any of them start anew too, with their
-        schedules.
-        """
-        return ()
-
-    def start_epoch(self, epoch: int) -> None:
-        """Receive the number of the epoch that begins (from 0), after the pass and the restart."""
-
-    def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
-        """Return the optimisers by name."""
-        return {"main": make()}
-
-    def turns(self, epoch: int, step: int) -> Sequence[str]:  # noqa: ARG002
-        """Return which optimisers take a step with a batch, one after the other; () for all.
-
-        Before each one's turn, `turn` is its name and `step` returns the loss that it is to lower.
-
-        Args:
-            epoch: From 0.
-            step: The number of the batch in the epoch, from 0.
-        """
-        return ()
-
-    def training_state(self) -> dict[str, Any]:
-        """Return what `training_only` names, as plain data; the same in all processes."""
-        found = {name: getattr(self, name) for name in self.training_only}
-        return {k: v.state_dict() if isinstance(v, Snapshot) else v for k, v in found.items()}
-
-    def load_training_state(self, state: Mapping[str, Any]) -> None:
-        """Take what `training_state` returned."""
-        for name, value in state.items():
-            there = getattr(self, name)
-            if isinstance(there, Snapshot):
-                there.load_state_dict(value)
-            else:
-                setattr(self, name, value)
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of a batch."""
@@ -374,11 +291,6 @@ class Method(nn.Module):
             latents = draw_latents(self, asked, [""] * len(image))
         each = enumerate(latents[: asked.samples])
         return {f"sample:{k}": self.sample(image, noise.to(image.device)) for k, noise in each}
-
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return what `maps` does, by position."""
-        truth, *rest = self.maps(image, Asked(tuple(raters), matrices)).values()
-        return Views(truth, rest[: len(raters)], rest[-1] if matrices else None)
 
 
 def number_of(task: Task, rater: str | int) -> int:

@@ -49,6 +49,7 @@ class ConfusionMethod(NetworkMethod):
     """
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    options: ConfusionOptions
 
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
         super().__init__(task, options)
@@ -59,11 +60,6 @@ class ConfusionMethod(NetworkMethod):
         """Make the rater model; the network is there already."""
         raise NotImplementedError
 
-    @property
-    def choice(self) -> ConfusionOptions:
-        """The options."""
-        return cast(ConfusionOptions, self.options)
-
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of matrices that all pixels share."""
         return self.raters.shared_parameters()
@@ -71,7 +67,7 @@ class ConfusionMethod(NetworkMethod):
     @property
     def warm_up(self) -> int:
         """How many epochs the matrices are held."""
-        return int(self.choice.warm_up or 0)
+        return int(self.options.warm_up or 0)
 
     @property
     def not_extended(self) -> str:
@@ -88,7 +84,7 @@ class ConfusionMethod(NetworkMethod):
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up, unless they learn in it."""
         self._warming = epoch < self.warm_up
-        self.raters.held = self._warming and self.choice.warm_up_on != "trace"
+        self.raters.held = self._warming and self.options.warm_up_on != "trace"
         self.raters.seed = self.seed, epoch
 
     def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
@@ -98,20 +94,20 @@ class ConfusionMethod(NetworkMethod):
 
     def step(self, batch: Batch) -> Step:
         """Return the negative log-likelihood with its regularisers."""
-        if self._warming and self.choice.warm_up_on == "trace":
+        if self._warming and self.options.warm_up_on == "trace":
             return self._trace_step(batch)
-        if self.raters.held and self.choice.warm_up_on != "labels":
+        if self.raters.held and self.options.warm_up_on != "labels":
             return self._vote_step(batch)
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
         weights = pixel_weights(labels, self.class_weights) if self.weighted else None
-        form = self.choice.likelihood
+        form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
         loss, terms = nll, {"loss": nll}
         if not self.raters.held:
-            weight = self.choice.trace
+            weight = self.options.trace
             with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
                 terms["trace"] = self._trace(confusion, seen, labels, truth)
             loss = loss + weight * terms["trace"]
@@ -129,7 +125,7 @@ class ConfusionMethod(NetworkMethod):
         truth: Tensor,
     ) -> Tensor:
         """Return the trace term."""
-        over = cast(TraceOver, self.choice.trace_over)  # methods that know 'listing' take it before
+        over = cast(TraceOver, self.options.trace_over)  # 'listing' was taken before
         return trace_term(seen.log_diagonal, labels, truth, over)
 
     def _trace_step(self, batch: Batch) -> Step:
@@ -163,7 +159,7 @@ class ConfusionMethod(NetworkMethod):
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         column = confusion.see(labels, raters).log_column
-        loss, count = sum_and_count(log_truth, column, labels, self.choice.likelihood)
+        loss, count = sum_and_count(log_truth, column, labels, self.options.likelihood)
         truth = log_truth.exp()
         pixels = truth.transpose(0, 1).flatten(1).sum(1)
         return HeldOut(loss, count, truth, confusion.mean(truth) * pixels[:, None], pixels)

@@ -1,15 +1,21 @@
-"""What a method that trains in phases works with: optimisers with schedules, frozen copies."""
+"""How a method trains: passes over all cases, phases, optimisers in turns, restarts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+
+Batch = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,90 @@ class Snapshot:
         """Take weights that `state_dict` returned."""
         self.take()
         self._copy.load_state_dict(state)
+
+
+class Training(nn.Module):
+    """The hooks of a method that training calls; without any of them it takes steps in epochs.
+
+    Before each epoch come the pass (`needs_pass`, `see_all`), the `restart` and `start_epoch`;
+    then each batch is shown to `step` once for each of its `turns`.
+
+    Attributes:
+        seed: Of the run, for what a method draws at random by itself.
+        steps_per_epoch: How many batches make an epoch, once training begins.
+        turn: The name of the optimiser that the next `step` is for.
+        training_only: Names of attributes that training needs and predictions do not: plain data,
+            tensors or a `Snapshot`. They are part of checkpoints, not of the weights.
+    """
+
+    seed: int = 0
+    steps_per_epoch: int = 0
+    turn: str = "main"
+    training_only: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def warm_up(self) -> int:
+        """How many epochs prepare for the rest: none of them is chosen as the best."""
+        return 0
+
+    def phase(self, epoch: int) -> str:
+        """Return the name of the phase that an epoch (from 0) is part of, for people to see."""
+        return "main" if epoch >= self.warm_up else "warm-up"
+
+    def extra(self, case: Case) -> Mapping[str, NDArray[Any]]:  # noqa: ARG002
+        """Return what else of a case goes into its batches, by name; of one shape in all cases."""
+        return {}
+
+    def needs_pass(self, epoch: int) -> bool:  # noqa: ARG002
+        """Return whether to show all training cases to `see_all` before an epoch (from 0)."""
+        return False
+
+    def see_all(self, batches: Iterable[Batch]) -> None:
+        """Look at all training cases between epochs, for an E step or to count.
+
+        They come whole, as they are and in their order, in evaluation mode and without gradients.
+        Images larger than the patch come in tiles without overlap: 'corner' says where each one
+        starts, 'space' how large the image is; pixels outside of it are MISSING. Of several
+        processes each sees its part of the cases: `raters.distributed.summed` adds up what they
+        count, `gathered` collects what they find.
+        """
+
+    def restart(self, epoch: int) -> Sequence[str]:  # noqa: ARG002
+        """Return the parts (attributes) that start anew in an epoch, after its pass.
+
+        Their weights are drawn again; optimisers that move any of them start anew too, with their
+        schedules.
+        """
+        return ()
+
+    def start_epoch(self, epoch: int) -> None:
+        """Receive the number of the epoch that begins (from 0), after the pass and the restart."""
+
+    def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
+        """Return the optimisers by name."""
+        return {"main": make()}
+
+    def turns(self, epoch: int, step: int) -> Sequence[str]:  # noqa: ARG002
+        """Return which optimisers take a step with a batch, one after the other; () for all.
+
+        Before each one's turn, `turn` is its name and `step` returns the loss that it is to lower.
+
+        Args:
+            epoch: From 0.
+            step: The number of the batch in the epoch, from 0.
+        """
+        return ()
+
+    def training_state(self) -> dict[str, Any]:
+        """Return what `training_only` names, as plain data; the same in all processes."""
+        found = {name: getattr(self, name) for name in self.training_only}
+        return {k: v.state_dict() if isinstance(v, Snapshot) else v for k, v in found.items()}
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        """Take what `training_state` returned."""
+        for name, value in state.items():
+            there = getattr(self, name)
+            if isinstance(there, Snapshot):
+                there.load_state_dict(value)
+            else:
+                setattr(self, name, value)

@@ -25,8 +25,7 @@ from raters.methods.base import (
     number_of,
 )
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.tally import count_case, rows_of
-from raters.methods.targets import cross_entropy
+from raters.methods.targets import count_case, cross_entropy, rows_of
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -130,28 +129,25 @@ class TruthMethod(SupervisedMethod):
 class FusedMethod(SupervisedMethod):
     """Fuses the labels of each case first, then trains on the result."""
 
+    options: FusedOptions
+
     def __init__(self, task: Task, options: FusedOptions) -> None:
         super().__init__(task, options)
         self._consensus: Consensus | None = None
         self._fused: dict[str, Target] = {}
 
-    @property
-    def choice(self) -> FusedOptions:
-        """The options."""
-        return cast(FusedOptions, self.options)
-
     def prepare(self, study: Study) -> None:
         """Fit what all cases share: pooled matrices, or the whole of a table."""
         from raters.fusion.consensus import fuse
 
-        pool = self.choice.pool
-        self._consensus = fuse(study, self.choice.fusion, pool=pool)
+        pool = self.options.pool
+        self._consensus = fuse(study, self.options.fusion, pool=pool)
         self._consensus.prepare()
         self._fused = {}
         if study.kind == "classification":
             table = self._consensus.table
             values = self._chosen(table.truth.T, table.labels)
-            values = values.T if self.choice.soft else values
+            values = values.T if self.options.soft else values
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def target(self, case: Case) -> Target:
@@ -160,11 +156,11 @@ class FusedMethod(SupervisedMethod):
             return self._fused[case.id]
         assert self._consensus is not None  # `prepare` came first
         fusion = self._consensus.fuse_case(case)
-        truth = fusion.truth if self.choice.soft else fusion.labels
+        truth = fusion.truth if self.options.soft else fusion.labels
         return self._chosen(truth, fusion.labels)
 
     def _chosen(self, truth: Target, labels: Target) -> Target:
         """Return labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
-        if not self.choice.soft:
+        if not self.options.soft:
             return labels
         return np.where(labels == MISSING, 0, truth).astype(np.float32)
