@@ -128,7 +128,7 @@ def evaluate(
         result = _evaluate_classes(predictions, part, is_path, task, label, progress)
     else:
         source = (PredictedMasks if is_path else PredictedArrays)(predictions, part)
-        cuts = None if is_path else cuts_of(cut, len(part.classes))
+        cuts = None if isinstance(cut, str) else cuts_of(cut, len(part.classes))
         scoring = Scoring(part, cut=cuts, surfaces=surfaces, unions=merged)
         result = score_cases(source.stream(), scoring, progress, at_once=True)
         result.notes = source.notes + result.notes
