@@ -28,6 +28,10 @@ from raters.prediction.images import open_images
 from raters.prediction.predict import predict_case, predict_cases
 from raters.prediction.predict_study import predict_study
 from raters.prediction.writing import Outputs
+from raters.report.blocks import ViewerBlock
+from raters.report.run import unanswered_section
+from raters.report.run_cases import case_section
+from raters.report.run_pass import score_and_watch
 from raters.study.study import Study
 from raters.training.model import Model
 
@@ -299,6 +303,19 @@ def test_what_a_method_cannot_answer_is_said(
     assert (said.code, said.err.count("Traceback")) == (2, 0)
     assert words in said.err.replace("\n", " ")
     assert not (pictures / "out").exists()
+
+
+def test_reports_say_what_is_not_answered() -> None:
+    labels = (RNG.random((2, 3, 9, 8)) < 0.5).astype(int)
+    study = Study.from_arrays(RNG.normal(size=(2, 1, 9, 8)), labels, raters=NAMES)
+    for model, told in ((sampler(), []), (make_model("vote", raters=NAMES), ["as ann", "as bob"])):
+        scores, watched = score_and_watch(model, study)
+        viewer = case_section(model, study, scores, watched, shown=1).blocks[0]
+        assert isinstance(viewer, ViewerBlock)
+        assert [layer.name for layer in viewer.layers if layer.name.startswith("as ")][:2] == told
+        missing = unanswered_section(model)
+        assert (missing is None) == bool(told)
+        assert "raters' matrices. It answers: samples, truth, weights" in str(missing) or told
 
 
 def test_no_packaged_method_samples_or_takes_weights() -> None:

@@ -252,7 +252,7 @@ def _remove_earlier(folder: Path) -> None:
             continue  # cut where it was stopped, or not ours
         for file in (folder / name for name in earlier if _is_inside(folder, name)):
             file.unlink(missing_ok=True)
-            with suppress(OSError):  # it holds more
+            with suppress(OSError, ValueError):  # it holds more
                 for place in file.relative_to(folder).parents[:-1]:
                     (folder / place).rmdir()
 
