@@ -118,11 +118,6 @@ def _steps(config: ModelConfig, seen: Seen) -> int | None:
     return -(-trained * patches // config.training.batch_size) or None
 
 
-def _shared(config: ModelConfig) -> bool:
-    """Return whether all raters have one matrix or head."""
-    return config.method == "single-cm" or bool(config.options.get("shared"))
-
-
 def _network(config: ModelConfig) -> str:
     width = f", width {config.network.width}" if config.network.width else ""
     return f"{config.network.name}{width}"
@@ -147,10 +142,21 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
             matrices.reshape(-1, size, size)[labelled].astype(np.float64),
             over="all cases: this method has one matrix per rater",
             masks=model.config.kind == "segmentation",
-            shared=_shared(model.config),
+            shared=model.method.shares_matrix,
         )
         sections.insert(0, rater_section(found))
     return sections
+
+
+def unanswered_section(model: Model) -> Section | None:
+    """Report what the method cannot answer of raters; None if it answers all."""
+    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
+    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
+    if not lacking:
+        return None
+    can = ", ".join(sorted(model.method.answers))
+    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
+    return Section("What is not here", blocks=[TextBlock(text)])
 
 
 def _with_study(
@@ -164,8 +170,7 @@ def _with_study(
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        shared = _shared(model.config)
-        cases = case_section(model, part.study, scores, watched, shown, progress, shared)
+        cases = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases = answer_section(part.study, watched, shown)
     sections = [cases]
@@ -184,7 +189,7 @@ def _with_study(
                     watched.pixels,
                     part.study.raters,
                     part.study.anonymous,
-                    _shared(model.config),
+                    model.method.shares_matrix,
                 )
             )
         )
@@ -193,7 +198,7 @@ def _with_study(
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
     # 'As X' means nothing where X is not one person.
     told = None if part.study.anonymous else as_rater_section(scores)
-    further = told, calibration_section(scores)
+    further = told, unanswered_section(model), calibration_section(scores)
     return [*sections, *(section for section in further if section is not None)]
 
 

@@ -74,13 +74,13 @@ def case_section(
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
-    shared: bool = False,
 ) -> Section:
     """Show the telling cases in the viewer, and the first one as a figure of confusion.
 
     Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
     means nothing.
     """
+    shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
     raters = raters if "as_rater" in model.method.answers else []
     names = _Names.of(part.raters, raters, shared)
