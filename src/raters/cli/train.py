@@ -182,13 +182,12 @@ def _remembered(out: str, opened: OpenStudy) -> Iterator[None]:
 def _left_out(study: Study, method: str | None, options: dict[str, Any]) -> list[str]:
     import numpy as np
 
-    from raters.training.checks import left_out_note
-    from raters.training.given import checked_options
-    from raters.training.partition import left_out, partition
+    from raters.training.options import checked_options
+    from raters.training.partition import left_out, left_out_note, partition
 
     if method is None:
         return []  # said when the run began
-    training = checked_options(method, options)[1]
+    training = checked_options(method, options).training
     parts = partition(study, training.val_fraction, training.seed, method)
     return left_out_note(left_out(study, study.index.ids[np.concatenate(parts)]), method)
 

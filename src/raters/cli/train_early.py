@@ -20,8 +20,7 @@ def asked(
     A run that goes on has a method of its own: then None is given on.
     """
     from raters.cli.train_config import read_config
-    from raters.training.given import checked_options
-    from raters.training.options import DEFAULT_METHOD
+    from raters.training.options import DEFAULT_METHOD, checked_options
 
     notes: list[str] = []
     if config:
@@ -44,9 +43,8 @@ def refuse_place(
 ) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
     from raters.study.lock import refuse_locked
-    from raters.training.checks import refuse_foreign
     from raters.training.going_on import refuse_other_options, refuse_run
-    from raters.training.run import first_process
+    from raters.training.run import first_process, refuse_foreign
 
     if not out or not first_process():
         return  # the first process may have written already
@@ -76,7 +74,7 @@ def refuse_extension(run: str, out: str, **given: Any) -> None:  # noqa: ANN401
 def refuse_used(out: str) -> None:
     """Refuse a folder that somebody writes to, or that holds anything."""
     from raters.study.lock import is_empty
-    from raters.training.checks import refuse_foreign
+    from raters.training.run import refuse_foreign
 
     refuse_foreign(out)
     if Path(out).is_dir() and not is_empty(Path(out)):

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 
 if TYPE_CHECKING:
@@ -191,11 +190,3 @@ class NetworkMethod(Method):
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
-
-
-def refuse_unlabelled(study: Study) -> None:
-    """Refuse a study in which nobody labelled anything."""
-    for case in study.iter_cases():
-        if case.given.size:
-            return
-    raise RatersError("found no labels in the cases to train on, expected at least one")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.study.study import Study, many
-from raters.training.checks import left_out_note
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
+from raters.training.options import checked_options
 from raters.training.partition import left_out
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.trainer import own_randomness
@@ -109,7 +109,7 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         options: As for `raters.fit`.
     """
     started = time.perf_counter()
-    planned = _alone(plan_training(study, method, options))
+    planned = _alone(plan_training(study, checked_options(method, options)))
     with own_randomness():
         learner = make_method(planned)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -133,7 +133,7 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         cost.main,
         _memory(train, held_out),
         device.type,
-        tuple(left_out_note(unused, method)),
+        planned.notes,
     )
 
 

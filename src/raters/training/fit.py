@@ -13,18 +13,17 @@ from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
-from raters.training.checks import refuse_foreign
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
 from raters.training.going_on import is_writer
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD
+from raters.training.options import DEFAULT_METHOD, checked_options
 from raters.training.precision import set_precision
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.record import Record, noted_warnings, told_by
 from raters.training.resume import earlier_run, plan_again
-from raters.training.run import finished, first_process
+from raters.training.run import finished, first_process, refuse_foreign
 from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
@@ -111,7 +110,7 @@ def _planned(
     # Of several processes only the first looks: when the others come it has written already.
     earlier = earlier_run(folder, resume or not writer) if folder else None
     if earlier is None or folder is None:
-        planned = plan_training(study, method or DEFAULT_METHOD, options)
+        planned = plan_training(study, checked_options(method or DEFAULT_METHOD, options))
     else:
         planned = plan_again(study, method, options, earlier, folder)
     refuse_loggers(planned.config.training.loggers, folder)

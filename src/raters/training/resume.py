@@ -9,9 +9,11 @@ from typing import Any
 
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
+from raters.networks.options import allowed, is_own
 from raters.study.study import Study
 from raters.training.config import ModelConfig, read_config
 from raters.training.going_on import COMPLETE, FREE, refuse_run, refuse_unlike
+from raters.training.options import checked_options
 from raters.training.prepare import Planned, plan_training
 from raters.training.run import CHECKPOINT, CONFIG, SPLITS, holds_run, read_splits
 
@@ -40,7 +42,9 @@ def plan_again(
     name = earlier.method if method is None else method
     refuse_unlike("method", name, earlier.method, folder)
     options = {**_options_of(earlier), **given}
-    planned = plan_training(study, name, options, earlier.normalisation)
+    if is_own(earlier.network.name) and "network" not in given:
+        options["network"] = allowed(earlier.network.name)
+    planned = plan_training(study, checked_options(name, options), earlier.normalisation)
     _refuse_other_config(planned.config, earlier, folder)
     if (folder / SPLITS).exists() or (folder / CHECKPOINT).exists():
         _refuse_other_cases(planned, folder)
