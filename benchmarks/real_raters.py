@@ -82,7 +82,7 @@ OPTIONS: dict[str, Row] = {
         "epochs": 40,
         "batch_size": 8,
         "lr": 4e-3,
-        "patch": (96, 96),
+        "patch_size": (96, 96),
         "patches_per_case": 8,
         "width": 8,
         "depth": 3,

@@ -21,7 +21,7 @@ def make_model(
     spatial_dims: int = 2,
     channels: int = 1,
     values: tuple[int | str, ...] = (0, 4),
-    patch: tuple[int, ...] | None = None,
+    patch_size: tuple[int, ...] | None = None,
     raters: tuple[str, ...] = RATERS,
     kind: Any = "segmentation",
     normalisation: dict[str, Any] | None = None,
@@ -42,7 +42,7 @@ def make_model(
         classes=tuple(ClassEntry(name=f"class {v}", value=v) for v in values),
         channels=channels,
         spatial_dims=spatial_dims,
-        patch_size=patch,
+        patch_size=patch_size,
         normalisation=normalisation or {"mode": "case", "mean": [], "std": []},
     )
     torch.manual_seed(0)

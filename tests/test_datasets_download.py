@@ -1,4 +1,4 @@
-"""Tests of fetching: going on after a cut, checksums, servers that refuse, and no network."""
+"""Tests of fetching: resuming after a cut, checksums, servers that refuse, and no network."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_the_command_writes_onnx_with_all_that_users_need(
     told = {prop.key: prop.value for prop in proto.metadata_props}
     assert [entry["name"] for entry in json.loads(told["classes"])] == ["a", "b", "c"]
     assert json.loads(told["normalisation"])["mean"] == [3.0, 50.0]
-    assert told["method"] == "vote" and told["patch"] == "null" and told["raters_version"]
+    assert told["method"] == "vote" and told["patch_size"] == "null" and told["raters_version"]
     shape = proto.graph.input[0].type.tensor_type.shape.dim
     assert [axis.dim_param or axis.dim_value for axis in shape] == ["batch", 2, "side_0", "side_1"]
     assert str(Path(__file__).parent.parent).encode() not in path.read_bytes()

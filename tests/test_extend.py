@@ -158,9 +158,9 @@ def test_the_machine_of_the_first_training_is_forgotten() -> None:
     )
     here = _training(there.model_copy(update={"epochs": 7, "seed": 3}), {})
     assert (here.epochs, here.seed) == (7, 3)
-    assert (here.devices, here.nodes, here.workers, here.loggers) == (1, 1, None, ())
+    assert (here.devices, here.num_nodes, here.num_workers, here.loggers) == (1, 1, None, ())
     assert here.precision == precision_of("auto")
-    assert _training(there, {"workers": 1}).workers == 1
+    assert _training(there, {"num_workers": 1}).num_workers == 1
 
 
 def test_classes_are_weighed(model: raters.Model, table: Study) -> None:
@@ -223,7 +223,7 @@ class TestWhatIsRefused:
             with pytest.raises(RatersError, match="found no labels"):
                 raters.extend(first(table, method, epochs=1), study)
 
-    @pytest.mark.parametrize("option", ["width", "patch", "normalise"])
+    @pytest.mark.parametrize("option", ["width", "patch_size", "normalise"])
     def test_what_is_trained_already(self, model: raters.Model, table: Study, option: str) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
             raters.extend(model, table, **{option: 4})

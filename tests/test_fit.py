@@ -144,7 +144,7 @@ def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
 
 
 def test_matrices_are_recovered_and_beat_the_vote() -> None:
-    """Five flippers of skill .4, one label an image: the vote cannot know, the matrices can."""
+    """Five flippers of skill .4, one label per image: the vote cannot know, the matrices can."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 4, 2000)
     features = np.eye(4)[truth] + rng.normal(0, 0.2, (2000, 4))
@@ -157,7 +157,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     options = {"epochs": 20, "batch_size": 50, "lr": 3e-3, "progress": False}
     scores = {}
     for method in ("vote", "global-cm"):
-        right = {"right": 0.7, "warm_up": 1} if method == "global-cm" else {}
+        right = {"init_accuracy": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
         found = [model.labels(case).item() == case.reference for case in test.iter_cases()]
@@ -165,7 +165,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     error = squared_frobenius(model.confusion(test[0]), true_confusion(study, 0))
     assert scores["global-cm"] > 0.97
     assert scores["vote"] < scores["global-cm"] - 0.02
-    assert error < 0.02  # about 100 labels a row: sampling gives .01
+    assert error < 0.02  # about 100 labels per row: sampling gives 0.01
 
 
 def test_a_class_that_is_rare_gets_its_weight(masks: Study) -> None:

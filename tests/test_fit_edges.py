@@ -95,7 +95,7 @@ def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
     assert matrix.shape[:3] == (len(study.raters), len(truth), len(truth))
     assert matrix.ndim == 3 + len(case.geometry.shape)
     # Windows that overlap are averaged, and the mean of products is not the product of means.
-    near = 1e-4 if model.config.patch is None else 1e-2
+    near = 1e-4 if model.config.patch_size is None else 1e-2
     assert np.allclose((truth[:, np.newaxis] * matrix[-1]).sum(axis=0), told, atol=near)
 
 
@@ -231,7 +231,7 @@ class TestWhatIsRefused:
         with pytest.raises(RatersError, match=message):
             fit(masks(), "pixel-cm", **{**TINY, **options})
 
-    @pytest.mark.parametrize("option", ["trace", "warm_up", "right"])
+    @pytest.mark.parametrize("option", ["trace", "warm_up", "init_accuracy"])
     def test_options_that_known_matrices_do_not_use(self, option: str) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
             fit(masks(), "oracle-cm", **TINY, **{option: 0.5})

@@ -171,7 +171,7 @@ def test_equals_crowd_kit(name: str, iterations: int) -> None:
     aggregation = pytest.importorskip("crowdkit.aggregation")
     method = dawid_skene if name == "DawidSkene" else one_coin
     for seed in range(3):
-        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels a rater
+        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels per rater
         peer = getattr(aggregation, name)(n_iter=iterations, tol=-np.inf).fit(triplets.frame())
         fused = method(triplets, 5, max_iter=iterations, tol=-1)
         there = fused.labels != MISSING
@@ -274,7 +274,7 @@ def test_one_coin_finds_the_accuracies() -> None:
 
 
 def sparse(seed: int) -> tuple[Triplets, Array]:
-    """Draw 3 answers a task by raters of unlike skill who gave about 4 labels a class."""
+    """Draw 3 answers per task by raters of unlike skill who gave about 4 labels per class."""
     rng = np.random.default_rng(seed)
     matrices = np.stack([hammer_spammer(p, 10) for p in rng.uniform(0.2, 0.95, 40)])
     full, truth = simulated(500, matrices, seed)
@@ -422,9 +422,9 @@ def test_no_table_gives_nan(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
-        ({"classes": 0}, "found 0 classes"),
-        ({"iterations": -1}, "found -1 iterations"),
+        ({"num_classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
+        ({"num_classes": 0}, "found 0 classes"),
+        ({"max_iter": -1}, "found max_iter=-1"),
         ({"smoothing": -0.5}, "found the smoothing -0.5"),
         ({"smoothing": np.nan}, "found the smoothing nan"),
         ({"prior": [0.5, 0.5]}, r"found a prior of shape \(2,\), expected \(3,\)"),
@@ -436,7 +436,7 @@ def test_no_table_gives_nan(
 )
 def test_refuses_what_cannot_be(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        dawid_skene(random_table(0), **{"classes": 3} | changed)
+        dawid_skene(random_table(0), **{"num_classes": 3} | changed)
 
 
 @pytest.mark.parametrize(("task", "rater"), [([5], [0]), ([-1], [0]), ([0], [3])])

@@ -113,7 +113,7 @@ def test_errors_of_one_coin_are_those_of_a_plain_jackknife(
     right = random.random((150, 6)) < np.linspace(0.55, 0.9, 6)
     labels = np.where(right, truth[:, np.newaxis], (truth[:, np.newaxis] + 1) % 3)
     options = {"estimate_prior": True}
-    how: dict[str, Any] = {"iterations": 2000, "tolerance": 1e-9, **options}
+    how: dict[str, Any] = {"max_iter": 2000, "tol": 1e-9, **options}
     study = Study.from_arrays(labels=labels)
     fusion = one_coin(study.triplets, 3, **how)
     monkeypatch.setattr(table_errors, "DRAWS", 1000)

@@ -278,7 +278,7 @@ def test_consensus_of_a_study_and_its_performance() -> None:
 
 @pytest.mark.parametrize(("number", "classes"), [(5, 2), (8, 6)])
 def test_memory_beyond_input_and_output_is_small(number: int, classes: int) -> None:
-    """At most 2 bytes a voxel and rater, by patterns (5 raters) and voxel by voxel (8)."""
+    """At most 2 bytes per voxel and rater, by patterns (5 raters) and voxel by voxel (8)."""
     labels = np.random.default_rng(0).integers(0, classes, (number, 300_000), np.int8)
     staple(labels[:, :1000].copy(), classes, max_iter=1)  # compiles
     tracemalloc.start()

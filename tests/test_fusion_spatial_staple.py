@@ -115,7 +115,7 @@ def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int,
     prior = np.array([[0.4], [0.6]])
     state = EMState(prior, start_matrices(4, 2, 0.7))
     truth = posteriors(columns, state).astype(np.float64)
-    for _ in range(5):  # from a start that is far from where EM comes to rest
+    for _ in range(5):  # from a start that is far from where EM converges
         options = EMOptions(max_iter=1, tol=0)
         state = run_em(partial(e_step, columns), EMState(prior, state.confusion), options)
         whole, out = _m_step(volume, truth, state.confusion), np.empty_like(truth)

@@ -242,7 +242,7 @@ def test_ctrl_c_says_how_to_go_on(run: Run, tmp_path: Path) -> None:
     code = AFTER_CASES.format(k=2, signal="SIGINT")
     stopped, _ = finish_after(run, tmp_path, "canonical", code, signal=130)
     assert "stopped" in stopped.err
-    assert "goes on" in stopped.err
+    assert "resumes" in stopped.err
     assert "Traceback" not in stopped.err
 
 

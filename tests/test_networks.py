@@ -6,6 +6,7 @@ import io
 import itertools
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch

@@ -409,7 +409,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 class TestClasses:
-    """Models that give one class a case."""
+    """Models that give one class per case."""
 
     def test_features_give_a_table(self, tmp_path: Path, run: Run) -> None:
         model = make_model(

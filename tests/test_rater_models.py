@@ -304,7 +304,7 @@ def test_own_matrices_do_not_look_where_nobody_labelled() -> None:
 
 
 def test_one_share_of_right_labels_at_the_start() -> None:
-    assert ConfusionOptions().right == RIGHT
+    assert ConfusionOptions().init_accuracy == RIGHT
 
 
 def test_distance_knows_who_answered() -> None:

@@ -197,7 +197,7 @@ def test_viewer_has_all_layers_and_maps(report: Report, study: Study) -> None:
     assert isinstance(viewer, ViewerBlock) and len(viewer.cases) == 2
     told_ = [f"as {name}" for name in study.raters]
     outlined = viewer.cases[0].slices[0].outlines
-    assert set(outlined) == {"predicted truth", "reference", *study.raters, *told_}
+    assert set(outlined) == {"predicted consensus", "reference", *study.raters, *told_}
     confusion = {f"confusion of {name}" for name in study.raters}
     assert set(viewer.cases[0].slices[0].maps) == {"uncertainty", "disagreement", *confusion}
     assert {layer.name for layer in viewer.layers} == set(outlined)
@@ -274,12 +274,12 @@ def test_a_study_of_other_classes_is_refused(run: Path) -> None:
 
 
 def test_volumes_have_slices(tmp_path: Path) -> None:
-    model = make_model(spatial_dims=3, raters=("ann", "predicted truth"))
+    model = make_model(spatial_dims=3, raters=("ann", "predicted consensus"))
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8, 6, cases=2), shown=1)
     (case,) = named(report, "cases").cases
     assert len(case.slices) == 6
-    assert set(case.slices[0].outlines) >= {"predicted truth", "predicted truth (model)"}
+    assert set(case.slices[0].outlines) >= {"predicted consensus", "predicted consensus (model)"}
     assert "confusion of ann" in case.slices[0].maps
     assert isinstance(named(report, "confusion_maps"), FigureBlock)
     render(report)
@@ -405,7 +405,7 @@ def test_curves_in_words() -> None:
     ]
     assert "had settled" in told(flat, {"best_epoch": 9})[0].text
     risen = [{**row, "held_out": abs(row["epoch"] - 4)} for row in flat]
-    assert "by heart" in told(risen, {"best_epoch": 4})[0].text
+    assert "overfit" in told(risen, {"best_epoch": 4})[0].text
     dipped = [{**row, "reference": 0.9 - 0.01 * (row["epoch"] > 7)} for row in flat]
     assert "score by the reference had settled" in told(dipped, {"best_epoch": 7})[0].text
     rising = [{**row, "reference": row["epoch"] / 10} for row in risen]

@@ -206,7 +206,7 @@ def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Learner, "training_step", full)
     with pytest.raises(RatersError, match=r"on the GPU \(CUDA out of memory\), expected .*batch"):
         fit(answers(), "vote", folder=tmp_path, **FLAT)
-    assert "stopped by an error: found no room on the GPU" in (tmp_path / "log.txt").read_text()
+    assert "stopped by an error: found no memory on the GPU" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_process_that_trains_alone_writes(

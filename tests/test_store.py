@@ -266,7 +266,7 @@ def test_what_a_killed_process_left_is_removed(
 def test_training_is_the_same_from_memory_store_and_workers(method: str, tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")
     found = []
-    for options in ({}, {"cache": 0.0, "workers": 0}, {"workers": 1}):
+    for options in ({}, {"cache": 0.0, "num_workers": 0}, {"num_workers": 1}):
         model = raters.fit(study, method, epochs=2, batch_size=2, **TINY, **options)
         found.append([row["loss"] for row in model.history])
         assert all(0 <= row["waiting"] <= 1 for row in model.history)

@@ -99,13 +99,17 @@ class TestOptions:
     def test_only_what_was_given_is_passed_on(self) -> None:
         options = train_options()
         assert given_options(options, {}) == {}
-        values = {"set_patch": "96, 32", "set_loggers": "tensorboard,wandb", "set_shared": False}
+        values = {
+            "set_patch_size": "96, 32",
+            "set_loggers": "tensorboard,wandb",
+            "set_shared": False,
+        }
         assert given_options(options, values) == {
-            "patch": (96, 32),
+            "patch_size": (96, 32),
             "loggers": ("tensorboard", "wandb"),
             "shared": False,
         }
-        assert given_options(options, {"set_patch": "whole"}) == {"patch_size": "whole"}
+        assert given_options(options, {"set_patch_size": "whole"}) == {"patch_size": "whole"}
 
     def test_they_reach_the_model(self, run: Run, study: list[str], tmp_path: Path) -> None:
         folder = tmp_path / "run"
@@ -114,7 +118,7 @@ class TestOptions:
         assert said.code == 0, said.err
         config = config_of(folder)
         assert config["method"] == "pixel-cm"
-        assert config["patch"] == config["training"]["patch"] == [8, 8]
+        assert config["patch_size"] == config["training"]["patch_size"] == [8, 8]
         assert config["options"]["warm_up"] == 1
         assert config["options"]["trace"] == 0.1
         assert config["training"]["lr"] == TrainingOptions().lr
@@ -176,7 +180,7 @@ class TestTrain:
             (["--epochs", "0"], "found epochs=0, expected 1 or more"),
             (["--val-fraction", "2"], "found val_fraction=2.0, expected less than 1"),
             (["--likelihood", "all"], "found likelihood=all, expected joint or marginal"),
-            (["--patch-size", "8,a"], "--patch: found '8,a', expected whole numbers"),
+            (["--patch-size", "8,a"], "--patch-size: found '8,a', expected whole numbers"),
             (
                 ["--loggers", "tensorbord"],
                 "found loggers=tensorbord, expected tensorboard, mlflow or wandb",
@@ -295,7 +299,7 @@ class TestConfigFile:
 
     def test_the_command_line_comes_first(self, run: Run, study: list[str], tmp_path: Path) -> None:
         file = tmp_path / "my.yaml"
-        training = {"epochs": 9, "width": 2, "depth": 2, "seed": 5, "patch": [8, 8]}
+        training = {"epochs": 9, "width": 2, "depth": 2, "seed": 5, "patch_size": [8, 8]}
         file.write_text(
             yaml.safe_dump({"method": "global-cm", "options": {"trace": 0.5}, "training": training})
         )
@@ -306,7 +310,7 @@ class TestConfigFile:
         assert config["options"]["trace"] == 0.25
         assert config["training"]["epochs"] == 1
         assert config["training"]["seed"] == 5
-        assert config["patch"] == [8, 8]
+        assert config["patch_size"] == [8, 8]
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -365,14 +369,14 @@ class TestDryRun:
         assert fingerprint(tmp_path) == before
         for words in ("5 trained on, 1 held out, 0 left out", "2 (ann, bob)", "unet (width 2"):
             assert words in said.out
-        assert "2 steps an epoch" in said.out
+        assert "2 steps per epoch" in said.out
 
     def test_it_counts_what_training_counts(self) -> None:
         rng = np.random.default_rng(0)
         labels = rng.integers(0, 2, (10, 2, 12, 12))
         labels[3] = -1
         study = Study.from_arrays(rng.normal(size=(10, 1, 12, 12)), labels)
-        options: dict[str, Any] = {"width": 2, "depth": 2, "batch_size": 4, "patch": (8, 8)}
+        options: dict[str, Any] = {"width": 2, "depth": 2, "batch_size": 4, "patch_size": (8, 8)}
         found = estimate(study, "global-cm", epochs=2, **options)
         model = raters.fit(study, "global-cm", epochs=2, progress=False, **options)
         parameters = sum(weights.numel() for weights in model.method.parameters())
@@ -422,7 +426,7 @@ def test_a_run_that_refuses_a_study_remembers_its_own(
 
 
 class TestCtrlC:
-    """Ctrl-C ends a run with the command that goes on with it."""
+    """Ctrl-C ends a run with the command that resumes it."""
 
     def test_the_line_that_is_printed_goes_on(
         self, run: Run, study: list[str], tmp_path: Path
@@ -441,7 +445,7 @@ class TestCtrlC:
             said = run(*words)
         assert said.code == 130, said.err
         line = next(line for line in said.err.splitlines() if line.startswith("stopped; "))
-        again = shlex.split(line.removeprefix("stopped; go on with: "))
+        again = shlex.split(line.removeprefix("stopped; resume with: "))
         assert again[1:] == [*words, "--resume"]
         assert not (tmp_path / "my run/weights.safetensors").exists()
         done = run(*again[1:])
@@ -449,7 +453,7 @@ class TestCtrlC:
         assert len(raters.load(tmp_path / "my run").history) == 4
 
     @pytest.mark.parametrize(
-        ("verb", "message"), [("import", "raters import goes on"), ("agree", "\nstopped\n")]
+        ("verb", "message"), [("import", "raters import resumes"), ("agree", "\nstopped\n")]
     )
     def test_each_verb_says_its_own(self, verb: str, message: str, tmp_path: Path) -> None:
         draw_masks(tmp_path)
@@ -525,7 +529,7 @@ class TestMethods:
 
     def test_one_of_them(self, run: Run) -> None:
         said = run("methods", "low-rank-cm")
-        for words in ("--rank", "INTEGER", "NeurIPS 2020", "many classes", "(1 or more)"):
+        for words in ("--rank", "INTEGER", "NeurIPS 2020", "many classes", "(0 or more)"):
             assert words in said.out
         found = json.loads(run("methods", "low-rank-cm", "--json").out)
         rank = next(option for option in found["options"] if option["option"] == "rank")

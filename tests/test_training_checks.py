@@ -162,7 +162,7 @@ class TestClasses:
 
     def test_a_class_that_nobody_used_is_named(self) -> None:
         study = classes_of([1, 1], ["background", "tumour", "cyst", "edema"])
-        with pytest.warns(UserWarning, match="the classes 'cyst', 'edema': what nobody used"):
+        with pytest.warns(UserWarning, match="the classes 'cyst', 'edema': an unused class"):
             check_classes(study, "pixel-cm")
         with pytest.warns(UserWarning, match="'cyst', 'edema'"):
             raters.fit(study, "vote", network="patch-cnn", **TINY)  # importing MONAI warns, too

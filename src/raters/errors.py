@@ -58,7 +58,7 @@ class RatersError(Exception):
 
 @contextmanager
 def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator[None]:
-    """Turn a lack of memory into an error of one case, so that the others go on.
+    """Turn a lack of memory into an error of one case, so that the others continue.
 
     Example:
         >>> with enough_memory(case="slide 7"):

@@ -54,7 +54,7 @@ def worded(error: ValidationError) -> str:
         return f"found no {name}, expected it"
     if first["type"] == "extra_forbidden":
         return f"found the unknown key {name!r}, expected none of this name"
-    # What may be one thing or another is refused once for each.
+    # What may be one thing or another is rejected once for each.
     same = [_expected(one) for one in found if _name(one["loc"]) == name]
     shown = _shown(first["input"])
     what = f"{name}={shown}" if name else shown

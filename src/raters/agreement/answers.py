@@ -253,7 +253,7 @@ def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
 
 def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
     notes = [
-        f"nobody used the class {name!r}"
+        f"no rater used the class {name!r}"
         for name, number in zip(study.classes.names, votes.sum(axis=0), strict=True)
         if number == 0
     ]

@@ -50,7 +50,7 @@ def fleiss_kappa(
         p_e = sum_j pi_j^2,   pi_j = mean over the same items of  n_ij / n_i
 
     and `kappa = (p_o - p_e) / (1 - p_e)`. With equal `n_i` this is Fleiss (1971), where `own_ij =
-    n_ij`: what a rater shares with himself is no agreement. Gwet (2014),
+    n_ij`: a rater's agreement with themselves does not count. Gwet (2014),
     "Handbook of Inter-Rater Reliability", chapter 2, but for items with one label: they say
     nothing on agreement and must not move what is expected by chance either. One class only: 1.
     No item with two labels: NaN.

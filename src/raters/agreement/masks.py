@@ -210,7 +210,7 @@ class _Totals:
         ]
         for name, used in zip(self._names, self._used(), strict=True):
             if not used:
-                notes.append(f"nobody used the class {name!r}: it has no scores")
+                notes.append(f"no rater used the class {name!r}: it has no scores")
         if not self.cases_of_pair.any():
             return ["no two raters labelled the same voxel: there is nothing to compare"]
         alone = sum(row["raters"] < 2 for row in self.rows)

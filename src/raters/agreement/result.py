@@ -28,7 +28,7 @@ class Agreement:
     Attributes:
         kind: 'segmentation' or 'classification'.
         overall: A row per class: mean pairwise scores, Fleiss' kappa, Krippendorff's alpha.
-        pairs: A row a pair of raters and class.
+        pairs: One row per pair of raters and class.
         raters: A row per rater and class: against the vote of the others, volumes and bias.
         cases: A row per case, the most disputed first.
         notes: What a reader must know about the tables.

@@ -82,7 +82,7 @@ def raters(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Learn from raters who disagree: what is true, and how far each rater can be trusted.
+    """Learn from raters who disagree: a consensus, and how far each rater can be trusted.
 
     STUDY is a quoted pattern ("masks/{rater}/{case}.nii.gz"), a folder written by raters, a
     manifest (CSV: case, rater, mask, image) or a table of class labels (CSV: task, worker, label).
@@ -140,7 +140,7 @@ def _when_stopped(arguments: list[str]) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
         return ""
-    goes_on = f": raters {verb} goes on from here when it is called again"
+    goes_on = f": raters {verb} resumes from here when it is called again"
     return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 
 

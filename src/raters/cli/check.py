@@ -1,4 +1,4 @@
-"""`raters check`: what a study holds, and every problem with its file."""
+"""`raters check`: what a study holds, and every problem, with the file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MOST_PROBLEMS = 5
 def check(
     opened: OpenStudy,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    strict: Annotated[bool, typer.Option(help="Warnings too end with exit code 1.")] = False,
+    strict: Annotated[bool, typer.Option(help="Exit with code 1 on warnings, too.")] = False,
 ) -> None:
-    """Show what a study holds and every problem with its file.
+    """Show what a study holds and every problem, with the file.
 
     Exit code 0: clean. 1: warnings, with --strict. 2: errors.
 

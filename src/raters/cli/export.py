@@ -28,7 +28,7 @@ def export(
         typer.Option(
             "-o",
             "--out",
-            help="The file (.onnx, .pt2) or folder to write; it must not be there yet.",
+            help="The file (.onnx, .pt2) or folder to write; it must not exist yet.",
             show_default=False,
         ),
     ],
@@ -36,11 +36,11 @@ def export(
         str,
         typer.Option(
             help="auto, inside or outside: whether the normalisation of images becomes part of "
-            "the network. auto: wherever that is right."
+            "the network. auto: inside where possible."
         ),
     ] = "auto",
 ) -> None:
-    """Write the truth network of a model for use without raters, and compare the two.
+    """Export a model's network for use without raters, and compare the two.
 
     Images of any size go in, the probability of each class comes out.
 
@@ -80,7 +80,7 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
 
     Example:
         >>> _normalisation({"mode": "study", "inside": False, "mean": [0.5], "std": [0.25]}, False)
-        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, a channel each'
+        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, per channel'
     """
     if bundle:
         return "done by the bundle (configs/inference.json): give it the files as they are"
@@ -96,7 +96,7 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
     if len(facts["mean"]) > _MOST_CHANNELS:
         mean, std = (f"normalisation.{name} of the metadata" for name in ("mean", "std"))
     rule = f"(image - mean) / std with mean {mean} and std {std}"
-    return f"outside, do it first: {rule}, a channel each"
+    return f"outside, do it first: {rule}, per channel"
 
 
 def _bytes(size: int) -> str:

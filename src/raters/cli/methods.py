@@ -1,4 +1,4 @@
-"""`raters methods`: the learning methods, and what each can be told."""
+"""`raters methods`: the learning methods, and the options of each."""
 
 from __future__ import annotations
 

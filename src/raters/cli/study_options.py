@@ -63,7 +63,7 @@ def open_study(
         bool,
         _option(
             "--anonymous",
-            text="Raters of one name are not one person: rank and name nobody.",
+            text="One name may mean different people: do not rank or name raters.",
             panel=_CHOOSE,
         ),
     ] = False,
@@ -82,7 +82,7 @@ def open_study(
     ] = "missing",
     threshold: Annotated[
         Optional[float],  # noqa: UP045
-        _option("--threshold", text="Cut grey masks here."),
+        _option("--threshold", text="Threshold for grey-level masks."),
     ] = None,
     overlap: Annotated[
         str,

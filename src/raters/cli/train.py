@@ -69,11 +69,11 @@ def train(
         ),
     ] = "",
 ) -> None:
-    """Train a network that predicts the truth, and a model of each rater.
+    """Train a network that predicts the consensus, and a model of each rater.
 
     Cases of the split 'train' are trained on, those of 'val' choose the best
     epoch (without splits, a share is held out); 'test' is never touched.
-    Ctrl-C stops, --resume goes on.
+    Ctrl-C stops, --resume continues.
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
@@ -125,7 +125,7 @@ def _words(opened: OpenStudy) -> dict[str, Any]:
 
 
 def listed() -> None:
-    """Train a network that predicts the truth, and a model of each rater."""
+    """Train a network that predicts the consensus, and a model of each rater."""
 
 
 def command() -> Any:  # noqa: ANN401
@@ -218,7 +218,7 @@ def _plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def _stoppable(nothing_kept: bool) -> Iterator[None]:
-    """Report how to go on after Ctrl-C."""
+    """Report how to resume after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:

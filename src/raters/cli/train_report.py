@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def told() -> Callable[[str], None] | None:
-    """Report who is told of each epoch: the bar of a terminal, else a line per epoch."""
+    """Return where epochs are reported: the bar of a terminal, else one line per epoch."""
     return None if sys.stderr.isatty() else say
 
 
@@ -91,13 +91,13 @@ def study_words(study: dict[str, Any]) -> list[str]:
 
 
 def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
-    """Return the user's own command line again, with --resume where there is a run to go on with.
+    """Return the user's own command line again, with --resume where there is a run to resume.
 
     Example:
         >>> stopped_message(["/bin/raters", "train", "a b.csv", "-o", "run"])
-        "stopped; go on with: raters train 'a b.csv' -o run --resume"
+        "stopped; resume with: raters train 'a b.csv' -o run --resume"
     """
     words = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["raters", "train"]
     if nothing_kept or "--resume" in words:
-        return f"stopped; go on with: {shlex.join(words)}"
-    return f"stopped; go on with: {shlex.join([*words, '--resume'])}"
+        return f"stopped; resume with: {shlex.join(words)}"
+    return f"stopped; resume with: {shlex.join([*words, '--resume'])}"

@@ -91,7 +91,7 @@ def normalise(
     """Turn counts into `p(o | t)`: `C[t, o] = (n[t, o] + s) / (sum_o n[t, o] + s L)`.
 
     A true class that never occurred says nothing about the rater: without smoothing its row is
-    what `unseen` says, NaN by default so that nobody takes it for knowledge.
+    what `unseen` says, NaN by default so that it is not taken for knowledge.
 
     Example:
         >>> normalise(np.array([[3, 1], [0, 0]]), unseen="identity")

@@ -73,7 +73,7 @@ def _squares(
 
 
 def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None) -> None:
-    """Refuse shapes that do not fit, and estimates that are no numbers where the truth is one."""
+    """Reject shapes that do not fit, and estimates that are no numbers where the truth is one."""
     space = () if truth is None else truth.shape
     end = estimated.ndim - len(space)
     matrix, own = estimated.shape[end - 2 : end], estimated.shape[end:]

@@ -55,7 +55,7 @@ def count_patterns(labels: NDArray[Any], num_classes: int) -> Patterns:
     if base**raters > _FEW:
         return _by_sorting(flat)
     counts = np.zeros(0, np.int64)
-    for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes a voxel
+    for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes per voxel
         part = flat[:, start : start + _BLOCK]
         code = np.zeros(part.shape[1], np.int32)
         for row in part:

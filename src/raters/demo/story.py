@@ -83,7 +83,7 @@ class Step:
 
 _WHY = {
     BASE: "Train on one label per image, as it is; the epoch is chosen by raters' labels too.",
-    OURS: "The same, but learn how each rater errs beside it.",
+    OURS: "The same, but also learn how each rater errs.",
     CEILING: "What could be reached: the same network, trained on the truth.",
 }
 
@@ -98,7 +98,7 @@ def steps(story: Story) -> list[Step]:
     test = ("--split", "test")
     found = [
         Step("What is there?", ("check", *FILES)),
-        Step("One folder of it, that opens at once.", ("import", *FILES, "-o", "study")),
+        Step("Convert it to one folder that opens at once.", ("import", *FILES, "-o", "study")),
         Step("Who agrees with whom, where all five labelled?", ("agree", "study", *test)),
     ]
     why = "Fuse the five labels of each test image, and compare with the truth."
@@ -116,7 +116,7 @@ def steps(story: Story) -> list[Step]:
     compared = ("evaluate", f"runs/{OURS}", "study", *test, *against, "-o", "scores/runs")
     found.append(Step("Compare the networks on the test images.", compared))
     written = ("report", f"runs/{OURS}", *against[:2], "-o", "report")
-    found.append(Step("All of it to look at, in one file.", written))
+    found.append(Step("Write all of it into one report.", written))
     return found
 
 

@@ -100,7 +100,7 @@ def _inferer(config: ModelConfig) -> dict[str, Any]:
     if config.patch_size is None:
         return {"inferer": {"_target_": "SimpleInferer"}}
     # No SlidingWindowInferer: it pads an image that is smaller than the window with zeros.
-    sides = "[min(side, most) for side, most in zip(inputs.shape[2:], @patch)]"
+    sides = "[min(side, most) for side, most in zip(inputs.shape[2:], @patch_size)]"
     return {
         "patch_size": list(config.patch_size),
         "inferer": "$lambda inputs, network, *args, **kwargs: "

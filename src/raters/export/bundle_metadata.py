@@ -13,7 +13,7 @@ SCHEMA = (
     "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
     "meta_schema_20240725.json"
 )
-_UNTOLD = "not told: fill it in before you pass this bundle on"
+_UNTOLD = "unknown: fill it in before you share this bundle"
 
 
 def bundle_metadata(truth: Truth) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def bundle_metadata(truth: Truth) -> dict[str, Any]:
         "name": f"{config.network.name} trained by {config.method}",
         "task": f"{config.kind} of {config.spatial_dims}D images: {_names(config)}",
         "description": (
-            f"A {config.network.name} that predicts the truth behind labels of "
+            f"A {config.network.name} that predicts the consensus behind labels of "
             f"{len(config.raters)} raters who disagree, trained by the method {config.method}"
         ),
         "authors": _UNTOLD,

@@ -20,7 +20,7 @@ def readme(truth: Truth) -> str:
     classes = "\n".join(f"| {k} | {c.name} | {c.value} |" for k, c in enumerate(config.classes))
     return f"""\
 # {config.network.name} trained by {config.method}
-Predicts the truth behind labels of {len(config.raters)} raters who disagree. Exported by raters \
+Predicts the consensus of labels by {len(config.raters)} raters who disagree. Exported by raters \
 {metadata["raters_version"]}; raters is not needed to run it.
 
     pip install monai pytorch-ignite nibabel pillow fire

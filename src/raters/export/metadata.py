@@ -49,7 +49,7 @@ def describe(config: ModelConfig, inside: bool, divisor: int, least: int) -> dic
 
 def _sides(spatial_dims: int, divisor: int, least: int) -> str:
     if not spatial_dims:
-        return "one vector of features a case"
+        return "one vector of features per case"
     if divisor == least == 1:
         return "any sides"
     return (

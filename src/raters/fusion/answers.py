@@ -126,7 +126,7 @@ class Options:
 
 
 MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
-"""Gives matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
+"""Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
 def answers_of(triplets: Triplets, num_classes: int) -> Answers:
@@ -387,7 +387,7 @@ def _in_task_order(
 
 
 def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
-    """Refuse numbers that are out of range: compiled code would read memory that is not its own."""
+    """Reject numbers that are out of range: compiled code would read memory that is not its own."""
     if num_classes < 1:
         raise RatersError(f"found {num_classes} classes, expected at least 1")
     _refuse_outside("class", triplets.label, num_classes, lowest=MISSING)

@@ -4,7 +4,7 @@
 
 Images are taken as `(planes, rows, columns)`. One plane of sums slides along the first axis (a
 plane enters, a plane leaves), one row of sums slides within it, one number slides along the row:
-each voxel is added and taken away once an axis, however large the window is.
+each voxel is added and subtracted once per axis, however large the window is.
 
 Adding and taking away floats leaves crumbs: where a window has no weight, 1e-13 would remain, and
 a share of crumbs is nonsense. So weights are rounded to multiples of a power of two that is small

@@ -62,8 +62,8 @@ def on_cluster(
         ) from None
     except AssertionError:  # Dask's own event loop did not start in ten seconds
         raise RatersError(
-            "Dask did not start within 10 seconds: the machine is too busy; the same command goes "
-            "on from what is finished"
+            "Dask did not start within 10 seconds: the machine is too busy; the same command "
+            "resumes from what is finished"
         ) from None
     with _closing(client), _watched(client, scheduler, tell):
         killed: list[int] = []
@@ -115,7 +115,7 @@ def _scheduler_lives(scheduler: str) -> Iterator[None]:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RatersError(
             f"the scheduler at {scheduler} is gone ({why[:200]}), expected it until the end: what "
-            "is finished stays, and the same command goes on from there",
+            "is finished stays, and the same command resumes from there",
             kind="scheduler",
         ) from None
 

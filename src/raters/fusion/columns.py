@@ -1,4 +1,4 @@
-"""The labels of masks as columns: one a voxel, or one a pattern where patterns are few.
+"""The labels of masks as columns: one per voxel, or one per pattern where patterns are few.
 
 Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
 are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM
@@ -84,7 +84,7 @@ def blocks(size: int) -> Iterator[slice]:
 
 
 def _refuse_numbers(flat: NDArray[Any], num_classes: int) -> None:
-    """Refuse class numbers out of range: compiled code would write outside its tables."""
+    """Reject class numbers out of range: compiled code would write outside its tables."""
     if flat.size == 0:
         return
     parts = in_stretches(lambda a, b: (flat[:, a:b].min(), flat[:, a:b].max()), flat.shape[1])

@@ -1,4 +1,4 @@
-"""Dawid-Skene: the true class behind answers, with one confusion matrix a rater."""
+"""Dawid-Skene: the true class behind answers, with one confusion matrix per rater."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def dawid_skene(
         tol: Stop when no entry of a matrix or of the prior changes by more.
         smoothing: So many answers `s` are added to each row of a matrix (a Dirichlet prior), 3 in 4
             of them right and the rest even over the other classes (`B`), so that raters with few
-            labels are not believed blindly; 1 to 5 does good where many have below 10 labels a
+            labels are not believed blindly; 1 to 5 does good where many have below 10 labels per
             class. (Not drawn to uniform rows: that was worse than none on real and simulated
             tables.) It is then the posterior of the parameters that EM raises at each step.
         hard: Put all weight of a task on its most likely class in each E step

@@ -92,7 +92,7 @@ def _logs(state: EMState) -> list[NDArray[np.float64]]:
 
 Counts = NDArray[np.float64]
 EStep = Callable[[EMState], tuple[Counts, float]]
-"""Gives the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
+"""Returns the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
 
 
 def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:

@@ -1,4 +1,4 @@
-"""What has to be said beside a consensus of masks: raters who are copies, two who cannot be told.
+"""What has to be said beside a consensus of masks: raters who are copies, two with no majority.
 
 Each case gives a few numbers (small enough for a journal), and those of all cases give the notes.
 """

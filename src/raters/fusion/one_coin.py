@@ -1,4 +1,4 @@
-"""One-coin Dawid-Skene: the true class behind answers, with one accuracy a rater."""
+"""One-coin Dawid-Skene: the true class behind answers, with one accuracy per rater."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from raters.study.triplets import Triplets
 
 
 def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
-    """Return matrices `(R, t, o)` of one accuracy a rater from expected counts `(R, o, t)`.
+    """Return matrices `(R, t, o)` of one accuracy per rater from expected counts `(R, o, t)`.
 
     Example:
         >>> counts = np.array([[[6.0, 1.0], [2.0, 1.0]]])
@@ -37,7 +37,7 @@ def _alike(triplets: Triplets, num_classes: int) -> Array | None:
     named = np.unique(triplets.label[triplets.label != MISSING])
     if (
         not named.size or not 0 <= named[0] <= named[-1] < num_classes
-    ):  # the latter is refused later
+    ):  # the latter is rejected later
         return None
     return np.asarray(np.isin(np.arange(num_classes), named) / named.size)
 
@@ -57,7 +57,7 @@ def one_coin(
 ) -> Fusion:
     """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
 
-    The model of `dawid_skene` with one number a rater, for tables with few labels a rater:
+    The model of `dawid_skene` with one number per rater, for tables with few labels per rater:
 
         C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
         M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)

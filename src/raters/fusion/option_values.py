@@ -26,7 +26,7 @@ _LEAST = {
 
 
 def refuse_value(name: str, value: object, asked: str) -> None:
-    """Refuse a value that an option cannot have.
+    """Reject a value that an option cannot have.
 
     Args:
         name: The option.

@@ -106,7 +106,7 @@ def smooths(options: Mapping[str, Any]) -> bool:
 
 
 def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
-    """Report whence the prior of a fusion of masks is, where errors can be given; else None.
+    """Return where the prior of a fusion of masks comes from, if errors can be given; else None.
 
     STAPLE takes the share of each class among all labels for the prior (Warfield et al.). That is
     not the share of the class: where 10 % are foreground, it may be 17 %, matrices and predictive
@@ -215,7 +215,7 @@ def performance_rows(
     errors: Errors | None = None,
     labels: NDArray[Any] | None = None,
 ) -> list[Row]:
-    """Return a row a rater and class: measures, their standard errors and 95 % intervals.
+    """Return one row per rater and class: measures, their standard errors and 95 % intervals.
 
     With the number of `labels` of each rater: those without any have no measures. Errors need
     them.

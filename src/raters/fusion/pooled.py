@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class PooledStaple:
-    """STAPLE (or Dawid-Skene) with one matrix a rater for the whole study.
+    """STAPLE (or Dawid-Skene) with one matrix per rater for the whole study.
 
     Args:
         study: The study.

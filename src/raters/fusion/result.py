@@ -27,7 +27,7 @@ class Fusion:
         prior: `(L,)`, the share of each class that was assumed or estimated; None for methods
             without one.
         log_likelihoods: At each step of EM; empty for methods without it.
-        converged: Whether EM came to rest; True for methods without it.
+        converged: Whether EM converged; True for methods without it.
         voxels: How many voxels (or tasks) have a label; what standard errors rest on.
         starts: Where EM ended from each of several starts, as rows: `start`, `log_likelihood`,
             `dominance`, `differs` (the share of disputed voxels whose label is another than that

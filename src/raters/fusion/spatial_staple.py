@@ -98,14 +98,14 @@ def spatial_staple(
 ) -> Fusion:
     """Fuse masks by Spatial STAPLE.
 
-    Memory: 16 bytes a class and voxel while it runs, and the labels. `maps` takes
-    `4 raters classes^2` bytes a voxel more: 21 MB for 5 raters, 2 classes and 512 x 512; 0.6 GB
+    Memory: 16 bytes per class and voxel while it runs, and the labels. `maps` takes
+    `4 raters classes^2` bytes per voxel more: 21 MB for 5 raters, 2 classes and 512 x 512; 0.6 GB
     for 192^3, and four times that for 4 classes.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`; one to three space axes.
         num_classes: The number of classes `L`.
-        window: The edge of the window, one for all axes or one an axis: a voxel counts whose
+        window: The edge of the window, one for all axes or one per axis: a voxel counts whose
             centre is at most half of it away. In the unit of `spacing`: millimetres for files
             that state the size of their voxels, else voxels (an even edge acts as the next odd
             one). Windows are cut at the edge of the image.
@@ -171,7 +171,7 @@ def local_accuracy(fusion: Fusion) -> NDArray[np.float32]:
 
     Args:
         fusion: A result of `spatial_staple` with `maps`, or of plain STAPLE (which knows one
-            matrix a rater: its accuracy varies with the truth only).
+            matrix per rater: its accuracy varies with the truth only).
 
     Returns:
         `(raters, *space)`.

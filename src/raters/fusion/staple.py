@@ -1,4 +1,4 @@
-"""STAPLE: the truth and one matrix a rater from masks alone, binary and multi-class alike.
+"""STAPLE: the truth and one matrix per rater from masks alone, binary and multi-class alike.
 
     log L = sum_i log sum_t pi_t prod_r C_r[t, o_ir]
 

@@ -51,7 +51,7 @@ class Moves:
     prior: Array
 
     def plus(self, other: Moves, times: Array) -> Moves:
-        """Add so many times another, a number a draw."""
+        """Add so many times another, one number per draw."""
         return Moves(self.matrices + times * other.matrices, self.prior + times * other.prior)
 
 
@@ -109,7 +109,7 @@ class Model:
         return Moves((1 + self.ridge) * moves.matrices - step.matrices, moves.prior - step.prior)
 
     def inner(self, first: Moves, second: Moves) -> Array:
-        """Return the inner product of changes, one number a draw."""
+        """Return the inner product of changes, one number per draw."""
         matrices = np.einsum(
             "rotb,rotb,rot->b", first.matrices, second.matrices, self.metric[..., 0]
         )
@@ -187,7 +187,7 @@ def _model(answers: Answers, parameters: Parameters, kind: str, known: bool) -> 
 
 
 def _row_step(metric: Array) -> Callable[[Array], Array]:
-    """Return the slope of an M step with one matrix a rater: entries beside those of their row."""
+    """Return the slope of an M step with one matrix per rater: entries by those of their row."""
     free = metric > 0
     inverse = np.divide(1, metric, out=np.zeros_like(metric), where=free)
     rows = metric.sum(axis=1, keepdims=True)
@@ -201,7 +201,7 @@ def _row_step(metric: Array) -> Callable[[Array], Array]:
 
 
 def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
-    """Return the slope of an M step with one accuracy a rater."""
+    """Return the slope of an M step with one accuracy per rater."""
     classes = by_label.shape[1]
     right = by_label[:, :1, :1, np.newaxis]
     spread = np.where(labels > 0, right[..., 0] * (1 - right[..., 0]) / np.maximum(labels, 1e-9), 0)

@@ -20,7 +20,7 @@ from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
 ENOUGH = 10
-"""Answers a rater and class from which on a matrix a rater can be estimated well."""
+"""Answers per rater and class above which one matrix per rater can be estimated well."""
 
 MANY = 0.1
 """The share of tasks from which on differing methods are worth a note."""
@@ -58,7 +58,7 @@ def _few_answers(triplets: Triplets, num_classes: int) -> list[str]:
     return [
         f"half of the {len(given):,} raters have at most {np.median(given):,.0f} answers, and "
         f"dawid-skene estimates {num_classes * (num_classes - 1):,} numbers of each (it needs "
-        f"about {ENOUGH} answers a class): compare with vote, one-coin and --option smoothing=2"
+        f"about {ENOUGH} answers per class): compare with vote, one-coin and --option smoothing=2"
     ]
 
 

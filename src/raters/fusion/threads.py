@@ -15,7 +15,7 @@ _SMALL = 1 << 14
 def in_stretches(
     work: Callable[[int, int], T], size: int, num_workers: int | None = None
 ) -> list[T]:
-    """Call `work(start, stop)` for stretches that cover `0 .. size`, one a core; small ones alone.
+    """Call `work(start, stop)` for stretches that cover `0 .. size`, one per core; few for small.
 
     Example:
         >>> in_stretches(lambda start, stop: stop - start, 10)

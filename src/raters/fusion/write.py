@@ -85,7 +85,7 @@ def write_consensus(
 
 
 def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
-    """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
+    """Reject a folder where inputs would be replaced, or that is not of an earlier fusion."""
     parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)

@@ -148,7 +148,7 @@ class Method(nn.Module):
         return 0
 
     def start_epoch(self, epoch: int) -> None:
-        """Be told which epoch begins (from 0)."""
+        """Receive the number of the epoch that begins (from 0)."""
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of a batch."""

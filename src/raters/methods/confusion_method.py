@@ -147,7 +147,7 @@ class ConfusionMethod(NetworkMethod):
         return self._matrices(image, features)
 
     def _confusion(self, image: Tensor, features: Tensor) -> Confusion:
-        """Return the matrices of images that are of no case of the study."""
+        """Return the matrices of images that belong to no case of the study."""
         cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
         found: Confusion = self.raters(self.raters.look(image, features), cases)
         return found

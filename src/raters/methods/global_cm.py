@@ -1,4 +1,4 @@
-"""`global-cm` and `single-cm`: one learnt matrix a rater, or one for all."""
+"""`global-cm` and `single-cm`: one learnt matrix per rater, or one for all."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from raters.rater_models.confusion import Confusion, Seen, SharedConfusion
 
 
 class GlobalCM(ConfusionMethod):
-    """One learnt matrix a rater.
+    """One learnt matrix per rater.
 
     Tanno et al., Learning from noisy labels by regularized estimation of annotator confusion,
     CVPR 2019. Their form is `form='paper'`, see `GLOBAL_PAPER`.
     """
 
     def rater_model(self) -> RaterModel:
-        """Make one matrix a rater."""
+        """Make one matrix per rater."""
         return self._matrices_of(len(self.task.raters))
 
     def _matrices_of(self, raters: int) -> RaterModel:

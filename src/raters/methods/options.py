@@ -56,7 +56,7 @@ class LearntOptions(ConfusionOptions):
     form: Literal["own", "paper"] = Field(
         "own",
         description="the defaults here, or all of them as in the method's paper; options that are "
-        "given count before either",
+        "given override both",
     )
     positivity: Literal["softmax", "softplus"] = Field(
         "softmax", description="what makes entries positive before rows are normalised"

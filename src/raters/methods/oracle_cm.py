@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class OracleCM(ConfusionMethod):
     """Known matrices: counted from the raters' labels against the reference.
 
-    One matrix an image and rater (or a rater), not the answer at each pixel: that would leak the
+    One matrix per image and rater (or per rater), not the answer at each pixel: that would leak the
     reference.
     """
 

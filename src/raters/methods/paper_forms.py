@@ -1,6 +1,6 @@
 """The options that make a method what its paper describes: `form='paper'`; no torch is needed.
 
-What papers leave open is chosen here, and said: nobody should take it for theirs.
+What papers leave open is chosen here, and stated: it should not be taken for theirs.
 """
 
 from __future__ import annotations

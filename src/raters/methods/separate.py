@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Separate(Method):
         return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
 
     def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
-        """Refuse: there are no matrices."""
+        """Reject: there are no matrices."""
         raise RatersError("found separate, expected a method with matrices: it has none")
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:

@@ -66,7 +66,7 @@ class PatchCNN(Backbone):
         self.activation = nn.PReLU(self.features)
         self.dropouts = nn.ModuleList([nn.Dropout(dropout) for _ in range(2)])
         self.least = 2 if norm == "instance" else 1
-        self.patch_side = 6 * step - 4  # two convolutions and a pooling a stage, and the last layer
+        self.patch_side = 6 * step - 4  # two convolutions, a pooling per stage; and the last layer
         self.before = 3 * step - 2
 
     def forward(self, image: Tensor) -> Tensor:

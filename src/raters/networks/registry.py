@@ -18,7 +18,7 @@ from raters.networks.resnet import BLOCKS, ResNet
 from raters.networks.segresnet import SegResNet
 from raters.networks.unet import UNet
 
-SMALL_IMAGE = 64  # pixels a side up to which the small network sees enough of an image
+SMALL_IMAGE = 64  # pixels per side up to which the small network sees enough of an image
 # Below so many pixels along the shortest side a U-Net has so many levels.
 _LEVELS_2D = ((16, 2), (64, 3), (256, 4))
 _LEVELS_3D = ((16, 3),)

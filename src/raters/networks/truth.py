@@ -12,7 +12,7 @@ from raters.rater_models.pointwise import pointwise
 
 
 class TruthNetwork(nn.Module):
-    """Gives features and logits of the true class, for images of any size.
+    """Computes features and logits of the true class, for images of any size.
 
     Images are padded, by repeating their edge on both sides, to a size that the backbone can take,
     and the features are cropped back. The head is linear at each pixel.
@@ -20,14 +20,14 @@ class TruthNetwork(nn.Module):
     Args:
         backbone: The network that gives features.
         num_classes: Number of classes.
-        spatial_dims: Spatial axes of the output: those of the image, or 0 for one class an image.
+        spatial_dims: Spatial axes of the output: those of the image, or 0 for one class per image.
 
     Attributes:
         half_type: A type of 16 bits that the backbone computes in; None for 32 bits. Features and
             logits have 32 all the same: a likelihood of 16 bits is not worth much.
 
     Raises:
-        RatersError: The backbone gives features of pixels where one class an image is wanted, or
+        RatersError: The backbone gives features of pixels where one class per image is wanted, or
             the other way round.
 
     Example:

@@ -14,14 +14,14 @@ _ACTIVATION = ("LeakyReLU", {"negative_slope": 0.1, "inplace": True})
 
 
 class UNet(Backbone):
-    """Two convolutions a level, max-pooling down, transposed convolutions up, skips in between.
+    """Two convolutions per level, max-pooling down, transposed convolutions up, skips in between.
 
     O. Ronneberger, P. Fischer and T. Brox, U-Net: convolutional networks for biomedical image
     segmentation, MICCAI 2015. Channels double from level to level: `width * 2 ** level`.
 
     The blocks are those of MONAI's `BasicUNet`, which itself always has five levels. MONAI's `UNet`
     is cheaper (on a CPU a seventh with stride 2 in its first layer, a third with stride 1), but has
-    no skip at full resolution in the first form and one convolution a level in both.
+    no skip at full resolution in the first form and one convolution per level in both.
 
     Example:
         >>> import torch

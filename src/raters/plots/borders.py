@@ -66,7 +66,7 @@ def _edges(inside: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
 
 
 def _walk(following: dict[Corner, list[Corner]]) -> list[Corner]:
-    """Follow the arrows from any corner until it comes again; used arrows are taken out."""
+    """Follow the arrows from any corner until it is reached again; used arrows are removed."""
     start = next(iter(following))
     line, here = [start], start
     came = (0, 0)

@@ -88,7 +88,7 @@ def overlay(
     theme: Theme = "light",
     affine: ArrayLike | None = None,
 ) -> Figure:
-    """Draw the outlines of all raters on an image, a panel a foreground class.
+    """Draw the outlines of all raters on an image, one panel per foreground class.
 
     Outlines run along the borders of pixels. Where raters drew the same line, the later ones are
     thinner, so that all can be seen. Pixels that a rater did not label are hatched in the rater's

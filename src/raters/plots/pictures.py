@@ -18,7 +18,7 @@ _DRAWN = 1_000_000
 
 
 def mask_stack(masks: ArrayLike) -> NDArray[Any]:
-    """Return masks as `(raters, *space)` of 2D or 3D; refuse what cannot be drawn."""
+    """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
     try:
         array = label_array(masks)
     except ValueError:

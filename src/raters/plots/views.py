@@ -43,8 +43,8 @@ class View:
     Attributes:
         order: The axes of the volume that become slices, rows and columns.
         flipped: Which of these three run backwards.
-        plane: 'axial', 'coronal' or 'sagittal'; '' where nobody knows how the patient lies.
-        letters: The sides of the patient at the edges; None where nobody knows.
+        plane: 'axial', 'coronal' or 'sagittal'; '' where the orientation is unknown.
+        letters: The sides of the patient at the edges; None where unknown.
     """
 
     order: tuple[int, int, int]

@@ -57,7 +57,7 @@ def _read(model: Model, case: Case) -> Read:
 
 
 def _fits(waiting: list[tuple[Case, Tensor]], image: Tensor) -> bool:
-    """Return whether an image has the shape of those that wait, and room among them."""
+    """Return whether an image has the shape of those that wait, and fits among them."""
     first = waiting[0][1]
     pixels = first[0].numel() if first.ndim > 1 else 1
     room = max(1, min(_MOST, AT_ONCE // pixels))

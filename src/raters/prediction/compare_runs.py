@@ -32,8 +32,8 @@ class Comparison:
     """Several runs on the same cases.
 
     Attributes:
-        rows: A row a run: its method, and each main score with its interval.
-        differences: A row a run (but the first) and score: how much higher it is than the first
+        rows: One row per run: its method, and each main score with its interval.
+        differences: One row per run (but the first) and score: how much higher it is than the first
             run's, with the interval of a paired bootstrap over groups.
         cases: The main scores of each run and case.
         runs: All tables of each run.

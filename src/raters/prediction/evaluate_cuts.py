@@ -83,7 +83,7 @@ class CutDice:
                     self._counts[place] = self._counts.get(place, 0) + counts
 
     def vectors(self) -> dict[str, Floats]:
-        """Give, by cut and by what it is compared with, Dice of all and of each class, and counts.
+        """Return, by cut and by what it is compared with, Dice of all and each class, and counts.
 
         `(2, classes)` as one row: the means over masks where they exist, and whether they do.
         """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_WHOLE = {1: 2**20, 2: 1024**2, 3: 96**3}
 """Pixels of an image that a network trained on whole images still sees whole.
 
-A U-Net of width 16 holds some 500 bytes a pixel, so this is about half a gigabyte; beyond it,
+A U-Net of width 16 holds some 500 bytes per pixel, so this is about half a gigabyte; beyond it,
 memory would grow without end."""
 
 LARGE_WINDOW = {1: 2**18, 2: 512, 3: 96}
@@ -191,7 +191,7 @@ def together(bands: Iterator[Predicted]) -> Predicted:
 
 
 def _empty_like(band: Predicted, space: tuple[int, ...]) -> Predicted:
-    """Make room for a whole image; matrices that are the same everywhere stay as they are."""
+    """Allocate a whole image; matrices that are the same everywhere stay as they are."""
     matrix = band.confusion
     if matrix is not None and matrix.shape[3:] == band.truth.shape[1:]:
         matrix = np.empty((*matrix.shape[:3], *space), np.float32)

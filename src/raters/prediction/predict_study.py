@@ -1,4 +1,4 @@
-"""Predicts all cases of a study into a folder; called again, it goes on where it stopped."""
+"""Predicts all cases of a study into a folder; called again, it resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PredictResult:
         folder: Where it is.
         written: Cases that were predicted.
         skipped: Cases that were there already.
-        failures: What went wrong, an error a case.
+        failures: What went wrong, one error per case.
         seconds: How long it took from the first case on, reading and writing included.
         pixels: Pixels that were predicted (1 for a class).
         notes: What a user should know beside it.

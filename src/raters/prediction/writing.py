@@ -59,7 +59,7 @@ class Outputs:
     cut: CutGiven = 0.5
 
     def asked(self, model: Model) -> Asked:
-        """Return what has to be asked of a model, a case; matrices that never vary are not."""
+        """Return what has to be asked of a model per case; matrices that never vary are not."""
         return Asked(self.raters, self.confusion and model.method.varies, self.overlap)
 
 

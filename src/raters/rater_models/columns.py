@@ -119,7 +119,7 @@ def _at_label(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def refuse_other_axis(raters: int, labels: Tensor) -> None:
-    """Refuse labels `(batch, answers, *space)` of nobody knows whom: the axis is not of raters."""
+    """Raise for labels `(batch, answers, *space)` of unknown raters: the axis is not of raters."""
     if raters not in (1, labels.shape[1]):
         raise RatersError(
             f"found {labels.shape[1]} labels of each case for {raters} raters, expected one per "

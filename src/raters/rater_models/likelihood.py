@@ -66,7 +66,7 @@ def negative_log_likelihood(
     """Average the negative log-likelihood over the observed labels, `(batch, raters, *space)`.
 
     It is 0 for identity matrices and a one-hot truth that all raters agree with. global-cm's
-    listing sums the cross entropy over raters and averages over images: with R labels an image
+    listing sums the cross entropy over raters and averages over images: with R labels per image
     that is R times this.
 
     Args:

@@ -27,7 +27,7 @@ Compares = Literal["start", "own"]
 
 
 class RaterModel(nn.Module):
-    """Gives the matrices of all raters for a batch.
+    """Computes the matrices of all raters for a batch.
 
     Attributes:
         held: Whether the matrices stay at their start (the warm-up): they get no gradient.
@@ -47,7 +47,7 @@ class RaterModel(nn.Module):
         return []
 
     def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
-        """Be told, after a step, which matrices and which truth the cases of a batch gave."""
+        """Receive, after a step, the matrices and the truth of the cases of a batch."""
 
     def look(self, image: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         """Return what `forward` makes matrices of: features of the truth network, or its own.
@@ -69,7 +69,7 @@ class RaterModel(nn.Module):
 
 
 class GlobalRaters(RaterModel):
-    """One matrix a rater; with one rater, a matrix that all share.
+    """One matrix per rater; with one rater, a matrix that all share.
 
     Tanno et al., Learning from noisy labels by regularized estimation of annotator confusion,
     CVPR 2019; a shared matrix: Sukhbaatar et al., Training convolutional networks with noisy
@@ -240,7 +240,7 @@ class LowRankRaters(HeadRaters):
     ) -> None:
         super().__init__()
         self.network = network
-        near_identity_logits(num_classes, init_accuracy)  # refuses what cannot be a start
+        near_identity_logits(num_classes, init_accuracy)  # rejects what cannot be a start
         parts = start_of_low_rank(num_classes, rank, init_accuracy)
         self.shapes = [(raters, *part.shape) for part in parts]
         flat = torch.cat(

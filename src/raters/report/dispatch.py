@@ -57,7 +57,7 @@ def refuse_place(
     study: Study | None = None,
     against: Sequence[str | Path] = (),
 ) -> None:
-    """Refuse a folder where a report would replace what it is of, or be mixed with it.
+    """Reject a folder where a report would replace what it is of, or be mixed with it.
 
     A report may lie in the folder of its run, beside what is read of it.
     """

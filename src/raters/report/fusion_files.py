@@ -68,7 +68,7 @@ class FusionFiles:
         return found
 
     def said_of(self, study: Study) -> list[str]:
-        """Return the notes that fit a study: those that name nobody if raters are anonymous."""
+        """Return the notes that fit a study: those without names if raters are anonymous."""
         return [
             note
             for note in self.notes

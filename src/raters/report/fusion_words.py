@@ -25,7 +25,7 @@ def closeness_sentence(dice: Mapping[str, float | None]) -> str:
     trust = "The consensus is an estimate: to be far from it is not yet to be wrong."
     if len(known) < 2:
         if not known:
-            return "There is nobody to compare with the consensus."
+            return "There is no rater to compare with the consensus."
         rater, score = next(iter(known.items()))
         return f"{begin(named(rater))}: Dice {score:.2f} with the consensus. {trust}"
     far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
@@ -120,7 +120,7 @@ def border_sentence(
         where = _where(borders, near, unit)
         parts.append(f"{named(under[0])} {verb} {much} of the consensus{where}")
     if not parts:
-        return "Nobody draws 5 % beyond the consensus or misses 5 % of it."
+        return "No rater draws 5 % beyond the consensus or misses 5 % of it."
     return begin(
         f"{'; '.join(parts)}. Errors along the border are a matter of where it is drawn, which a "
         "guideline settles; errors far from it are objects that were missed or taken for another."
@@ -178,7 +178,7 @@ def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: i
         return f"{text} {change}{by}"
     return (
         f"Without {named(least['rater'])} the consensus changes least (Dice {least['dice']:.2f}), "
-        f"but nobody can be left out without a change. {change}{by}"
+        f"but no rater can be left out without a change. {change}{by}"
     )
 
 
@@ -197,7 +197,7 @@ def confusion_sentence(
         classes: Names.
         counted: What the raters say against the written consensus, if the matrices are estimated:
             where both differ, the sentence says so.
-        doubtful: Classes that a minority drew: nobody is blamed for calling them something else.
+        doubtful: Classes that a minority drew: no rater is blamed for calling them something else.
     """
     errors = np.array(matrices, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan

@@ -66,7 +66,7 @@ def run_report(
         raise RatersError("found other runs but no study, expected one to compare on (--study)")
     model = load(path)
     for other in against:
-        load(other)  # so that a wrong folder is told before the long work
+        load(other)  # so that a wrong folder is reported before the long work
     seen = Seen.by_run(path)
     name = path.resolve().name
     sections = [training_section(model.history, read_scores(path), _steps(model.config, seen))]
@@ -113,7 +113,7 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
 
 
 def _steps(config: ModelConfig, seen: Seen) -> int | None:
-    """Return how many steps an epoch had, about; None if nobody knows."""
+    """Return about how many steps there were per epoch; None if unknown."""
     trained = list(seen.parts.values()).count("train")
     patches = config.training.patches_per_case if config.patch_size else 1
     return -(-trained * patches // config.training.batch_size) or None

@@ -65,6 +65,6 @@ def _compared(rows: Sequence[Row], score: str) -> list[str]:
         elif low > 0 or high < 0:
             ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
         else:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: it may be chance, more cases would tell"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: not significant, more cases would tell"
         said.append(f"{begun} ({score}; {ends}).")
     return said

@@ -34,10 +34,10 @@ def training_section(
     Args:
         history: A row per epoch.
         scores: `scores.json` of the run.
-        steps: How many steps an epoch had; None if nobody knows.
+        steps: Steps per epoch; None if unknown.
     """
     if not history:
-        missing = "The folder has no history.csv: nobody knows how the training went."
+        missing = "The folder has no history.csv: how the training went is unknown."
         return Section("Training", blocks=[TextBlock(missing, "note")])
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
@@ -96,7 +96,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
         text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
         return [TextBlock(text)]
     trained = [row for row in history if row.get("phase") != "warm-up"]
-    by_reference = bool(_values(trained, "reference"))  # it chooses, if nobody says otherwise
+    by_reference = bool(_values(trained, "reference"))  # it chooses by default
     column, sign, name, way = _TRENDS["reference" if by_reference else "held_out"]
     values = [sign * value for value in _values(trained, column)]
     if still_falling(values):
@@ -108,7 +108,7 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
     if loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
         text = (
             f"The held-out loss was {min(loss):.3g} at its best and {loss[-1]:.3g} at the end: it "
-            "began to learn cases by heart. More cases, --augment full or less --width help."
+            "began to overfit. More cases, --augment full or less --width help."
         )
         return [TextBlock(text, "note")]
     return [TextBlock(f"The {name} had settled at the end: longer training gains little.")]

@@ -32,8 +32,8 @@ class Estimated:
         classes: Names of the classes.
         matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
         true: The true ones, where there is a reference.
-        draws_more: How much more foreground than the predicted truth has each rater drew, as a
-            share; None if nobody knows, or nothing is drawn.
+        draws_more: How much more foreground than the predicted consensus has each rater drew, as a
+            share; None if unknown, or nothing is drawn.
         over: What the matrices are averaged over, in words.
         masks: Whether class 0 is background.
         pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity
@@ -131,13 +131,13 @@ _BALANCED = (
     "that the rater is right, classes weighing alike. 1 is perfect."
 )
 _FOREGROUND = (
-    "By each rater's estimated matrix, over all foreground of the predicted truth: how much of it "
+    "By each rater's estimated matrix, over the predicted foreground: how much of it "
     "the rater calls the same (sensitivity), and how much of what the rater draws is in it "
     "(positive predictive value). 1 is perfect; the model may be wrong."
 )
 _TABLE = (
     "Of each rater: the error with the highest rate in its true class, and (masks) how much more "
-    "foreground than the predicted truth has the rater drew, in percent (less: below 0). Balanced "
+    "foreground than the predicted consensus the rater drew, in percent (less: below 0). Balanced "
     "accuracy is the mean of the diagonal; in masks background counts as much as what was drawn, "
     "so that drawing too much hardly lowers it."
 )
@@ -217,7 +217,7 @@ def said_of(rows: Sequence[Row]) -> list[str]:
             for row in telling
         ]
         said.append(
-            f"Foreground drawn, against the predicted truth: {', '.join(parts)}. Look at their "
+            f"Foreground drawn, against the predicted consensus: {', '.join(parts)}. Look at their "
             "cases above: if the prediction is right there, review the guideline with these raters."
         )
     return said

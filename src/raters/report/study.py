@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ANONYMOUS = (
     "Raters are anonymous: a name in one case and in the next may be different people, so all "
-    "raters are taken together and nobody is ranked"
+    "raters are taken together and not ranked"
 )
 MOST_RATERS = 40
 """How many raters a figure shows at most: those with most cases."""
@@ -149,7 +149,7 @@ def _raters(study: Study, found: Measured) -> Section:
 
 
 def _one_of_all(found: Measured) -> Section:
-    """Return the agreement of raters whom nobody can tell apart: no pairs, no names."""
+    """Return the agreement of raters who cannot be told apart: no pairs, no names."""
     overall = found.agreement.overall
     alpha = words.alpha_sentence(of_all(overall)[0]["krippendorff_alpha"])
     number = found.labelled.sum(axis=1)

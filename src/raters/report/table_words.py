@@ -30,7 +30,7 @@ def workers_sentence(rows: Sequence[Row]) -> str:
     enough = [r for r in rows if r["agreement_rest"] is not None and r["compared"] >= _ENOUGH]
     if not enough:
         return (
-            f"Nobody has {_ENOUGH} labels that can be compared with the vote of the others: "
+            f"No rater has {_ENOUGH} labels that can be compared with the vote of the others: "
             "collect more labels per task before raters are judged."
         )
     middle = float(np.median([r["agreement_rest"] for r in enough]))

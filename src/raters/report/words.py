@@ -113,7 +113,7 @@ these raters on example cases before their labels are taken as true.'
     less = sorted((r for r in ratios if ratios[r] < 1 - NOTABLE), key=lambda r: ratios[r])
     if not more and not less:
         return (
-            "In the typical case nobody draws 10 % more or less than the others: sizes are alike, "
+            "In the typical case no rater draws 10 % more or less than others: sizes are alike, "
             "which says nothing of where they are."
         )
     advice = (
@@ -143,10 +143,10 @@ def spread_sentence(volumes: NDArray[np.float64]) -> str:
 
     Example:
         >>> spread_sentence(np.array([[10.0, 20.0], [10.0, 12.0], [8.0, 8.0]]))
-        'Raters are anonymous, so nobody is named. In the typical case the largest mask is 1.2 \
+        'Raters are anonymous, so no names are given. In the typical case the largest mask is 1.2 \
 times the smallest.'
     """
-    begun = "Raters are anonymous, so nobody is named."
+    begun = "Raters are anonymous, so no names are given."
     several = np.isfinite(volumes).sum(axis=1) > 1
     if not several.any():
         return f"{begun} No case was labelled wholly by two raters."
@@ -166,7 +166,7 @@ times the smallest.'
 
 def _more(ratio: float) -> str:
     if math.isinf(ratio):
-        return "where nobody else does, more"
+        return "where no other rater does, more"
     return f"{ratio:.1f} times as much, more" if ratio >= 3 else f"{percent(ratio - 1)} more"
 
 
@@ -188,7 +188,7 @@ def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what
         return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
     if high[score] - low[score] < _EQUAL:
         spread = f"{low[score]:.2f} to {high[score]:.2f}"
-        return f"All pairs agree about equally ({what} {spread}): nobody stands apart."
+        return f"All pairs agree about equally ({what} {spread}): no rater stands apart."
     text = begin(
         f"{_couple(low)} agree least ({what} {low[score]:.2f} over {many(low['cases'], 'case')}), "
         f"{_couple(high)} most ({high[score]:.2f})."

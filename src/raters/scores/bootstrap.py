@@ -185,7 +185,7 @@ def group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
         return np.arange(cases)
     names = np.asarray(groups)
     if names.shape != (cases,):
-        raise RatersError(f"found {names.size} groups for {cases} scores, expected one a score")
+        raise RatersError(f"found {names.size} groups for {cases} scores, expected one per score")
     return names
 
 

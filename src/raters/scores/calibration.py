@@ -158,7 +158,7 @@ def _observed(
 
 
 def _check_probabilities(given: NDArray[np.float64]) -> None:
-    """Refuse logits, percentages and the like."""
+    """Reject logits, percentages and the like."""
     total = given.sum(axis=0)
     wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
     if wrong.any():

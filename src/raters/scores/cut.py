@@ -7,7 +7,7 @@ class `c` wins if its odds against the background, weighed by those of its cut, 
 
 For two classes this is `p > cut`; with 0.5 everywhere it is argmax, to the bit. A lower cut gives a
 class more voxels. (It is Bayes' decision where missing a class costs w_c times as much as drawing
-it in vain.)
+it wrongly.)
 
 Where fewer than half of the raters mark an object, a network that learnt their vote or their mean
 says 0.4 there and 0.5 erases the object, although the network has found it. Two networks are to be
@@ -56,7 +56,7 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     if len(found) == 2:
         return np.asarray(found[1] > cuts[0], np.int16)
     weights = np.concatenate([[1.0], (1 - cuts) / cuts])
-    if found.dtype.itemsize > 2:  # half floats have no room for the weight of a small cut
+    if found.dtype.itemsize > 2:  # half floats cannot hold the weight of a small cut
         weights = weights.astype(found.dtype)
     weighed = found * weights.reshape(-1, *(1,) * (found.ndim - 1))
     return np.asarray(weighed.argmax(axis=0), np.int16)
@@ -89,7 +89,7 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
 
 
 def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
-    """Return one cut for each foreground class; refuse what is not above 0 and below 1.
+    """Return one cut for each foreground class; reject what is not above 0 and below 1.
 
     Example:
         >>> cuts_of(0.3, num_classes=3)
@@ -102,7 +102,7 @@ def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
     given = np.asarray(cut, np.float64)
     if given.ndim and given.shape != (num_classes - 1,):
         raise RatersError(
-            f"found {given.size} cuts, expected one, or {num_classes - 1}: one a foreground class"
+            f"found {given.size} cuts, expected one, or {num_classes - 1}: one per foreground class"
         )
     bad = given[~((given > 0) & (given < 1))]
     if bad.size:

@@ -17,7 +17,7 @@ Spacing = Sequence[float] | NDArray[np.float64]
 
 
 def label_array(labels: ArrayLike, num_classes: int | None = None) -> NDArray[Any]:
-    """Return labels as an integer array; refuse fractions and labels that are not classes.
+    """Return labels as an integer array; reject fractions and labels that are not classes.
 
     Example:
         >>> label_array([True, False])
@@ -49,7 +49,7 @@ def label_pair(
 
 
 def check_classes(num_classes: int) -> None:
-    """Refuse a number of classes that leaves no foreground."""
+    """Reject a number of classes that leaves no foreground."""
     if num_classes < 2:
         raise RatersError(
             f"found {num_classes} classes, expected at least 2: background and a foreground class"
@@ -57,7 +57,7 @@ def check_classes(num_classes: int) -> None:
 
 
 def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
-    """Refuse a word that is not one of those expected."""
+    """Reject a word that is not one of those expected."""
     if found not in expected:
         raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
 

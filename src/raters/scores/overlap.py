@@ -148,7 +148,7 @@ def volume_difference(
 
 
 def _sizes(counts: ArrayLike) -> tuple[NDArray[np.int64], ...]:
-    """Give, by foreground class, voxels in both, in the first, in the second; and those common."""
+    """Return, by foreground class, voxels in both, in the first, in the second; common ones."""
     table = np.asarray(counts)
     check_classes(table.shape[-1])
     both = np.diagonal(table, axis1=-2, axis2=-1)

@@ -67,7 +67,7 @@ def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[NDArray[Any], N
 def _pair_sizes(
     a: NDArray[Any], b: NDArray[Any], num_classes: int
 ) -> tuple[NDArray[np.float64], ...]:
-    """Give, by class and pair, voxels in both, in the first, in the second; and those common."""
+    """Return, by class and pair, voxels in both, in the first, in the second; and those common."""
     both, first, second = np.zeros((3, num_classes - 1, len(a), len(b)))
     common = np.zeros((len(a), len(b)))
     for start in range(0, a.shape[1], _BLOCK):

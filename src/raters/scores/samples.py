@@ -42,7 +42,7 @@ def matched_dice(raters: ArrayLike, samples: ArrayLike, num_classes: int = 2) ->
 
 
 def best_dice(raters: ArrayLike, samples: ArrayLike, num_classes: int = 2) -> float:
-    """Give, averaged over raters, the Dice of the sample that fits the rater best.
+    """Return, averaged over raters, the Dice of the sample that fits the rater best.
 
     More samples never lower it: compare at equal numbers. A rater who shares no voxel with any
     sample is left out; if all are, NaN.

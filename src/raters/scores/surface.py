@@ -4,7 +4,7 @@ A *surface voxel* is a voxel of the mask with a face neighbour outside; the bord
 counts as outside. Distances go between centres of surface voxels, with the spacing of each axis.
 
 A mask is what is labelled above 0. Voxels that are MISSING in either mask are background in both,
-so that nobody is blamed for what the other did not look at.
+so that no rater is blamed for what the other did not look at.
 """
 
 from __future__ import annotations

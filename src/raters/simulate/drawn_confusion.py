@@ -34,7 +34,7 @@ def rater_confusion(
         target: The class to err on; by default every foreground class.
         num_classes: The number of classes L.
         unseen: The row of a class that the image does not have; 'identity' by default, so that
-            rows sum to one ('nan' where only knowledge shall count).
+            rows sum to one ('nan' where only observed rows should count).
 
     Returns:
         `(L, L)`, rows sum to one.

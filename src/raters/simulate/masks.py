@@ -21,7 +21,7 @@ class Drawer:
         name: How the rater is asked for.
         about: What the rater does, in a few words.
         unit: What a severity of 1 is; pixels are voxels in 3D, whatever their spacing.
-        usual: The mean Dice against the truth that it has when nobody says how severe.
+        usual: The mean Dice against the truth that it has by default.
         draw: The function.
         mixes_classes: Whether it mixes up classes where there are several (`draw_classes`).
         erases: Whether it leaves out whole objects; what is below shows (`draw_classes`).

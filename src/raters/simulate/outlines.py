@@ -79,7 +79,7 @@ def _moved(shape: Shape, outwards: Field) -> Mask:
 
 
 def _radius(shape: Shape, rng: np.random.Generator) -> Field:
-    """Draw a radius a pixel, never negative, about 1 on average: hand and place vary."""
+    """Draw one radius per pixel, never negative, about 1 on average: hand and place vary."""
     hand = np.float32(rng.uniform(0.75, 1.25))
     return hand * (1 + np.float32(0.4) * _noise(shape, rng)).clip(0)
 

@@ -27,7 +27,7 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def uniforms(seed: int, who: str, cases: Iterable[str]) -> NDArray[np.float64]:
-    """Return one uniform number in [0, 1) a case: quicker than a generator for each."""
+    """Return one uniform number in [0, 1) per case: quicker than a generator for each."""
     # 53 bits are what a float holds, so that no number rounds up to 1.
     bits = np.fromiter((seed_of(seed, who, case) >> 11 for case in cases), np.uint64)
     return bits.astype(np.float64) * 2.0**-53

@@ -148,7 +148,7 @@ def write_true_confusion(
 
 def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
-        raise RatersError("found raters who were not simulated: nobody knows their confusion")
+        raise RatersError("found raters who were not simulated: their confusion is unknown")
     return study.backend
 
 
@@ -161,5 +161,5 @@ def _columns(study: Study) -> list[int]:
 def _position(study: Study, case: str | int) -> int:
     if isinstance(case, int):
         return range(len(study))[case]
-    study[case]  # refuses a name that is not there
+    study[case]  # rejects a name that is not there
     return int(np.flatnonzero(study.index.ids == case)[0])

@@ -50,7 +50,7 @@ def simulate_masks(
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:
-        drawer_of(spec.kind)  # refuses unknown kinds before anything is read
+        drawer_of(spec.kind)  # rejects unknown kinds before anything is read
     number = None if target is None else _class_number(source, target)
     given = given_cases(source, len(specs), assign, seed)
     raters = _Severities(source, seed, number).of(specs, amounts)

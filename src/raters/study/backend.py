@@ -31,7 +31,7 @@ class LabelRules:
         ignore: Values that mean 'not labelled here' (MISSING).
         absent: What an absent file means: 'missing' (not labelled) or 'empty' (drew nothing).
         threshold: Where to cut grey masks; masks of 0 and 1 stay as they are.
-        overlap: With one file a class, what a pixel in several classes gets: 'error',
+        overlap: With one file per class, what a pixel in several classes gets: 'error',
             'priority' (the class listed last wins), 'combine' (a class of its own, 'disc+cup').
         resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
     """
@@ -57,7 +57,7 @@ class RawMask:
         source: The file, or words that say where the mask comes from.
         coded: Whether `values` are class numbers (and MISSING) already.
         names: Names that the file itself gives to values.
-        covered: With one file a class, the classes that are drawn and wholly hidden by others.
+        covered: With one file per class, the classes that are drawn and wholly hidden by others.
     """
 
     values: NDArray[Any]

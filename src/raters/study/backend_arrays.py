@@ -16,7 +16,7 @@ from raters.study.geometry import Geometry
 
 
 class Arrays(Protocol):
-    """One array a case, or None: a list, an array with a row a case, or a view of one."""
+    """One array per case, or None: a list, an array with one row per case, or a view of one."""
 
     def __len__(self) -> int: ...
 
@@ -31,7 +31,7 @@ class ArraysBackend:
         labels: `(cases, raters, *space)`, or a sequence of `(raters, *space)`; None for none.
         images: `(cases, channels, *space)`, or a sequence of `(channels, *space)` or None.
         reference: `(cases, *space)`, or a sequence of `(*space)` or None.
-        affines: One affine a case, or None.
+        affines: One affine per case, or None.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ArraysBackend:
 
 
 def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
-    """Refuse class numbers outside `-1 .. classes - 1` and anything that is not an integer.
+    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer.
 
     Raises:
         RatersError: that names the value found.

@@ -104,7 +104,7 @@ class FilesBackend:
         """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
 
         Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
-        case gets the error of the image, and nobody blames the mask.
+        case gets the error of the image, not of the mask.
         """
         try:
             image = self.image_grid(case, mask.values.ndim)
@@ -333,7 +333,7 @@ _RESAMPLE = (
 def refuse_other_grid(
     own: Geometry, own_file: str, other: Geometry, other_file: str, hint: str = _RESAMPLE
 ) -> None:
-    """Refuse two files of one case that lie on different grids.
+    """Reject two files of one case that lie on different grids.
 
     Raises:
         RatersError: that names both files and both values.

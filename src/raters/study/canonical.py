@@ -1,4 +1,4 @@
-"""The canonical folder: one file a mask and image, with the values and geometry they had."""
+"""The canonical folder: one file per mask and image, with the values and geometry they had."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Case:
             raise error.at(file=mask.source, case=self.id, rater=rater) from None
 
     def _refuse_other_grid(self, mask: RawMask, grid: Geometry, file: str) -> None:
-        """Refuse a mask on another grid, unless it is to be resampled and can be."""
+        """Reject a mask on another grid, unless it is to be resampled and can be."""
         if self._study.rules.resample is None:
             refuse_other_grid(mask.geometry, mask.source, grid, file)
         elif not can_resample(mask.geometry, grid):

@@ -99,7 +99,7 @@ def table_hints(study: Study) -> Iterator[Problem]:
 
 
 def _columns_of_names(triplets: Triplets) -> Iterator[Problem]:
-    """Find raters who never say the same twice, in words that nobody else uses."""
+    """Find raters who never say the same twice, in words that no other rater uses."""
     if len(triplets.raters) < 2:
         return
     pairs = np.unique(triplets.rater.astype(np.int64) << 16 | triplets.label)

@@ -46,7 +46,7 @@ class CheckReport:
         raters: Labelled cases of each rater.
         references: Cases with a reference.
         images: Cases with an image (or features).
-        classes: The classes; None if they could not be told.
+        classes: The classes; None if they could not be found.
         counts: Labels of each class by rater, in the order of `classes`.
         grids: How many cases have which shape and spacing.
         image_types: How many images have which channels and type.

@@ -57,7 +57,7 @@ class Classes:
         _refuse_repeats("label value", [v for c in self.items for v in (c.value, *c.also)])
 
     def refuse_text(self) -> None:
-        """Refuse texts as values, which a mask cannot hold."""
+        """Reject texts as values, which a mask cannot hold."""
         for label_class in self.items:
             for value in (label_class.value, *label_class.also):
                 if isinstance(value, str):

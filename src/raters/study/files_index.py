@@ -92,7 +92,7 @@ def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     before = len(problems)
     matches = list(pattern.walk(problems))
     if pattern.levels[-1].endswith("*"):
-        # 'Thumbs.db' fits '{case}.*' too, and nobody means it.
+        # 'Thumbs.db' fits '{case}.*' too, and is never meant.
         matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
     if not matches and len(problems) == before:
         raise pattern.nothing_found()

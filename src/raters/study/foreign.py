@@ -32,7 +32,7 @@ def is_image(thing: object) -> bool:
 
 
 def _classes(module: str, name: str) -> Any:  # noqa: ANN401
-    """The class of a library; nobody can have made one of a library that is not loaded."""
+    """The class of a library; no object can be of a library that is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
@@ -44,7 +44,7 @@ def _nibabel() -> Any:  # noqa: ANN401
 def volume_of(thing: Any) -> Volume:  # noqa: ANN401
     """Return the voxels of an image or an array in our axis order, with the affine if it has one.
 
-    `(*space)`, or `(channels, *space)` for images with several values a voxel. SimpleITK's images
+    `(*space)`, or `(channels, *space)` for images with several values per voxel. SimpleITK's images
     come out as the readers of files give them: `(x, y, z)` in three dimensions, rows and columns
     in two, LPS turned to RAS.
 
@@ -137,7 +137,7 @@ def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN40
     """Return the image of a case as `(channels, *space)`, and its grid if it knows it.
 
     Args:
-        given: An array with channels, an image, or a sequence of images, one a channel.
+        given: An array with channels, an image, or a sequence of images, one per channel.
     """
     if isinstance(given, list | tuple) and any(map(is_image, given)):
         parts = [image_of(part) for part in given]
@@ -155,11 +155,11 @@ def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN4
     """Return the masks of a case as `(raters, *space)`, and their grid if they know it.
 
     Args:
-        given: An array, or a sequence with a mask a rater; None for one who did not label.
+        given: An array, or a sequence with one mask per rater; None for one who did not label.
     """
     if not isinstance(given, list | tuple):
         if is_image(given):
-            raise RatersError("found one image as the labels of a case, expected one a rater")
+            raise RatersError("found one image as the labels of a case, expected one per rater")
         return array_of(given), None
     volumes = [None if mask is None else mask_of(mask) for mask in given]
     known = [volume for volume in volumes if volume is not None]
@@ -220,7 +220,7 @@ def converted(
 
 
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
-    """Refuse what is no sequence of cases; a tensor becomes an array as a whole."""
+    """Reject what is no sequence of cases; a tensor becomes an array as a whole."""
     if isinstance(given, _classes("torch", "Tensor")):
         return array_of(given)
     if isinstance(given, _classes("pandas", "DataFrame")):
@@ -229,7 +229,7 @@ def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
             "`cases` and `raters`; raters.read takes tables of files"
         )
     if is_image(given) or isinstance(given, str | bytes | dict):
-        raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one a case")
+        raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one per case")
     return given
 
 

@@ -1,4 +1,4 @@
-"""Remembers which cases were written, so that interrupted work goes on where it stopped."""
+"""Remembers which cases were written, so that interrupted work resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ JOURNAL_FILE = ".import.jsonl"
 
 
 class Journal:
-    """A file with a line a finished case, behind a line that says what is being written.
+    """A file with one line per finished case, behind a line that says what is being written.
 
     Args:
         folder: Where the study is written.
-        plan: What is being written; going on with another plan is refused.
+        plan: What is being written; resuming with another plan is an error.
         name: The name of the file.
         anew: Forget what was written before.
     """
@@ -60,7 +60,7 @@ class Journal:
         if plan != self._plan:
             raise RatersError(
                 f"holds other work ({_difference(plan, self._plan)}): "
-                "choose another folder, or --overwrite to write it anew",
+                "choose another folder, or --overwrite to replace it",
                 kind="folder-taken",
                 file=self._path.parent,
             )
@@ -111,7 +111,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; it stays, so that a later call finds nothing left to do."""
-        with suppress(OSError):  # of a line that found no room, which was said
+        with suppress(OSError):  # of a line that the disk had no space for, which was reported
             self._file.close()
 
 
@@ -154,7 +154,7 @@ def _arrays(study: Study, row: int) -> Iterator[NDArray[Any]]:
 def source_of(study: Study, position: int) -> str:
     """Return a fingerprint of what a case is read from.
 
-    Files are told by their names, sizes and times; arrays only by what they hold.
+    Files are identified by their names, sizes and times; arrays only by what they hold.
     """
     digest = blake2b(digest_size=12)
     files = study.backend.files(study.row(position))

@@ -1,4 +1,4 @@
-"""A manifest: a CSV that lists mask and image files, a row a mask."""
+"""A manifest: a CSV that lists mask and image files, one row per mask."""
 
 from __future__ import annotations
 

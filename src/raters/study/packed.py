@@ -93,7 +93,7 @@ class PackedWriter:
         array = open_array(part, len(self._study))
         if array is None:
             return None
-        self._first[name] = "an earlier import (--overwrite writes it anew)"
+        self._first[name] = "an earlier import (--overwrite replaces it)"
         return RowFile(part, array.shape, array.dtype, array.offset)  # type: ignore[attr-defined]
 
     def _make(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> RowFile:

@@ -18,7 +18,7 @@ def ordered_map(
     """Apply a function on threads and give the results in order.
 
     Decoding of images and gzip runs outside Python's lock, so threads use all cores. At most two
-    results a worker are under way, so memory does not grow with the number of items.
+    results per worker are under way, so memory does not grow with the number of items.
 
     Example:
         >>> list(ordered_map(lambda x: x * x, range(5), num_workers=2))

@@ -117,7 +117,7 @@ class Pattern:
 
 
 def _expression(text: str, named: bool) -> str:
-    """Write a regular expression for a pattern; a name that comes again must be the same again."""
+    """Write a regular expression for a pattern; a repeated name must match the same text."""
     seen: set[str] = set()
     parts = []
     for piece in re.split(r"(\{[^{}]*\}|\*)", text):

@@ -94,7 +94,7 @@ class Inputs:
         files: Sequence[str] | None = None,
         stems: Iterable[str] | None = None,
     ) -> None:
-        """Refuse a folder to write to where an input would be replaced, or mixed with results.
+        """Reject a folder to write to where an input would be replaced, or mixed with results.
 
         Args:
             out: The folder.
@@ -116,14 +116,14 @@ class Inputs:
         self.refuse(Path(path).parent, [Path(path).name])
 
     def _refuse_within(self, place: Path, out: str | Path) -> None:
-        """Refuse what is, or lies inside, a folder that is read as a whole."""
+        """Reject what is, or lies inside, a folder that is read as a whole."""
         around = {place, *place.parents}
         for folder in self.folders:
             if folder.resolve() in around:
                 raise _refused(out, f"in {folder}, which is read")
 
     def _refuse_over(self, place: Path, out: str | Path, files: Sequence[str] | None) -> None:
-        """Refuse what holds inputs: all of them, or those of certain names."""
+        """Reject what holds inputs: all of them, or those of certain names."""
         around = {place, *place.parents}
         ours = None if files is None else {(place / name).resolve() for name in files}
         read = _resolved([*self._files(), *self.folders], links=place.exists())
@@ -138,7 +138,7 @@ class Inputs:
     def _refuse_fitting(
         self, place: Path, out: str | Path, files: Sequence[str] | None, stems: Sequence[str]
     ) -> None:
-        """Refuse files that a pattern would find the next time, as masks or images."""
+        """Reject files that a pattern would find the next time, as masks or images."""
         for text in self.patterns:
             pattern = Pattern(text)
             root = pattern.root.resolve()
@@ -162,7 +162,7 @@ class Inputs:
 
 
 def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
-    """Refuse a folder with files that an earlier call did not write, or what is no folder.
+    """Reject a folder with files that an earlier call did not write, or what is no folder.
 
     Args:
         folder: Where to write.

@@ -18,7 +18,7 @@ _MOST_DIGITS = 40  # Python refuses to print what has thousands
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a few hundred bytes of them can stand for gigabytes."""
+    """Rejects aliases: a few hundred bytes of them can stand for gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         if self.check_event(yaml.AliasEvent):
@@ -69,7 +69,7 @@ def shortened(text: str) -> str:
 
 
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
-    """Read a file and refuse what is not understood.
+    """Read a file and reject what is not understood.
 
     Args:
         path: The file.

@@ -78,7 +78,7 @@ def read(
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
         anonymous: A rater of one case and of the next may be different people, though their name is
-            the same: nobody is ranked or named then.
+            the same: raters are not ranked or named then.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -134,7 +134,7 @@ _COLUMNS = {"task": "task", "worker": "worker", "label": "label"}
 
 
 def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
-    """Refuse options that say how to read a table where there is none to read."""
+    """Reject options that say how to read a table where there is none to read."""
     given = [
         name
         for name, value in columns.items()
@@ -190,7 +190,7 @@ def _all_of(problems: Sequence[RatersError]) -> RatersError:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Look whether a CSV lists mask files; refuse what cannot be a table at all."""
+    """Look whether a CSV lists mask files; reject what cannot be a table at all."""
     if not path.exists():
         raise RatersError(
             "no such file or folder; expected a folder, a manifest, a table, or a pattern "

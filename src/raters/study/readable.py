@@ -65,12 +65,12 @@ def left_out_note(cases: Sequence[str]) -> str:
 
     Example:
         >>> left_out_note(["a", "b"])
-        '2 cases were left out, for what could not be read: a, b'
+        '2 cases were left out because of unreadable files: a, b'
     """
     more = f" and {len(cases) - _NAMED:,} more" if len(cases) > _NAMED else ""
     was = "was" if len(cases) == 1 else "were"
     listed = ", ".join(cases[:_NAMED]) + more
-    return f"{many(len(cases), 'case')} {was} left out, for what could not be read: {listed}"
+    return f"{many(len(cases), 'case')} {was} left out because of unreadable files: {listed}"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ _KINDS = {
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a device or a socket (or a link to one) before it is opened.
+    """Reject a pipe, a device or a socket (or a link to one) before it is opened.
 
     Reading one may wait for ever, or give bytes without end. Folders and what is not there are
     left to whoever opens them.

@@ -142,8 +142,8 @@ class Study:
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
-        Images of SimpleITK and nibabel are taken with their geometry (one a case for images and
-        references, one a rater in the labels of a case), tensors of torch as arrays.
+        Images of SimpleITK and nibabel are taken with their geometry (one per case for images and
+        references, one per rater in the labels of a case), tensors of torch as arrays.
 
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
@@ -155,7 +155,7 @@ class Study:
             groups: The patient (or the like) of each case; splits never tear a group apart.
             cases: Names of the cases; by default '0', '1', ...
             splits: The split of each case.
-            affines: One affine a case (RAS millimetres).
+            affines: One affine per case (RAS millimetres).
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
@@ -238,7 +238,7 @@ class Study:
 
     @property
     def classes(self) -> Classes:
-        """The classes; where nobody named them, all masks are read once to find their values."""
+        """The classes; if they were not named, all masks are read once to find their values."""
         return self._choice[0]
 
     @property
@@ -326,7 +326,7 @@ class Study:
         )
         if classes is None:
             return chosen
-        self.classes.choose(classes, keep_background=True)  # refuses what is not there (any more)
+        self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
     def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:

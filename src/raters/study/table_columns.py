@@ -43,7 +43,7 @@ def identity_column(source: TableFile, task: str) -> int | None:
 
 
 def refuse_bad_raters(source: TableFile, raters: list[str]) -> None:
-    """Refuse columns of a wide table that do not name different raters."""
+    """Reject columns of a wide table that do not name different raters."""
     if not raters:
         raise RatersError("has no column of a rater", kind="columns")
     if "" in raters:
@@ -59,7 +59,7 @@ def refuse_bad_raters(source: TableFile, raters: list[str]) -> None:
 
 
 def refuse_bad_ids(source: TableFile, task: str, ids: list[str]) -> None:
-    """Refuse rows of a wide table that do not name different tasks."""
+    """Reject rows of a wide table that do not name different tasks."""
     if "" in ids:
         refuse_empty_name(source, task, ids.index("") + 1)
     repeated = _first_repeated(ids)

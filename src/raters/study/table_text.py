@@ -30,7 +30,7 @@ def open_bytes(path: Path) -> pa.NativeFile:
 
 
 def decoded(head: bytes) -> str:
-    """Read the head of a file as UTF-8, and refuse what is no text."""
+    """Read the head of a file as UTF-8, and reject what is no text."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         refuse_encoding()
     if b"\0" in head:

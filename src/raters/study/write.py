@@ -126,7 +126,7 @@ def import_study(
 
     Args:
         study: The study.
-        folder: Where to write; a folder that holds something else is refused.
+        folder: Where to write; a folder that holds something else is rejected.
         form: 'canonical' (files) or 'packed' (arrays, for many small images of one shape).
         overwrite: Write everything anew.
         progress: Show a progress bar.
@@ -249,12 +249,12 @@ def _remove_litter(folder: Path) -> None:
 
 
 def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
-    """Refuse a folder with cases that the study has not: their files would lie about."""
+    """Reject a folder with cases that the study has not: their files would lie about."""
     lost = journal.cases - set(study.index.ids)
     if lost:
         raise RatersError(
             f"holds the case {min(lost)!r}, which is not in this study: "
-            "choose another folder, or --overwrite to write it anew",
+            "choose another folder, or --overwrite to replace it",
             kind="folder-taken",
             file=folder,
         )

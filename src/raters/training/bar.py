@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
 FIRST_TO_GO = ("trace", "dominance", "loss")
-"""What is left out where a terminal has no room, in this order."""
+"""What is left out where a terminal is too narrow, in this order."""
 
 _BAR, _TIME, _GAPS = 10, 7, 4
 
@@ -61,7 +61,7 @@ class TrainingBar(lightning.Callback):
         self._task: TaskID | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar; a run that goes on starts where it was."""
+        """Show the bar; a resumed run starts where it was."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR),

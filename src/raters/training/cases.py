@@ -1,4 +1,4 @@
-"""Reads cases for training: checked, kept in memory while there is room, and else on disk."""
+"""Reads cases for training: checked, kept in memory while it suffices, else on disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DecodedCase:
         moments: Mean and standard deviation of each channel, `(2, channels)`, if the image is
             still to be normalised by them.
         raters: Who gave each answer, for tables only.
-        reference: `(*space)`, MISSING where nobody knows; None if not asked for.
+        reference: `(*space)`, MISSING where it is unknown; None if not asked for.
         foreground: Flat positions of some foreground pixels; None if not asked for.
         target: `(classes, *space)` floats or `(*space)` integers; None if not asked for.
     """
@@ -94,7 +94,7 @@ class DecodedCase:
 
 
 class CaseReader:
-    """Gives cases by position, decoded.
+    """Yields cases by position, decoded.
 
     They are remembered in memory until `cache_bytes` are full; the others go to a store in
     `folder`, if they come from files. What finds no place is read each time.
@@ -135,7 +135,7 @@ class CaseReader:
         self._bytes = 0
 
     def __call__(self, position: int, num_workers: int = 0) -> DecodedCase:
-        """Return a case; `num_workers` that each have a memory of their own share the room.
+        """Return a case; `num_workers` that each have a memory of their own share it.
 
         What a worker remembers dies with it at the end of the epoch: it takes the store first.
         """
@@ -157,11 +157,11 @@ class CaseReader:
 
     @property
     def fits(self) -> bool:
-        """Whether all cases find room in memory, if they are like the first."""
+        """Whether all cases fit in memory, if they are like the first."""
         return self.first.nbytes * len(self.study) <= self.cache_bytes
 
     def open_store(self) -> None:
-        """Open the store, before workers start: not for arrays, and not where there is no room.
+        """Open the store, before workers start: not for arrays, and not where there is no space.
 
         Packed arrays are mapped already, and a row of them is read at once.
         """

@@ -64,7 +64,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def _refused(what: str, path: Path) -> RatersError:
     return RatersError(
-        f"found {what}, expected a checkpoint of raters train; without it the run cannot go on: "
+        f"found {what}, expected a checkpoint of raters train; without it the run cannot resume: "
         "train again in another folder",
         kind="unreadable",
         file=path,

@@ -18,7 +18,7 @@ from raters.training.normalise import Normalisation
 from raters.training.patches import Corner, cut, random_corner, tile_corners
 
 NO_CASE = -1
-"""The position of an item that is of no case: nobody labelled it, and it counts nowhere."""
+"""The position of an item that belongs to no case: it has no labels and counts nowhere."""
 
 
 class CaseDataset(Dataset[Item]):
@@ -100,7 +100,7 @@ class CaseDataset(Dataset[Item]):
         return len(self.study) * self.patches_per_case if self._tiles is None else len(self._tiles)
 
     def __getitem__(self, k: int | None) -> Item:
-        """Return item k; for None one that nobody labelled, see `EpochSampler`."""
+        """Return item k; for None one without labels, see `EpochSampler`."""
         if k is None:
             return self._padding()
         k = range(len(self))[k]
@@ -162,7 +162,7 @@ class CaseDataset(Dataset[Item]):
         return image, {n: cut(m, corner, self.patch_size, unknown(m)) for n, m in maps.items()}
 
     def _all_tiles(self) -> NDArray[np.int32]:
-        """Return the case and the corner of each tile, a row a tile: there may be millions."""
+        """Return the case and the corner of each tile, one row per tile: there may be millions."""
         assert self.patch_size is not None
         places = []
         for position in range(len(self.study)):

@@ -30,7 +30,7 @@ class Learner(lightning.LightningModule):
 
     Attributes:
         method: The method.
-        history: One row an epoch.
+        history: One row per epoch.
         best: The best epoch so far.
         stopped: Whether it stopped early: no epoch was better for `patience` epochs.
         after_epoch: Whom to call when an epoch is complete.
@@ -164,7 +164,7 @@ class Learner(lightning.LightningModule):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RatersError(
                 f"found a checkpoint of another version of raters (without {error}), expected one "
-                "of this version: go on with the version that log.txt names, or train again in "
+                "of this version: resume with the version that log.txt names, or train again in "
                 "another folder",
                 kind="unreadable",
             ) from None

@@ -91,7 +91,7 @@ class Estimate:
             "classes": _listed(tuple(c.name for c in config.classes)),
             "network": f"{network.name} ({built}), {self.parameters:,} parameters",
             "patch_size": patch,
-            "batch": f"{training.batch_size}, {many(self.steps, 'step')} an epoch",
+            "batch": f"{training.batch_size}, {many(self.steps, 'step')} per epoch",
             "epochs": f"{training.epochs}",
             "time": f"about {_duration(self.seconds)} on {self.device}: {self._parts()}",
             "memory": "unknown" if self.memory is None else f"about {self.memory / 1e9:.1f} GB",
@@ -162,7 +162,7 @@ def _measured(
     device: torch.device,
 ) -> _Cost:
     reading, batches = _fetched(train, STEPS)
-    again, _ = _fetched(train, STEPS)  # from memory now, where there is room
+    again, _ = _fetched(train, STEPS)  # from memory now, where it suffices
     fits = train.dataset.cases.fits  # type: ignore[attr-defined]
     fetch = again if fits else reading
     engine = Learner(method, planned.config.training, 1, planned.parts)

@@ -93,14 +93,14 @@ def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:
 def _refuse_method(config: ModelConfig) -> None:
     why = {
         "single-cm": "all raters share one matrix, so there is nothing to add",
-        "separate": "each rater has a network of their own: train it anew with all raters",
-        "oracle-cm": "matrices are counted against references, not learnt: train it anew",
+        "separate": "each rater has a network of their own: train again with all raters",
+        "oracle-cm": "matrices are counted against references, not learnt: train again",
     }
     reason = why.get(config.method)
     if config.options.get("shared"):
         reason = "all raters share one head (shared=True), so there is nothing to add"
     if config.options.get("annotator") == "cnn":
-        reason = "one network gives the matrices of all raters (annotator='cnn'): train it anew"
+        reason = "one network gives the matrices of all raters (annotator='cnn'): train again"
     if reason:
         raise RatersError(f"found a model of {config.method}, which cannot be extended: {reason}")
 

@@ -55,8 +55,8 @@ def fit(
     Args:
         study: A study with images or features.
         method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
-        progress: Show a progress bar; by default on a terminal. Or a function that is told a line
-            an epoch.
+        progress: Show a progress bar; by default on a terminal. Or a function called with one line
+            per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
@@ -90,7 +90,7 @@ def fit(
         planned = _planned(study, method, options, path, resume)
         record = None if path is None else Record(path, planned, notes, resume)
         if record and resume and finished(record.folder):
-            record.log("asked to go on: the run is finished")
+            record.log("nothing to resume: the run is finished")
             return Model.load(record.folder)
         return _trained(planned, record, progress)
 

@@ -1,4 +1,4 @@
-"""Whether a run can go on with what was given: looked at before anything is read; no torch."""
+"""Whether a run can resume with what was given: checked before anything is read; no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from raters.study.regular import read_text
 from raters.training.run import CONFIG, first_process, holds_run
 
 FREE = ("num_workers", "cache", "devices", "num_nodes", "loggers")
-"""Options that may change when a run goes on: they do not change what is learnt.
+"""Options that may change when a run is resumed: they do not change what is learnt.
 
 `devices` and `nodes` change one thing: each process draws its own dropout.
 """
@@ -24,10 +24,10 @@ _CHOSEN = ("warm_up", "select", "normalise")  # planning may write them in other
 
 
 def refuse_run(folder: Path) -> None:
-    """Refuse a folder that holds a run, where nobody asked to go on with it."""
+    """Raise if a folder holds a run and --resume was not given."""
     if holds_run(folder):
         raise RatersError(
-            "found a run, expected a new folder; go on with the run by --resume (resume=True)",
+            "found a run, expected a new folder; to resume the run, use --resume (resume=True)",
             kind="exists",
             file=folder,
         )

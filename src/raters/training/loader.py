@@ -15,7 +15,7 @@ from raters.training.dataset import CaseDataset
 from raters.training.sampler import EpochSampler
 
 MOST_WORKERS = 2
-"""Processes that read data, where nobody says how many."""
+"""Processes that read data, by default."""
 
 
 class LateLoader(DataLoader[Item]):
@@ -68,7 +68,7 @@ def loader(
 
 
 def enough_workers(dataset: CaseDataset) -> int:
-    """Choose how many processes read data: none where all cases find room in memory.
+    """Choose how many processes read data: none where all cases fit in memory.
 
     Example:
         >>> import numpy as np

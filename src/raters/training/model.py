@@ -43,9 +43,9 @@ class Model:
     Attributes:
         method: The trained method (a torch module).
         config: What the model is, as plain data.
-        history: One row an epoch of the training.
-        best_epoch: The epoch whose weights were kept, from 1; 0 if nobody knows.
-        cuts: Cuts that were chosen on held-out cases; None for classes, or if nobody knows.
+        history: One row per epoch of the training.
+        best_epoch: The epoch whose weights were kept, from 1; 0 if unknown.
+        cuts: Cuts that were chosen on held-out cases; None for classes, or if unknown.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Model:
             yield case, found.truth
 
     def _predicted(self, image: NDArray[Any] | Case, **asked: Any) -> Predicted:  # noqa: ANN401
-        # The room of prediction comes after this one; a model is only its handle.
+        # The package `prediction` builds on this one; a model is only its handle.
         from raters.prediction.predict import predict_case
 
         return predict_case(self, image, **asked)

@@ -20,7 +20,7 @@ MODES = ("auto", "study", "case", "none")
 SAMPLE = 500
 """Images that the statistics of a study are taken from at most, evenly spread over its cases.
 
-They settle the mean of millions of pixels. Features are few numbers a case and a rare one would
+They settle the mean of millions of pixels. Features are few numbers per case and a rare one would
 look constant in a sample, so all cases are read there.
 """
 
@@ -41,7 +41,7 @@ class Normalisation:
     Attributes:
         mode: 'study' takes the mean and standard deviation of the training cases, 'case' each
             image's own, 'none' leaves the values as they are.
-        mean: One number a channel (or a feature) for 'study', else empty.
+        mean: One number per channel (or feature) for 'study', else empty.
         std: The same; 0 stands for a channel that is constant, which becomes 0.
 
     Example:
@@ -111,7 +111,7 @@ class Normalisation:
         try:
             mean, std = tuple(map(float, mean)), tuple(map(float, std))
         except (TypeError, ValueError) as error:
-            why = f"found a normalisation without means ({error}), expected a number a channel"
+            why = f"found a normalisation without means ({error}), expected one number per channel"
             raise RatersError(why) from None
         if mode not in MODES[1:] or len(mean) != len(std):
             raise RatersError(

@@ -14,7 +14,7 @@ from raters.networks.options import Depth, Dropout, NormOrNone, Own, Width, is_o
 from raters.wording import expected_one_of
 
 DEFAULT_METHOD = "pixel-cm"
-"""What is trained where nobody names a method."""
+"""The default method."""
 
 
 class TrainingOptions(BaseModel):
@@ -44,7 +44,7 @@ class TrainingOptions(BaseModel):
     )
     weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
     schedule: Literal["cosine", "constant"] = Field(
-        "cosine", description="how the learning rate goes: to zero by a cosine, or not"
+        "cosine", description="learning rate: cosine decay to zero, or constant"
     )
     seed: int = Field(0, ge=0, lt=2**63, description="all randomness comes from it and the epoch")
 
@@ -59,7 +59,7 @@ class TrainingOptions(BaseModel):
         0.5, ge=0, le=1, description="share of patches centred on a pixel that a rater marked"
     )
     augment: Literal["auto", "none", "flip", "full"] = Field(
-        "auto", description="random changes of images: flips for masks unless said otherwise"
+        "auto", description="random changes of images; auto: flips for masks"
     )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="weigh classes by how rare they are among the raters' labels"
@@ -74,7 +74,7 @@ class TrainingOptions(BaseModel):
         "reference, or the last; auto: by the reference if there is one",
     )
     patience: int | None = Field(
-        None, ge=1, description="epochs without a better one before it stops; None: it never does"
+        None, ge=1, description="epochs without improvement before it stops; None: never"
     )
 
     num_workers: int | None = Field(
@@ -90,10 +90,10 @@ class TrainingOptions(BaseModel):
     )
     precision: Literal["auto", "32", "bf16", "16"] = Field(
         "auto",
-        description="bits of the network's numbers; auto: bf16 on GPUs that know it, else 32 "
+        description="bits of the network's numbers; auto: bf16 on GPUs that support it, else 32 "
         "(the likelihood always has 32)",
     )
-    devices: int = Field(1, ge=1, description="GPUs (without any: processes) of one machine")
+    devices: int = Field(1, ge=1, description="GPUs (or CPU processes) per machine")
     num_nodes: int = Field(1, ge=1, description="machines")
     loggers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
         (), description="also log each epoch to TensorBoard, MLflow or W&B"
@@ -120,7 +120,7 @@ def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
     """Part the options of a method from those of training, and check both.
 
     Raises:
-        RatersError: that names the option that nobody knows, or the value that cannot be.
+        RatersError: that names the unknown option or the impossible value.
 
     Example:
         >>> checked_options("truth", {"epochs": 5}).training.epochs

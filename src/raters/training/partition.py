@@ -68,7 +68,7 @@ def left_out(study: Study, used: Sequence[str] | NDArray[np.object_]) -> int:
 
 
 def by_split(study: Study) -> Partition:
-    """Return the cases of the splits 'train' and 'val'; all are of 'train' where nobody said."""
+    """Return the cases of the splits 'train' and 'val'; all are of 'train' by default."""
     splits = study.index.splits
     train = np.flatnonzero(splits == "train")
     held_out = np.flatnonzero(np.isin(splits, HELD_OUT))

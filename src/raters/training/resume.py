@@ -1,4 +1,4 @@
-"""Going on with a run: it must be the same study and the same options as before."""
+"""Resuming a run: it must be the same study and the same options as before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
     """Return the configuration of the run that a folder holds; None if there is none yet.
 
     Raises:
-        RatersError: if there is one, and nobody asked to go on with it.
+        RatersError: if there is one, and `resume` was not given.
     """
     if not holds_run(folder):
         return None  # also with `resume`: the run may have ended before it wrote anything

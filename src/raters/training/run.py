@@ -50,8 +50,8 @@ def room_for(path: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise RatersError(
-            f"found no room for it ({error.strerror}), expected some: the run is whole up to the "
-            "epoch before; make room and go on with --resume",
+            f"found no space for it ({error.strerror}), expected some: the run is whole up to the "
+            "epoch before; free some space and use --resume",
             kind="full",
             file=path,
         ) from None
@@ -148,7 +148,7 @@ def refuse_unfinished(folder: str | Path) -> None:
     scores = read_scores(path)
     at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
     raise RatersError(
-        f"found an unfinished run (epoch {at} of {of}), expected a finished one: go on with "
+        f"found an unfinished run (epoch {at} of {of}), expected a finished one: resume it with "
         f"raters train STUDY -o {shlex.quote(str(path))} --resume",
         kind="unfinished",
         file=path,

@@ -1,6 +1,6 @@
 """Decoded cases on disk, memory-mapped: a patch reads its own pages only, and all processes share.
 
-One file a case, written whole when the case is first read: a mark, a JSON header that says where
+One file per case, written whole when the case is first read: a mark, a JSON header that says where
 each array lies, and the arrays. What is not there or not whole is decoded and written again.
 """
 
@@ -60,7 +60,7 @@ class CaseStore:
             return None
 
     def write(self, position: int, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        """Write the arrays of a case; False where the disk has no room (any more)."""
+        """Write the arrays of a case; False where the disk is full."""
         if self.full:
             return False
         try:

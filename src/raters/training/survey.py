@@ -202,13 +202,13 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     warnings.warn(
         f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
-        "learnt of them. The model refuses to answer as they would, and leaves their matrices open",
+        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
         stacklevel=2,
     )
 
 
 def check_classes(train: Study, method: str) -> None:
-    """Warn of classes that nobody used, and of raters who have no class in common.
+    """Warn of unused classes, and of raters who have no class in common.
 
     Raises:
         RatersError: No two raters use a common class, and the method learns their matrices.
@@ -280,7 +280,7 @@ def _warn_of_unused(study: Study, used: Flags) -> None:
     several = "es" if len(unused) > 1 else ""
     named = ", ".join(map(repr, unused[:20]))
     warnings.warn(
-        f"found no label of the class{several} {named}{where}: what nobody used cannot be learnt",
+        f"found no label of the class{several} {named}{where}: an unused class cannot be learnt",
         stacklevel=3,
     )
 

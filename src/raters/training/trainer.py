@@ -23,7 +23,7 @@ from raters.training.precision import for_trainer
 from raters.training.run import first_process
 
 Progress = bool | Callable[[str], None] | None
-"""Whether to show a bar (None: on a terminal), or whom to tell a line an epoch."""
+"""Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
 
 
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
@@ -96,7 +96,7 @@ def interruptible() -> Iterator[None]:
     """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored.
 
     And let who ends the process by SIGTERM (a queue, at the end of the time) see that it did not
-    finish: Lightning ends it as if all were well. A GPU without room, and a process that died
+    finish: Lightning ends it as if all were well. A GPU out of memory, and a process that died
     beside this one, are said in words.
     """
     handler = signal.getsignal(signal.SIGINT)
@@ -105,8 +105,8 @@ def interruptible() -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         why = str(error).split(". ")[0]
         raise RatersError(
-            f"found no room on the GPU ({why}), expected some: try a smaller batch_size, patch or "
-            "width, or precision='bf16'",
+            f"found no memory on the GPU ({why}), expected some: try a smaller batch_size, patch "
+            "or width, or precision='bf16'",
             kind="full",
         ) from None
     except RuntimeError as error:
@@ -114,7 +114,7 @@ def interruptible() -> Iterator[None]:
             raise
         raise RatersError(
             f"found a process of this training gone ({_first_line(error)}), expected all of them "
-            "until the end: the run is whole up to the epoch before, go on with --resume",
+            "until the end: the run is whole up to the epoch before, use --resume",
             kind="process",
         ) from None
     except SIGTERMException:

@@ -46,7 +46,7 @@ FORMATS: dict[str, Format] = {
 BY_SUFFIX = {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
 
 _MAT = (
-    "found a MATLAB file, which may hold several masks under any names; expected one file a rater: "
+    "found a MATLAB file, which may hold many masks under any names; expected one file per rater: "
     "scipy.io.loadmat reads it, numpy.save writes each mask as masks/RATER/CASE.npy"
 )
 _NIFTI_LONGEST = 32767  # an axis length is a 16-bit number there

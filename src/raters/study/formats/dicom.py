@@ -116,7 +116,7 @@ def _series_files(folder: Path) -> list[str]:
 
 
 def _refuse_left_out(folder: Path, files: list[str]) -> None:
-    """Refuse a folder with a slice that GDCM cannot read: it would leave it out without a word.
+    """Reject a folder with a slice that GDCM cannot read: it would leave it out without a word.
 
     What looks like a slice is named '.dcm', starts as DICOM files do, or differs from the slices'
     names in digits only. Reports, structures and indices of another class are no slices.
