@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import torch
+
 from raters.errors import RatersError
 from raters.networks.backbone import Backbone
 from raters.networks.cnn import CNN
@@ -109,9 +111,10 @@ def build_backbone(
     if channels < 1:
         raise RatersError(f"found {channels} channels, expected at least 1", kind="network")
     if ":" in name:
-        made = maker(allowed(name) if own is None else own, channels, spatial_dims)()
         dense = spatial_dims > 0 if dense is None else dense
-        return OwnBackbone(made, name, channels, spatial_dims, dense)
+        make = maker(allowed(name) if own is None else own, channels, spatial_dims)
+        with torch.device("cpu"):  # it is tried out, also where others are only outlined
+            return OwnBackbone(make(), name, channels, spatial_dims, dense)
     if name not in NETWORKS:
         known = ", ".join(NETWORKS)
         raise RatersError(

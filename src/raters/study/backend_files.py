@@ -179,7 +179,7 @@ class FilesBackend:
         if files and case not in self._grids:
             path = next(iter(files.values()))
             header = formats.probe(path)
-            axis = self._channel_axis(header, ndim)
+            axis = self._channel_axis(path, header, ndim)
             self._grids[case] = Geometry(_without(header.shape, axis), header.affine), str(path)
         return self._grids.get(case)
 
@@ -214,14 +214,16 @@ class FilesBackend:
         array = volume.array
         if not volume.has_channels:
             header = Header(array.shape, array.dtype, volume.affine)
-            axis = self._channel_axis(header, ndim)
+            axis = self._channel_axis(path, header, ndim)
             array = array[np.newaxis] if axis is None else np.moveaxis(array, axis, 0)
         return Image(array, Geometry(array.shape[1:], volume.affine), str(path))
 
-    def _channel_axis(self, header: Header, ndim: Axes) -> int | None:
+    def _channel_axis(self, path: Path, header: Header, ndim: Axes) -> int | None:
         """Find the channel axis of a plain array: the first, or the last if that is shorter."""
         if header.channels is not None or header.affine is not None:
             return None
+        if len(header.shape) == 2 and path.suffix.lower() != ".npy":
+            return None  # a grey picture
         shape, ndim = header.shape, ndim() if callable(ndim) else ndim
         if ndim is None:
             # Two axes are a grey picture: an array with channels in front has three at least.

@@ -168,13 +168,13 @@ class Case:
         return None
 
     def _axes(self) -> int | None:
-        """Return the spatial axes of the masks; one that was read before need not be read again."""
-        known = getattr(self._study.backend, "known", {})
-        for rater in (*self._study.raters, None):
-            if (self._row, rater) in known:
-                return len(known[self._row, rater].geometry.shape)
-        mask = None if self.kind == "classification" else self._first_mask
-        return None if mask is None else mask.values.ndim
+        """Return the spatial axes of the first mask that can be read; it need not be read again."""
+        for rater in () if self.kind == "classification" else (*self._study.raters, None):
+            with suppress(RatersError):
+                facts = self.mask_facts(rater)
+                if facts is not None:
+                    return len(facts.geometry.shape)
+        return None
 
     @cached_property
     def _grid(self) -> tuple[Geometry, str] | None:

@@ -32,17 +32,21 @@ class MaskFacts:
 
     Attributes:
         counts: How often each value occurs.
+        labels: How many pixels are labelled.
         coded: Whether values are class numbers already.
         geometry: The grid of the mask.
         source: The file.
+        names: Names that the file itself gives to values.
         missing: One bit per pixel, packed and compressed: where nothing was labelled; None where
             everything was.
     """
 
     counts: dict[int, int]
+    labels: int
     coded: bool
     geometry: Geometry
     source: str
+    names: Mapping[int, str]
     missing: bytes | None
 
 
@@ -52,13 +56,16 @@ def facts_of(mask: RawMask, ignored: Collection[int]) -> MaskFacts:
     Example:
         >>> mask = RawMask(np.array([[0, 255, 1, 1]]), Geometry((1, 4)), "a.png")
         >>> facts = facts_of(mask, ignored=[255])
+        >>> facts.labels
+        3
         >>> facts.counts, np.unpackbits(np.frombuffer(zlib.decompress(facts.missing), np.uint8))
         ({0: 1, 1: 2, 255: 1}, array([0, 1, 0, 0, 0, 0, 0, 0], dtype=uint8))
     """
     counts = value_counts(mask.values)
     open_ = [value for value in ignored if value in counts]
     bits = zlib.compress(np.packbits(np.isin(mask.values, open_)).tobytes(), 1) if open_ else None
-    return MaskFacts(counts, mask.coded, mask.geometry, mask.source, bits)
+    labels = sum(times for value, times in counts.items() if value not in open_)
+    return MaskFacts(counts, labels, mask.coded, mask.geometry, mask.source, mask.names, bits)
 
 
 def find_classes(backend: FilesBackend) -> Classes:
@@ -129,12 +136,14 @@ def _case_values(backend: FilesBackend, case: int) -> _Found:
     found = _Found({}, set(), [], [])
     for rater in (*backend.cases[case].masks, None):
         try:
-            mask = backend.mask(case, rater)
-            if mask is not None:
-                facts = facts_of(mask, backend.ignored)
-                refuse_grey(facts.counts, mask.source)
-                if mask.names:
-                    found.names.append((mask.names, mask.source))
+            facts = backend.known.get((case, rater))
+            if facts is None:
+                mask = backend.mask(case, rater)
+                facts = None if mask is None else facts_of(mask, backend.ignored)
+            if facts is not None:
+                refuse_grey(facts.counts, facts.source)
+                if facts.names:
+                    found.names.append((facts.names, facts.source))
                 found.values.update(facts.counts)
                 found.masks[rater] = facts
         except RatersError as error:

@@ -76,6 +76,11 @@ class ModelConfig(BaseModel):
     _own: Own | None = PrivateAttr(None)
     _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
 
+    @property
+    def own(self) -> Own | None:
+        """The user's own network, as an object or a name that may be imported."""
+        return self._own
+
     def with_network(self, own: Own | None) -> ModelConfig:
         """Return the configuration together with the user's own network that it names.
 

@@ -34,7 +34,7 @@ class TrainingOptions(BaseModel):
 
     epochs: int = Field(30, ge=1, description="passes over the training cases")
     batch_size: int = Field(16, ge=1, description="cases (or patches) in one step")
-    lr: float = Field(2e-3, gt=0, description="of AdamW, at the start")
+    lr: float = Field(2e-3, gt=0, description="learning rate of AdamW, at the start")
     confusion_lr_scale: float | None = Field(
         None,
         gt=0,
@@ -42,7 +42,7 @@ class TrainingOptions(BaseModel):
         "by default 1 for masks and form='paper', 10 for classes (one label where masks have "
         "thousands)",
     )
-    weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of AdamW")
     schedule: Literal["cosine", "constant"] = Field(
         "cosine", description="learning rate: cosine decay to zero, or constant"
     )
@@ -108,12 +108,14 @@ class Checked(NamedTuple):
         options: Its options.
         training: Those of training.
         network: The user's own network, if one was given.
+        given: What was checked.
     """
 
     method: str
     options: MethodOptions
     training: TrainingOptions
-    network: Own | None = None
+    network: Own | None
+    given: Mapping[str, Any]
 
 
 def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
@@ -127,16 +129,16 @@ def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
         5
     """
     entry, own = learning_method(method), given.get("network")
-    if is_own(own):
-        given = {**given, "network": own_name(own)}
+    own = own if is_own(own) else None
+    named = given if own is None else {**given, "network": own_name(own)}
     of_method = {k: v for k, v in given.items() if k in entry.options.model_fields}
-    of_training = {k: v for k, v in given.items() if k in TrainingOptions.model_fields}
+    of_training = {k: v for k, v in named.items() if k in TrainingOptions.model_fields}
     for name in given:
         if name not in of_method and name not in of_training:
             raise _unknown_option(name, method)
     options, training = entry.parse(of_method), parse_options(TrainingOptions, of_training)
     _refuse_warm_up(getattr(options, "warm_up", None))
-    return Checked(method, options, training, own if is_own(own) else None)
+    return Checked(method, options, training, own, given)
 
 
 def _refuse_warm_up(share: float | None) -> None:

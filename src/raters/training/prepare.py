@@ -79,7 +79,7 @@ def plan_training(
     study: Study, checked: Checked, normalisation: dict[str, Any] | None = None
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
-    method, _, training, _ = checked
+    method, training = checked.method, checked.training
     refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
     whole = partition(study, training.val_fraction, training.seed, method)
     used = study.select(cases=list(study.index.ids[np.concatenate(whole)]))
@@ -192,10 +192,10 @@ def _completed(
     study: Study, train: Study, checked: Checked, normalisation: dict[str, Any] | None
 ) -> ModelConfig:
     """Choose what the user left open; only the cases that are trained on decide."""
-    method, options, training, own = checked
+    method, options, training, own, _ = checked
     raters = learning_method(method).raters
-    _refuse_study(study, raters)
     channels, space = image_shape(train)
+    _refuse_study(study, raters)
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
     patch = _patch(training, study, space)

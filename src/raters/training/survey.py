@@ -132,7 +132,7 @@ class Survey:
             return bool((study.reference_labels != MISSING).any())
         for case in study.iter_cases():
             facts = case.mask_facts(None)
-            if facts is not None and _by_class(study, case, None, facts).any():
+            if facts is not None and facts.labels:
                 return True
         return False
 
