@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from raters.cli.train_config import FACTS
 
 import raters
 from command_line import (
@@ -27,7 +26,7 @@ from command_line import (
     run_alone,
     run_in_process,
 )
-from raters.cli.train_options import method_options, train_options
+from raters.cli.train_options import FACTS, SHOWN, method_options, train_options
 from raters.cli.train_report import next_commands, study_words
 from raters.cli.typed_options import given_options, limits_of, names_of
 from raters.methods import METHODS

@@ -14,8 +14,10 @@ from raters.methods.registry import METHODS, learning_method
 from raters.training.options import DEFAULT_METHOD, TrainingOptions
 from raters.wording import expected_one_of
 
-SHOWN = ("study", "images", "out", "method", "epochs", "batch_size", "lr", "network", "patch_size")
-SHOWN += ("seed", "devices", "resume", "help", "help_all")
+SHOWN = (
+    *("study", "images", "out", "method", "epochs", "batch_size", "lr", "network", "patch_size"),
+    *("seed", "devices", "resume", "help", "help_all"),
+)
 """What `raters train --help` shows; `--help-all` shows the rest too."""
 
 PANELS = {

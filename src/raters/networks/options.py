@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -74,14 +74,14 @@ Own = Union[str, "nn.Module", Callable[..., "nn.Module"]]
 _allowed: dict[str, Own] = {}
 
 
-def is_own(network: object) -> TypeGuard[Own]:
+def is_own(network: object) -> bool:
     """Return whether this is a network of the user's own, and not a name in `NETWORKS`.
 
     Example:
         >>> is_own("unet"), is_own("my_package.nets:make"), is_own(None)
         (False, True, False)
     """
-    return ":" in network if isinstance(network, str) else network is not None
+    return ":" in network if isinstance(network, str) else callable(network)
 
 
 def own_name(network: Own) -> str:
@@ -112,8 +112,8 @@ def allowed(name: str) -> Own:
     """
     if name not in _allowed:
         raise RatersError(
-            f"found the network {name!r}, which is not part of raters, expected to be told that it "
-            f"may be imported and run: --network {name}, or network=... in Python",
+            f"found the network {name!r}, which is not part of raters, expected leave to import and "
+            f"run it: --network {name}, or network=... in Python",
             kind="own-network",
         )
     return _allowed[name]

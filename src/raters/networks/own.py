@@ -95,13 +95,14 @@ def _features(
         ) from None
     finally:
         net.train(before)
-    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    if not isinstance(found, Tensor) or shape[:1] + shape[2:] != (2, *(space if dense else ())):
+    shape = tuple(found.shape) if isinstance(found, Tensor) else ()
+    if shape[:1] + shape[2:] != (2, *(space if dense else ())):
         raise RatersError(
-            f"found {shape} as the output of the network {name!r} for {asked}, expected {expected}",
+            f"found {shape or type(found).__name__} as the output of the network {name!r} for "
+            f"{asked}, expected {expected}",
             kind="network",
         )
-    return int(found.shape[1])
+    return shape[1]
 
 
 def maker(network: Own, in_channels: int, spatial_dims: int) -> Callable[[], nn.Module]:

@@ -60,8 +60,8 @@ class NetworkKind:
             update={k: value for k, value in own.items() if getattr(options, k) is None}
         )
         least = 0 if self.spatial_dims == (0,) else 1
-        depths = self.depths or range(least, full.depth + 1)
-        if full.depth not in depths:
+        depth = full.depth or 0
+        if depth not in (self.depths or (max(depth, least),)):
             expected = " or ".join(map(str, self.depths or (f"at least {least}",)))
             raise RatersError(
                 f"found depth {full.depth} for the network '{full.name}', expected {expected}",

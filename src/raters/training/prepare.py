@@ -293,7 +293,7 @@ def _network(
     from raters.networks import NETWORKS, choose_network
 
     sizes = {name: getattr(training, name) for name in ("width", "depth", "norm")}
-    if is_own(training.network):
+    if training.network and is_own(training.network):
         for name, value in (*sizes.items(), ("dropout", training.dropout or None)):
             if value is not None:
                 raise RatersError(
