@@ -80,7 +80,7 @@ def commands() -> dict[str, Any]:
 
 
 def list_of_verbs() -> str:
-    """Return a row a verb."""
+    """Return one row per verb."""
     rows = [
         [f"[`raters {n}`](#raters-{n})", inspect.cleandoc(c.help or "").split("\n\n")[0]]
         for n, c in commands().items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import URLError
@@ -38,6 +39,14 @@ def masks_in(folder: Path) -> dict[str, int]:
 def dice(a: Path, b: Path) -> float:
     first, second = (np.asarray(Image.open(path)) > 0 for path in (a, b))
     return float(2 * (first & second).sum() / (first.sum() + second.sum()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    """Find the severity of raters with a tenth of the drawings: what is tested does not need it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("raters.simulate.calibrate._DRAWS", 100)
+        yield
 
 
 # --- drawing

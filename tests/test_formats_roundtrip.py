@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pairs import all_pairs
 from raters.errors import RatersError
 from raters.study import formats
 
@@ -47,9 +48,15 @@ def as_channels(volume: formats.Volume) -> np.ndarray:
     return volume.array if volume.has_channels else volume.array[None]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("suffix", [".nii", ".nii.gz", ".nrrd", ".mha", ".tif", ".npy"])
-@pytest.mark.parametrize("space", [(5, 6), (5, 6, 4), (4, 5, 3), (5, 6, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "suffix", "space"),
+    all_pairs(
+        TYPES,
+        [".nii", ".nii.gz", ".nrrd", ".mha", ".tif", ".npy"],
+        [(5, 6), (5, 6, 4), (4, 5, 3), (5, 6, 1)],
+    ),
+    ids=str,
+)
 def test_labels_and_images_of_every_type(
     tmp_path: Path, suffix: str, dtype: str, space: tuple[int, ...]
 ) -> None:

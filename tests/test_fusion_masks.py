@@ -43,7 +43,11 @@ def noisy(
 
 
 def slow_staple(
-    labels: np.ndarray, classes: int, max_iter: int, prior: np.ndarray | None = None
+    labels: np.ndarray,
+    classes: int,
+    max_iter: int,
+    prior: np.ndarray | None = None,
+    smoothing: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """STAPLE as loops over voxels, raters and classes, written from the formulas."""
     seen = labels[labels >= 0]
@@ -63,9 +67,9 @@ def slow_staple(
         for r in range(len(labels)):
             for t in range(classes):
                 there = labels[r] >= 0
-                total = weights[t, there].sum()
+                total = weights[t, there].sum() + smoothing * classes
                 for o in range(classes):
-                    confusion[r, t, o] = weights[t, labels[r] == o].sum() / total
+                    confusion[r, t, o] = (weights[t, labels[r] == o].sum() + smoothing) / total
     raise AssertionError
 
 
@@ -80,6 +84,25 @@ def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) ->
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
     np.testing.assert_array_equal(found.labels[(labels >= 0).any(axis=0)], truth.argmax(axis=0)[
         (labels >= 0).any(axis=0)])  # fmt: skip
+
+
+@pytest.mark.parametrize("smoothing", [0.25, 4.0])
+def test_smoothing_adds_to_every_count(smoothing: float) -> None:
+    """By patterns, voxel by voxel, and pooled over cases; a rater of few labels most of all."""
+    _, labels, _ = noisy(3, classes=3, size=60)
+    labels[0, 5:] = -1
+    truth, confusion = slow_staple(labels, 3, max_iter=7, smoothing=smoothing)
+    _, plain = slow_staple(labels[1:], 3, max_iter=7)
+    assert np.abs(confusion[1:] - plain).max() > 0.01
+    options: dict[str, Any] = {"smoothing": smoothing, "max_iter": 7, "tol": 0}
+    for patterns in (True, False):
+        found = staple(labels, 3, **options, patterns=patterns)
+        assert found.confusion is not None
+        np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
+        np.testing.assert_allclose(found.truth, truth, atol=2e-6)
+    study = Study.from_arrays(labels=labels.reshape(4, 3, 20, 1).swapaxes(0, 1))
+    pooled = PooledStaple(study, **options, starts="vote")
+    np.testing.assert_allclose(pooled.state.confusion, confusion, atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)

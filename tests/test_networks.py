@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pairs import all_pairs
 from raters.errors import RatersError
 from raters.networks import (
     NETWORKS,
@@ -68,9 +69,15 @@ def test_shapes_and_gradients(name: str, spatial_dims: int, norm: str) -> None:
         assert weights.grad is not None and weights.grad.any(), key
 
 
-@pytest.mark.parametrize("norm", ["instance", "group", "none"])
-@pytest.mark.parametrize("size", [(1, 1), (8, 8), (28, 28), (33, 47), (1, 50), (5, 7, 9)])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "mlp"])
+@pytest.mark.parametrize(
+    ("name", "size", "norm"),
+    all_pairs(
+        [name for name in NETWORKS if name != "mlp"],
+        [(1, 1), (8, 8), (28, 28), (33, 47), (1, 50), (5, 7, 9)],
+        ["instance", "group", "none"],
+    ),
+    ids=str,
+)
 def test_any_size_of_image_even_a_single_one(name: str, size: tuple[int, ...], norm: str) -> None:
     depth = {"unet": 4, "segresnet": 4, "cnn": 3}.get(name, small(name).depth)
     network = truth_network(small(name, depth=depth, norm=norm, width=2), len(size))

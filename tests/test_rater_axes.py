@@ -25,9 +25,9 @@ from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_pass import true_counts
 from raters.rows import Row
-from raters.study.answers import CaseAnswers
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.triplets import CaseAnswers
 from raters.training.collate import collate
 from raters.training.dataset import CaseDataset
 from raters.training.normalise import Normalisation

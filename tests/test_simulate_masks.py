@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.simulate.backend import rater_confusion
 from raters.simulate.calibrate import DiceOf, calibrate
-from raters.simulate.drawn_confusion import rater_confusion
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, drawer_of
 from raters.simulate.noise import smooth_noise

@@ -19,14 +19,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from pairs import all_pairs
 from raters.errors import RatersError
-from raters.study import table_files, table_names, table_text
+from raters.study import table_files, table_text
+from raters.study import tables as table_names
 from raters.study.names import natural_key, natural_order
-from raters.study.table_cells import number
-from raters.study.table_names import Names
-from raters.study.tables import read_table
+from raters.study.table_files import number
+from raters.study.table_folder import read_triplets, write_triplets
+from raters.study.tables import Names, read_table
 from raters.study.triplets import Triplets
-from raters.study.triplets_file import read_triplets, write_triplets
 
 LONG = "task,worker,label\n10,ann,1\n2,bob,0\n2,ann,1\n2,ann,0\n"
 quick = settings(
@@ -232,20 +233,22 @@ def test_own_file_is_also_a_table(tmp_path: Path) -> None:
 # Separators, encodings, line ends
 
 
-@pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
+SEPARATED = [
+    (",", ".csv"), (";", ".csv"), ("\t", ".csv"), ("\t", ".tsv"), (",", ".txt"),
+    ("\t", ".txt"), (" ", ".txt"), ("   ", ".dat"), (" \t ", ""), (";", ".CSV"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("separator", "suffix"),
-    [
-        (",", ".csv"), (";", ".csv"), ("\t", ".csv"), ("\t", ".tsv"), (",", ".txt"),
-        ("\t", ".txt"), (" ", ".txt"), ("   ", ".dat"), (" \t ", ""), (";", ".CSV"),
-    ],
-)  # fmt: skip
+    ("separated", "mark", "end", "last", "blocks"),
+    all_pairs(SEPARATED, ["", "\ufeff"], ["\n", "\r\n", "\r"], [True, False], [None, 64]),
+    indirect=["blocks"],
+)
+@pytest.mark.usefixtures("blocks")
 def test_separators_marks_and_line_ends(
-    write: Callable[..., Path], separator: str, suffix: str, mark: str, end: str, last: bool
+    write: Callable[..., Path], separated: tuple[str, str], mark: str, end: str, last: bool
 ) -> None:
+    separator, suffix = separated
     text = LONG.replace(",", separator).replace("\n", end)
     path = write(mark + (text if last else text.removesuffix(end)), suffix)
     triplets = read_table(path)

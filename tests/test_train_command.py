@@ -108,11 +108,8 @@ class TestOptions:
     def test_only_what_was_given_is_passed_on(self) -> None:
         options = train_options()
         assert given_options(options, {}) == {}
-        values = {
-            "set_patch_size": "96, 32",
-            "set_loggers": "tensorboard,wandb",
-            "set_shared": False,
-        }
+        values = {"set_patch_size": "96, 32", "set_loggers": "tensorboard,wandb"}
+        values["set_shared"] = False
         assert given_options(options, values) == {
             "patch_size": (96, 32),
             "loggers": ("tensorboard", "wandb"),

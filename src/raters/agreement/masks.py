@@ -143,7 +143,7 @@ class _Totals:
         return list(self.study.classes.names[1:])
 
     def _used(self) -> NDArray[np.bool_]:
-        """Return which foreground classes somebody used."""
+        """Return which foreground classes any rater used."""
         return np.asarray(self.drawn[1:] > 0)
 
     def _overall(self) -> list[Row]:

@@ -151,8 +151,8 @@ def _training_options(found: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401
 def _yaml(path: Path) -> Any:  # noqa: ANN401
     import yaml
 
+    from raters.study.paths import read_text
     from raters.study.plain_yaml import load_plain
-    from raters.study.regular import read_text
 
     try:
         return load_plain(read_text(path))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from raters.confusion.counts import count
 
 if TYPE_CHECKING:
-    from raters.study.answers import CaseAnswers
     from raters.study.case import Case
+    from raters.study.triplets import CaseAnswers
 
 Counts = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def count_answers(answers: CaseAnswers, target: NDArray[Any], num_classes: int) 
         Counts `(raters, L, L)`, on the axis of all raters; zeros for those who did not answer.
 
     Example:
-        >>> from raters.study.answers import CaseAnswers
+        >>> from raters.study.triplets import CaseAnswers
         >>> answers = CaseAnswers(np.array([1, 1]), np.array([0, 1]), ("ann", "bob"))
         >>> count_answers(answers, np.array(1), num_classes=2).tolist()
         [[[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]]

@@ -92,7 +92,7 @@ def prepare(
         source: The folder or file it is in; with `download` the folder to fetch it to.
         out: The folder to write.
         form: 'canonical' or 'packed'; by default what suits the data set.
-        overwrite: Write everything anew.
+        overwrite: Write all cases again.
         download: Fetch what is not there yet, where that is allowed.
         progress: Show progress bars.
     """

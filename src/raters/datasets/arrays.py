@@ -49,7 +49,7 @@ class Lazy(Sequence[Any]):
 
 
 class SourceArrays(ArraysBackend):
-    """Arrays that know which files they were read from, so that a changed file is imported anew."""
+    """Arrays that know which files they were read from, so a changed file is imported again."""
 
     def __init__(self, sources: Sequence[Path], *args: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)

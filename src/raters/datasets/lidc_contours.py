@@ -2,7 +2,7 @@
 
 Annotations of a scan belong to one nodule if their outlines come as close as the slice thickness,
 linked like a chain (as in pylidc). Where a chain links more than four, there must be several
-nodules: its annotations are then joined anew, those with the nearest centres first, up to four. A
+nodules: its annotations are then joined again, those with the nearest centres first, up to four. A
 reader who outlined nothing at a nodule has an empty mask there. An outline runs just outside the
 nodule, so its own pixels do not count; an excluded region is cut out together with its outline.
 """

@@ -12,7 +12,7 @@ from raters.demo.folder import claim, drawn_before
 from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import parse_raters
 from raters.study import formats
 from raters.study.places import Inputs

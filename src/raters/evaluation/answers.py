@@ -16,8 +16,8 @@ from raters.rows import Row
 from raters.scores.bootstrap import interval
 from raters.scores.classes import balanced_accuracy
 from raters.study.classes import MISSING
+from raters.study.paths import refuse_special
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import refuse_special
 
 if TYPE_CHECKING:
     from raters.study.study import Study

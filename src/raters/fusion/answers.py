@@ -230,7 +230,7 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
 def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
     """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
-    A class that somebody named keeps at least `FLOOR`; one that nobody named and that has no
+    A class that a rater named keeps at least `FLOOR`; one that none named and that has no
     posterior stays at exactly 0, so that it can explain nothing. Without answers: 1 / L.
 
     Args:

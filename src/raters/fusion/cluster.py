@@ -138,7 +138,7 @@ def _closing(client: Any) -> Iterator[None]:  # noqa: ANN401
 
 @contextmanager
 def _watched(client: Any, scheduler: str, tell: Tell | None) -> Iterator[None]:  # noqa: ANN401
-    """Tell somebody, each time the last worker is gone, that the work waits for one."""
+    """Report, each time the last worker is gone, that the work waits for one."""
     ended = threading.Event()
 
     def watch() -> None:

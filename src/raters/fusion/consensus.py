@@ -34,7 +34,7 @@ def fuse(
     progress: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Consensus:
-    """Find the truth behind the labels of a study.
+    """Estimate a consensus from the labels of a study.
 
     Args:
         study: The study.

@@ -46,7 +46,7 @@ def dawid_skene(
     start: ArrayLike | None = None,
     starts: Starts | None = None,
 ) -> Fusion:
-    r"""Find the truth of a table of class labels, and the confusion of each rater, by EM.
+    r"""Estimate the true classes of a table of labels, and the confusion of each rater, by EM.
 
         E   w_i(t) ~ pi_t prod_(r, o in answers to i) C_r[t, o]
         M   C_r[t, o] = (n_r(t, o) + s B[t, o]) / (sum_o' n_r(t, o') + s),   pi_t = mean_i w_i(t)

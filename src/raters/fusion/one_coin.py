@@ -33,7 +33,7 @@ def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
 
 
 def _alike(triplets: Triplets, num_classes: int) -> Array | None:
-    """Return the same share to each class that somebody named; None without any answer."""
+    """Return the same share to each class that a rater named; None without any answer."""
     named = np.unique(triplets.label[triplets.label != MISSING])
     if (
         not named.size or not 0 <= named[0] <= named[-1] < num_classes
@@ -55,14 +55,14 @@ def one_coin(
     starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:
-    """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
+    """Estimate the true classes of a table of labels, and the accuracy of each rater, by EM.
 
     The model of `dawid_skene` with one number per rater, for tables with few labels per rater:
 
         C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
         M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)
 
-    All classes that somebody named count as equally frequent. Where shares are estimated too
+    All classes that a rater named count as equally frequent. Where shares are estimated too
     (`estimate_prior`, as crowd-kit does), a class that raters say too often is taken for a
     frequent one, then more tasks are given to it, and so on: on tables whose raters share such a
     habit accuracy falls far below the vote's. Where raters err evenly and classes are not alike

@@ -67,7 +67,7 @@ def write_consensus(
         consensus: What `raters.fuse` gave.
         folder: Where to write.
         soft: Also write the probabilities.
-        overwrite: Fuse everything anew.
+        overwrite: Fuse all cases again.
         progress: Show a progress bar.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.

@@ -108,7 +108,7 @@ METHODS: dict[str, MethodEntry] = {
         {"fusion": "staple"},
         paper="Warfield, Zou and Wells, Simultaneous truth and performance level estimation "
         "(STAPLE), IEEE Transactions on Medical Imaging 23, 2004",
-        when="masks by raters of unlike skill; not where several raters over-draw alike",
+        when="masks by raters of different skill; not where several raters over-draw alike",
     ),
     "spatial-staple": MethodEntry(
         "train on Spatial STAPLE",

@@ -117,7 +117,7 @@ class FusedMethod(SupervisedMethod):
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def target(self, case: Case) -> Target:
-        """Fuse the labels of a case; masks anew each time, as memory must not hold all of them."""
+        """Fuse the labels of a case; masks again each time, as memory must not hold all of them."""
         if case.id in self._fused:
             return self._fused[case.id]
         assert self._consensus is not None  # `prepare` came first

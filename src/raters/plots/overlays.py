@@ -188,7 +188,7 @@ def _scene(
 
 
 def _most_disputed(scene: _Scene) -> list[int]:
-    """Return the foreground classes that somebody drew, the most disputed ones if they are many."""
+    """Return the foreground classes that a rater drew, the most disputed ones if they are many."""
     drawn = np.unique(scene.masks[scene.masks > 0]).tolist()
     if scene.reference is not None:
         drawn = sorted({*drawn, *np.unique(scene.reference[scene.reference > 0]).tolist()})

@@ -83,7 +83,7 @@ def predict_study(
         folder: Where to write; `raters.prediction.writing` says what is in it. Classes go into
             one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
         outputs: What to write beside the labels.
-        overwrite: Predict everything anew.
+        overwrite: Predict all cases again.
         progress: Show a progress bar.
     """
     folder, outputs = Path(folder), outputs or Outputs()

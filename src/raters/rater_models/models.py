@@ -309,6 +309,11 @@ class ProductRaters(HeadRaters):
         self.shape = (raters, 2, num_classes, rank)
         self.head = pointwise(features, torch.Size(self.shape).numel(), spatial_dims)
 
+    def look(self, image: Tensor, features: Tensor) -> Tensor:
+        """Return the features that the layer sees, also while held: there is no start instead."""
+        own: Tensor = features if self.network is None else self.network(image)[0]
+        return own
+
     def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
         """Return the factors at each pixel."""
         logits = log_positive(self.head(features), self.positivity)

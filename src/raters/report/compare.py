@@ -101,7 +101,7 @@ def compare(
         study: The study.
         cases: The cases with a consensus.
         read: Gives the consensus of a case.
-        refit: Fuses labels anew, to leave raters out; not used with fewer than three raters.
+        refit: Fuses labels again, to leave raters out; not used with fewer than three raters.
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """

@@ -17,8 +17,8 @@ from raters.evaluation.answers import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
+from raters.study.paths import read_text
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -76,7 +76,7 @@ class FusionFiles:
         ]
 
     def refit(self, kind: str) -> tuple[Refit, str]:
-        """Return a function that fuses anew, and its name: the method itself, or a vote if slow."""
+        """Return a function that fuses again, and its name: the method, or a vote if slow."""
         known = self.method in METHODS and not self.pooled
         name = self.method if known and self.method != "spatial-staple" else "vote"
         method = method_of(name)

@@ -50,8 +50,7 @@ def _foreign(folder: Path) -> RatersError:
     )
     if (folder / PREDICT_JOURNAL).exists():
         return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
-    from raters.study.pattern import there
-    from raters.study.suggest import suggest_pattern
+    from raters.study.pattern import suggest_pattern, there
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""

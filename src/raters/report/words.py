@@ -159,7 +159,7 @@ times the smallest.'
         text += f"In the typical case{drawn} the largest mask is {ratio:.1f} times the smallest."
     if empty:
         text += (
-            f" On {empty:,} of {int(several.sum()):,} cases somebody drew nothing where others did."
+            f" On {empty:,} of {int(several.sum()):,} cases a rater drew nothing where others did."
         )
     return text.strip()
 

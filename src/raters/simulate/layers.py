@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.simulate.masks import Drawer
-from raters.simulate.mix_up import mix_up
+from raters.simulate.masks import Drawer, mix_up
 from raters.simulate.shape import Mask, Shape
 from raters.study.classes import MISSING
 

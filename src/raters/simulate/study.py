@@ -14,7 +14,7 @@ from raters.progress import track
 from raters.simulate.assign import How
 from raters.simulate.assign import assign as assign_cases
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import Spec, parse_raters
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole

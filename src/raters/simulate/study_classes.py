@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.simulate.assign import How
 from raters.simulate.backend import SimulatedTable
-from raters.simulate.cifar import cifar_raters
-from raters.simulate.classes import KINDS, Matrix, dominant, labels_at, skilled
-from raters.simulate.seeds import generator, uniforms
+from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
+from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import Spec, unique_names
 from raters.simulate.study import described, given_cases
 from raters.study.classes import MISSING

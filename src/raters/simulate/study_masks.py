@@ -14,7 +14,7 @@ from raters.simulate.assign import How
 from raters.simulate.backend import MaskRater, SimulatedMasks
 from raters.simulate.calibrate import DiceOf, calibrate, find_severity
 from raters.simulate.masks import DRAWERS, drawer_of
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import Spec
 from raters.simulate.study import described, given_cases
 from raters.study.backend import LabelRules

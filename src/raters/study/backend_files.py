@@ -15,8 +15,7 @@ from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.geometry import Geometry, difference
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Geometry, Header, Volume, difference
 from raters.study.whole_numbers import value_counts, whole_numbers
 
 if TYPE_CHECKING:

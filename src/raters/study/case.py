@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError, enough_memory, no_memory
-from raters.study.answers import CaseAnswers
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
 from raters.study.scan import MaskFacts, facts_of
+from raters.study.triplets import CaseAnswers
 
 if TYPE_CHECKING:
     from raters.study.study import Kind, Study

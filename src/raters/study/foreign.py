@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
-from raters.study.geometry import Geometry
-from raters.study.volume import Volume
+from raters.study.geometry import Geometry, Volume
 from raters.study.whole_numbers import whole_numbers
 
 Affine = NDArray[np.float64]

@@ -39,7 +39,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
     again.
 
     Raises:
-        RatersError: Somebody else is at work in it; it names their process, machine and start.
+        RatersError: Another process uses it; the error names its process, machine and start.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
 
 
 def refuse_locked(folder: str | Path) -> None:
-    """Reject a folder that somebody else is at work in; nothing is changed.
+    """Reject a folder that another process uses; nothing is changed.
 
     Raises:
         RatersError: that names their process, machine and start.

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
-from raters.study.paths import naming, written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
 from raters.study.write import PART, CaseArrays

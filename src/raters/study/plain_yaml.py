@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
-from raters.study.regular import read_text
+from raters.study.paths import read_text
 
 T = TypeVar("T", bound=BaseModel)
 

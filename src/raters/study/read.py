@@ -18,11 +18,11 @@ from raters.study.classes import Classes
 from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
+from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.regular import refuse_special
 from raters.study.study import ANONYMOUS, CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
-from raters.study.table_cells import Missing
+from raters.study.table_files import Missing
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
@@ -302,8 +302,7 @@ def _not_a_study(folder: Path) -> RatersError:
     if (folder / JOURNAL_FILE).exists():
         message = "holds an import that is not finished: run the same 'raters import' again"
         return RatersError(message, kind="not-a-study", file=folder)
-    from raters.study.pattern import there
-    from raters.study.suggest import suggest_pattern
+    from raters.study.pattern import suggest_pattern, there
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""

@@ -18,8 +18,8 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
+from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.regular import refuse_special
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
 from raters.study.triplets import Triplets

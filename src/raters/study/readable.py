@@ -99,7 +99,7 @@ def _all_of(problems: Sequence[str]) -> str:
 
 def bad_files(study: Study) -> list[str]:
     """Read a whole study and give a line for each file that cannot be used."""
-    from raters.study.check_case import scan_case
+    from raters.study.check import scan_case
 
     scans = ordered_map(lambda case: scan_case(case, study), study.iter_cases())
     problems = [p for scan in scans for p in scan.problems if p.level == "error"]

@@ -303,7 +303,7 @@ class Study:
         classes: Sequence[str] | None = None,
         split: str | None = None,
     ) -> Study:
-        """Choose a part of the study; nothing is copied, and read only to find unnamed classes.
+        """Select a part of the study; nothing is copied, and read only to find unnamed classes.
 
         Args:
             raters: Names of raters to keep, in their order in the study.

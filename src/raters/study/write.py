@@ -22,7 +22,7 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study.case import Case
 from raters.study.geometry import Geometry
-from raters.study.journal import JOURNAL_FILE, Journal, source_of
+from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
 from raters.study.lock import is_empty, only_one
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
@@ -37,7 +37,6 @@ from raters.study.study_file import (
     write_cases_file,
     write_study_file,
 )
-from raters.study.sums import SUMS_FILE, write_sums
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -128,7 +127,7 @@ def import_study(
         study: The study.
         folder: Where to write; a folder that holds something else is rejected.
         form: 'canonical' (files) or 'packed' (arrays, for many small images of one shape).
-        overwrite: Write everything anew.
+        overwrite: Write all cases again.
         progress: Show a progress bar.
     """
     folder = Path(folder)
@@ -249,7 +248,7 @@ def _remove_litter(folder: Path) -> None:
 
 
 def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
-    """Reject a folder with cases that the study has not: their files would lie about."""
+    """Reject a folder with cases that the study does not have: their files would remain."""
     lost = journal.cases - set(study.index.ids)
     if lost:
         raise RatersError(

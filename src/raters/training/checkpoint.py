@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.plugins import CheckpointIO
 
 from raters.errors import RatersError
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 from raters.training.run import room_for
 
 _NEEDED = ("raters", "state_dict", "optimizer_states", "lr_schedulers", "loops")

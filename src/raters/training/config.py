@@ -15,9 +15,8 @@ from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, Own, own_name
 from raters.study.classes import Classes, LabelClass
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, written_whole
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from raters.errors import RatersError
+from raters.study.paths import read_text
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.run import CONFIG, first_process, holds_run
 
 FREE = ("num_workers", "cache", "devices", "num_nodes", "loggers")

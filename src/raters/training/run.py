@@ -16,9 +16,8 @@ from typing import Any
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
 from raters.study.lock import LOCK_FILE
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.pattern import there
-from raters.study.regular import read_text, refuse_special
 
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from raters.errors import RatersError
-from raters.study.paths import written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special, written_whole
 
 if TYPE_CHECKING:
     from raters.methods.base import Method

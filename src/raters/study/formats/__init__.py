@@ -16,7 +16,7 @@ from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
 from raters.study.formats.base import Array, Format, Write, reading, whole
 from raters.study.formats.geometry import embed, fits_float32
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
 
 __all__ = [
     "BY_SUFFIX",

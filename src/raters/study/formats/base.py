@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.regular import refuse_special
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
+from raters.study.paths import refuse_special
 
 Array = NDArray[Any]
 Affine = NDArray[np.float64] | None

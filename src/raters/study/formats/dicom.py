@@ -20,8 +20,8 @@ from raters.study.formats.base import (
     library,
     reading,
 )
-from raters.study.regular import refuse_special
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
+from raters.study.paths import refuse_special
 
 _SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _IO = "GDCMImageIO"

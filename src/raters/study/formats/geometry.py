@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.formats.base import Array
-from raters.study.volume import Volume
+from raters.study.geometry import Volume
 
 _TOLERANCE = 0.01  # voxels
 
