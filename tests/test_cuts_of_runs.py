@@ -192,9 +192,9 @@ def test_what_is_no_cut_ends_with_2_and_writes_nothing(
 
 def test_class_labels_have_no_cut() -> None:
     model = make_model(kind="classification", spatial_dims=0, channels=3, values=("cat", "dog"))
-    assert model.labels(np.zeros(3)).shape == ()
+    assert model.predict(np.zeros(3)).shape == ()
     with pytest.raises(RatersError, match="a model of class labels, expected none"):
-        model.labels(np.zeros(3), cut=0.3)
+        model.predict(np.zeros(3), cut=0.3)
 
 
 # --- predict and evaluate
@@ -237,7 +237,7 @@ def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
     [row] = found.cuts
     cases = list(study.select(split="test").iter_cases())
     for name, cut in (("half", 0.5), ("best", "best"), ("area", "area")):
-        expected = np.mean([dice(c.reference, model.labels(c, cut)) for c in cases])
+        expected = np.mean([dice(c.reference, model.predict(c, cut)) for c in cases])
         assert row[f"dice_{name}"] == pytest.approx(expected)
         assert row[f"dice_{name}_low"] <= expected <= row[f"dice_{name}_high"]
     assert (row["cut_best"], row["cut_area"]) == (model.cut("best"), model.cut("area"))
@@ -252,7 +252,7 @@ def test_without_a_reference_it_is_the_mean_over_raters(run: Path) -> None:
     model, study = raters.load(run), shy_study(references=False)
     [row] = evaluate_run(model, study, "test").cuts
     cases = list(study.select(split="test").iter_cases())
-    expected = np.mean([[dice(m, model.labels(c, "area")) for m in c.labels] for c in cases])
+    expected = np.mean([[dice(m, model.predict(c, "area")) for m in c.labels] for c in cases])
     assert row["against"] == "raters"
     assert row["dice_area"] == pytest.approx(expected)
 

@@ -27,7 +27,7 @@ from raters.prediction.evaluate_likelihood import joint_log_likelihood
 from raters.prediction.evaluate_result import RunScores
 from raters.prediction.evaluate_run import score_cases
 from raters.prediction.evaluate_split import Seen, choose_split, warnings_of
-from raters.prediction.predict import Predicted
+from raters.prediction.prediction import Prediction
 from raters.scores import dice, interval, mean_dice
 from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
 from raters.simulate import simulate, true_confusion
@@ -62,7 +62,7 @@ def mask_study(seed: int = 0, references: bool = True) -> Study:
     )
 
 
-def says(study: Study, seed: int = 1) -> dict[str, Predicted]:
+def says(study: Study, seed: int = 1) -> dict[str, Prediction]:
     """Make up what a model says of each case."""
     rng = np.random.default_rng(seed)
     found = {}
@@ -72,13 +72,13 @@ def says(study: Study, seed: int = 1) -> dict[str, Predicted]:
         told = {name: probabilities(rng, classes, *space) for name in NAMES}
         matrices = rng.dirichlet(np.ones(classes), (3, classes, *space)).astype(np.float32)
         matrices = np.moveaxis(matrices, -1, 2)
-        found[case.id] = Predicted(probabilities(rng, classes, *space), told, matrices)
+        found[case.id] = prediction(probabilities(rng, classes, *space), told, matrices)
     return found
 
 
 def stream(
-    study: Study, said: dict[str, Predicted], rows: int = 99
-) -> Iterator[tuple[Case, Iterator[Predicted]]]:
+    study: Study, said: dict[str, Prediction], rows: int = 99
+) -> Iterator[tuple[Case, Iterator[Prediction]]]:
     """Return what was said in bands of rows."""
     for case in study:
         whole = said[case.id]
@@ -89,15 +89,20 @@ def stream(
         yield case, iter([_band(whole, slice(k, k + rows)) for k in starts])
 
 
-def _band(whole: Predicted, rows: slice) -> Predicted:
-    told = {name: part[:, rows] for name, part in whole.as_rater.items()}
-    matrix = whole.confusion
-    if matrix is not None and matrix.shape[3] > 1:
-        matrix = matrix[:, :, :, rows]
-    return Predicted(whole.truth[:, rows], told, matrix, rows.start)
+def prediction(truth: Any, told: dict[str, Any], matrices: Any = None) -> Prediction:
+    maps = {"truth": truth} | {f"as:{name}": part for name, part in told.items()}
+    return Prediction(maps if matrices is None else maps | {"confusion": matrices})
 
 
-def scored(study: Study, said: dict[str, Predicted], rows: int = 99) -> RunScores:
+def _band(whole: Prediction, rows: slice) -> Prediction:
+    maps = {
+        name: part[(slice(None),) * whole.front(name) + (rows,)] if whole.fills(name) else part
+        for name, part in whole.maps.items()
+    }
+    return Prediction(maps, rows.start)
+
+
+def scored(study: Study, said: dict[str, Prediction], rows: int = 99) -> RunScores:
     known = {name: study.raters.index(name) for name in NAMES}
     return score_cases(stream(study, said, rows), study, known, [0, 1, 2])
 
@@ -121,7 +126,7 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
             seen = [r for r in range(3) if case.labels[(r, *pixel)] >= 0]
             for r in seen:
                 o = int(case.labels[(r, *pixel)])
-                marginal += math.log(told.as_rater[NAMES[r]][(o, *pixel)])
+                marginal += math.log(told.as_rater(NAMES[r])[(o, *pixel)])
                 truth += math.log(told.truth[(o, *pixel)])
                 products *= told.confusion[(r, slice(None), o, *pixel)]
             joint += math.log(products.sum()) if seen else 0.0
@@ -162,7 +167,7 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
         for y, against in enumerate(NAMES):
             logs, scores, drawn = [], [], []
             for case in study:
-                labels, told = case.labels[y], said[case.id].as_rater[x]
+                labels, told = case.labels[y], said[case.id].as_rater(x)
                 seen = [p for p in np.ndindex(6, 5) if labels[p] >= 0]
                 if not seen:
                     continue
@@ -219,7 +224,7 @@ def test_calibration_equals_scikit_learn() -> None:
     truth = (rng.random(400) < p**2).astype(int)
     study = Study.from_arrays(np.zeros((400, 1)), np.stack([truth] * 3, 1), truth, raters=NAMES)
     said = {
-        case.id: Predicted(np.array([1 - q, q]), dict.fromkeys(NAMES, np.array([1 - q, q])))
+        case.id: prediction(np.array([1 - q, q]), dict.fromkeys(NAMES, np.array([1 - q, q])))
         for case, q in zip(study, p, strict=True)
     }
     found = scored(study, said)
@@ -275,7 +280,7 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
         for r, o in zip(case.answers.rater, case.answers.label, strict=True):
             product = product * said[case.id].confusion[r, :, o]  # type: ignore[index]
             if r == 1:
-                pairs.append(math.log(said[case.id].as_rater["ann"][o]))
+                pairs.append(math.log(said[case.id].as_rater("ann")[o]))
         joint += math.log(product.sum())
     number = sum(len(case.answers) for case in study)
     row = row_of(found.likelihood, form="joint")
@@ -331,9 +336,9 @@ def test_a_perfect_model_is_perfect_and_a_random_one_is_not() -> None:
     for case in same:
         truth = np.eye(3, dtype=np.float32)[case.labels].transpose(0, 3, 1, 2)
         matrix = np.broadcast_to(np.eye(3, dtype=np.float32)[..., None, None], (3, 3, 3, 1, 1))
-        said[case.id] = Predicted(truth[0], dict(zip(NAMES, truth, strict=True)), matrix)
+        said[case.id] = prediction(truth[0], dict(zip(NAMES, truth, strict=True)), matrix)
     for case in list(same)[3:]:  # there raters differ, and no truth explains all of them
-        said[case.id] = replace(said[case.id], confusion=None)
+        del said[case.id].maps["confusion"]
     found = scored(same, said)
     assert found.main["score"] == found.main["as_rater"] == 1
     assert found.main["ece"] == found.main["as_rater_ece"] == 0
@@ -355,10 +360,13 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
     for case in study:
         matrices = true_confusion(study, case.id).astype(np.float32)[..., None, None]
         maps = probabilities(np.random.default_rng(0), 2, 8, 8)
-        said[case.id] = Predicted(maps, dict.fromkeys(known, maps), matrices)
+        said[case.id] = prediction(maps, dict.fromkeys(known, maps), matrices)
     found = score_cases(stream(study, said), study, known, [0, 1, 2])
     assert found.main["confusion_error"] == pytest.approx(0, abs=1e-6)
-    wrong = {k: replace(v, confusion=v.confusion[:, :, ::-1]) for k, v in said.items()}  # type: ignore[index]
+    wrong = {
+        k: Prediction(v.maps | {"confusion": v.maps["confusion"][:, :, ::-1]})
+        for k, v in said.items()
+    }
     found = score_cases(stream(study, wrong), study, known, [0, 1, 2])
     assert found.main["confusion_error"] > 0.5
 

@@ -233,7 +233,7 @@ def test_wrong_calls_say_what_is_expected(tmp_path: Path, monkeypatch: pytest.Mo
         export(features, "monai-bundle", tmp_path / "bundle")
     with pytest.raises(RatersError, match="a bundle's transforms do it"):
         export(model, "monai-bundle", tmp_path / "bundle", normalise="inside")
-    monkeypatch.setattr("raters.export.formats.find_spec", lambda _: None)
+    monkeypatch.setattr("raters.export.run.find_spec", lambda _: None)
     with pytest.raises(
         RatersError, match=r"found no onnx, expected pip install 'raters\[export\]'"
     ):
@@ -380,7 +380,7 @@ def test_a_bundle_of_pictures_in_windows(tmp_path: Path) -> None:
         truth = np.sort(model.truth(picture), axis=0)
         sure = truth[-1] - truth[-2] > 1e-3  # windows are blended in another order of sums
         assert sure.mean() > 0.9
-        assert np.array_equal(found[sure], values[model.labels(picture)][sure])
+        assert np.array_equal(found[sure], values[model.predict(picture)][sure])
         assert len(np.unique(found)) > 1
 
 
@@ -399,7 +399,7 @@ def test_a_bundle_of_volumes_keeps_their_geometry(tmp_path: Path) -> None:
     found = nib.load(tmp_path / "out/one.nii.gz")
     assert isinstance(found, nib.Nifti1Image)
     np.testing.assert_allclose(found.affine, affine, atol=1e-5)
-    labels = model.labels(volume)
+    labels = model.predict(volume)
     assert np.array_equal(np.asarray(found.dataobj), labels) and len(np.unique(labels)) > 1
 
 
@@ -413,7 +413,7 @@ def test_a_bundle_that_classifies_writes_a_table(tmp_path: Path) -> None:
     for k in range(6):
         picture = (rng.random((12, 9)) ** (k + 1) * 255).astype(np.uint8)
         Image.fromarray(picture).save(tmp_path / f"images/c{k}.png")
-        expected[f"c{k}.png"] = float(model.labels(picture))
+        expected[f"c{k}.png"] = float(model.predict(picture))
     run_bundle(tmp_path / "bundle", tmp_path / "images", tmp_path / "out")
     with open(tmp_path / "out/predictions.csv", encoding="utf-8") as file:
         found = {Path(name).name: float(value) for name, value in csv.reader(file)}

@@ -25,7 +25,7 @@ from raters.errors import RatersError
 from raters.study.lock import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.training.options import checked_options
 from raters.training.prepare import plan_training
-from raters.training.record import Record
+from raters.training.run import Record
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
@@ -177,7 +177,7 @@ def test_verbs_that_go_on_take_turns(verb: str, run: Run, tmp_path: Path) -> Non
 
 STOP = """
 import pathlib, sys, time
-from raters.training.record import Record
+from raters.training.run import Record
 real, go = Record.epoch, pathlib.Path("go")
 def epoch(self, learner):
     real(self, learner)

@@ -186,7 +186,7 @@ def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> 
 
 def test_how_much_more_raters_draw(report: Report, run: Path, study: Study) -> None:
     model, part = raters.load(run), study.select(split="test")
-    predicted = sum(int((model.labels(case) > 0).sum()) for case in part)
+    predicted = sum(int((model.predict(case) > 0).sum()) for case in part)
     drawn = sum((case.labels > 0).sum(axis=(1, 2)) for case in part)
     found = [row["draws_more_percent"] for row in named(report, "raters").rows]
     assert found == pytest.approx((100 * (drawn / predicted - 1)).tolist(), abs=0.06)

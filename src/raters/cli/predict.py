@@ -44,6 +44,19 @@ def predict(
     confusion: Annotated[
         bool, typer.Option("--confusion", help="Also the matrices of all raters.")
     ] = False,
+    samples: Annotated[
+        int,
+        typer.Option(help="Also this many samples of the labels, of methods that give samples."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Where the randomness of samples starts.")] = 0,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="How much each rater counts in the truth, of methods that take weights: "
+            "alice=0.7,bob=0.3.",
+            show_default=False,
+        ),
+    ] = None,
     cut: Annotated[
         str,
         typer.Option(
@@ -75,16 +88,14 @@ def predict(
     from raters.prediction.writing import Outputs
 
     model = raters.load(run)
-    told = _once(as_rater or [])
-    outputs = Outputs(probabilities, entropy, told, confusion, overlap, cut)
+    outputs = Outputs(
+        probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
+        samples, seed, weights,
+    )  # fmt: skip
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
     _report(result, as_json, time.perf_counter() - began)
-
-
-def _once(names: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
 
 
 def _refuse_place(out: str, images: str, run: str) -> None:

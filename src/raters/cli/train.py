@@ -144,7 +144,7 @@ def _checked(method: str | None, options: dict[str, Any], config: str) -> Checke
 def refuse_place(out: str, resume: bool, method: str | None, options: dict[str, Any]) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
     from raters.study.lock import refuse_locked
-    from raters.training.going_on import refuse_other_options, refuse_run
+    from raters.training.resume import refuse_other_options, refuse_run
     from raters.training.run import first_process, refuse_foreign
 
     if not out or not first_process():
@@ -272,8 +272,14 @@ def _refuse_used(out: str) -> None:
 
 
 def _write(model: Model, run: str, out: str, added: list[str], splits: Sequence[Split]) -> None:
-    from raters.training.record import epoch_line
-    from raters.training.run import SPLITS, log, read_splits, write_progress, write_splits
+    from raters.training.run import (
+        SPLITS,
+        epoch_line,
+        log,
+        read_splits,
+        write_progress,
+        write_splits,
+    )
 
     model.save(out)
     folder, epochs = Path(out), len(model.history)

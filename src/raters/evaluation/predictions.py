@@ -34,14 +34,15 @@ FUSE_JOURNAL = ".fuse.jsonl"
 """The file that says which cases `raters fuse` has finished in a folder."""
 
 
-def rater_folder(rater: str) -> str:
-    """Return the folder in which `raters predict` writes what a rater would draw.
+def map_folder(name: str) -> str:
+    """Return the folder in which `raters predict` writes a map: a rater's labels, a sample.
 
     Example:
-        >>> rater_folder("ann"), rater_folder("../x")
-        ('as-ann', 'as-%2E.%2Fx')
+        >>> map_folder("as:ann"), map_folder("as:../x"), map_folder("sample:0")
+        ('as-ann', 'as-%2E.%2Fx', 'sample-0')
     """
-    return f"as-{file_name(rater)}"
+    kind, _, which = name.partition(":")
+    return f"{kind}-{file_name(which)}"
 
 
 class PredictedMasks:
@@ -127,8 +128,9 @@ def _found(source: str) -> dict[str, Path]:
         # Soft maps and more lie beside the masks that `raters fuse` and `raters predict` write.
         beside: tuple[str, ...] = (f"{SOFT_FOLDER}/",)
         if (Path(source) / PREDICT_JOURNAL).exists():
-            raters = (f"{p.name}/" for p in Path(source).glob("as-*") if p.is_dir())
-            beside = (*beside, f"{ENTROPY_FOLDER}/", f"{CONFUSION_FOLDER}/", *raters)
+            maps = (p for kind in ("as-*", "sample-*") for p in Path(source).glob(kind))
+            folders = (f"{p.name}/" for p in maps if p.is_dir())
+            beside = (*beside, f"{ENTROPY_FOLDER}/", f"{CONFUSION_FOLDER}/", *folders)
         return {
             name: path
             for name, path in files_below(Path(source))

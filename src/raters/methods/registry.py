@@ -16,7 +16,7 @@ from raters.methods import paper_forms as forms
 from raters.wording import expected_one_of, worded
 
 if TYPE_CHECKING:
-    from raters.methods.base import Method
+    from raters.methods.base import Answer, Method
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -49,6 +49,12 @@ class MethodEntry:
     def own_options(self) -> dict[str, FieldInfo]:
         """The options that a user may set, by name."""
         return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
+
+    @property
+    def answers(self) -> frozenset[Answer]:
+        """What its models can say of an image, before options decide; it imports the class."""
+        found = self.load().answers
+        return found if isinstance(found, frozenset) else frozenset()
 
     def load(self) -> type[Method]:
         """Import the class."""

@@ -112,8 +112,8 @@ def allowed(name: str) -> Own:
     """
     if name not in _allowed:
         raise RatersError(
-            f"found the network {name!r}, which is not part of raters, expected leave to import and "
-            f"run it: --network {name}, or network=... in Python",
+            f"found the network {name!r}, which is not part of raters, expected leave to import "
+            f"and run it: --network {name}, or network=... in Python",
             kind="own-network",
         )
     return _allowed[name]

@@ -18,7 +18,7 @@ from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.prediction.predict import Predicted
+    from raters.prediction.prediction import Prediction
     from raters.study.case import Case
     from raters.study.study import Study
 
@@ -84,7 +84,7 @@ class CaseSums:
         self._cuts = cuts or RunCuts()
         self.at_cuts = CutDice(case, classes, self._cuts) if self._masks else None
 
-    def add(self, band: Predicted) -> None:
+    def add(self, band: Prediction) -> None:
         """Add what the model says of all rows, or of some."""
         rows = slice(band.start, band.start + band.truth.shape[1]) if self._masks else ...
         if self.at_cuts is not None:
@@ -100,7 +100,7 @@ class CaseSums:
             if (own != MISSING).any():
                 self.truth_log[y] += at_labels(band.truth, own)[0]
         for x, rater in enumerate(self._known):
-            self._compare(x, band.as_rater[rater], labels)
+            self._compare(x, band.as_rater(rater), labels)
         if not self._masks:
             self.truth = band.truth
         if band.confusion is None:

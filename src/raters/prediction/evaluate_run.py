@@ -34,7 +34,7 @@ from raters.study.study import Study
 from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
-    from raters.prediction.batches import Found
+    from raters.prediction.predict import Found
     from raters.training.model import Model
 
 MAIN: dict[str, tuple[str, OfSums]] = {
@@ -130,8 +130,8 @@ def score_model(
     cut: CutGiven = 0.5,
 ) -> RunScores:
     """Score a model on all cases of a study."""
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
 
     known = shared_raters(model.config.labelled, part, raters)
     asked = Asked(tuple(known), bool(known) and has_matrices(model))
@@ -236,12 +236,4 @@ def _main(sums: CaseVectors, bootstrap: GroupBootstrap) -> Row:
 
 def has_matrices(model: Model) -> bool:
     """Return whether the method has matrices at all; separate networks have none."""
-    from raters.prediction.predict import same_confusion
-
-    if model.method.varies:
-        return True
-    try:
-        same_confusion(model)
-    except RatersError:
-        return False
-    return True
+    return "confusion" in model.method.answers

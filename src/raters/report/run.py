@@ -135,10 +135,9 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
 
     missing = f"{_MISSING}\n\n{why_not}" if why_not else _MISSING
     sections = [Section("Cases and scores", blocks=[TextBlock(missing, "warning")])]
-    try:
-        matrices = None if model.method.varies else same_confusion(model)
-    except RatersError:  # a method without matrices
-        matrices = None
+    method, matrices = model.method, None
+    if "confusion" in method.answers and not method.varies:
+        matrices = same_confusion(model)
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
         names = [c.name for c in model.config.classes]

@@ -15,6 +15,7 @@ from raters.evaluation.result import REFERENCE
 from raters.plots.pictures import most_disputed
 from raters.plots.style import ERROR_LEGEND
 from raters.plots.views import view_of
+from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
@@ -32,7 +33,7 @@ from raters.study.study import many
 
 if TYPE_CHECKING:
     from raters.prediction.evaluate_result import RunScores
-    from raters.prediction.predict import Predicted
+    from raters.prediction.prediction import Prediction
     from raters.report.run_pass import Watched
     from raters.rows import Row
     from raters.study.case import Case
@@ -82,6 +83,7 @@ def case_section(
     means nothing.
     """
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
+    raters = raters if "as_rater" in model.method.answers else []
     names = _Names.of(part.raters, raters, shared)
     rows = dict(_case_rows(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
@@ -166,15 +168,17 @@ def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
         yield name, {"with_raters": means[False], "with_reference": means[True]}
 
 
-def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Predicted:
+def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:
+    from raters.methods.base import Asked
     from raters.prediction.predict import predict_case
 
     size = len(model.config.raters) * len(model.config.classes) ** 2
-    numbers = math.prod(case.geometry.shape) * size
-    return predict_case(model, case, raters, model.method.varies and numbers <= _MOST_NUMBERS)
+    numbers, method = math.prod(case.geometry.shape) * size, model.method
+    varies = "confusion" in method.answers and method.varies and numbers <= _MOST_NUMBERS
+    return predict_case(model, case, Asked(tuple(raters), varies))
 
 
-def _colours(model: Model, said: Predicted, raters: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Colour the matrices of raters; in half precision and by rows, as volumes are large."""
     found: dict[str, NDArray[Any]] = {}
     if said.confusion is None:
@@ -191,20 +195,20 @@ def _colours(model: Model, said: Predicted, raters: Sequence[str]) -> dict[str, 
 def _view(
     case: Case,
     part: Study,
-    said: Predicted,
+    said: Prediction,
     colours: Mapping[str, NDArray[Any]],
     names: _Names,
     facts: Mapping[str, object],
 ) -> ViewerCase:
     layers = {names.truth: said.labels}
-    layers |= {names.told[r]: p.argmax(0).astype(np.int16) for r, p in said.as_rater.items()}
+    layers |= {names.told[r]: most_likely(said.as_rater(r)) for r in said.raters}
     maps: dict[str, Any] = {names.uncertainty: said.entropy / np.log2(len(said.truth))}
     maps |= {names.confusion[r]: picture for r, picture in colours.items()}
     return viewer_case(case, part.raters, part.classes.names, layers, maps, facts)
 
 
 def _figure(
-    case: Case, part: Study, said: Predicted, colours: Mapping[str, NDArray[Any]]
+    case: Case, part: Study, said: Prediction, colours: Mapping[str, NDArray[Any]]
 ) -> FigureBlock:
     labels, truth = np.asarray(case.labels), said.labels
     drawn = dict(zip(part.raters, labels, strict=True))

@@ -21,9 +21,9 @@ from raters.prediction.evaluate_run import has_matrices, score_cases
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.prediction.batches import Found
     from raters.prediction.evaluate_result import RunScores
-    from raters.prediction.predict import Predicted
+    from raters.prediction.predict import Found
+    from raters.prediction.prediction import Prediction
     from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
@@ -59,9 +59,9 @@ class Watched:
     pixels: Floats | None = None
     true_confusion: Floats | None = None
 
-    def add(self, case: Case, band: Predicted) -> None:
+    def add(self, case: Case, band: Prediction) -> None:
         """Look at all rows of a case, or at some."""
-        from raters.prediction.predict import entropy_bits
+        from raters.prediction.prediction import entropy_bits
 
         total = band.rows or (band.truth.shape[1] if band.truth.ndim > 1 else 1)
         share = 1.0 if band.rows is None else band.truth.shape[1] / total
@@ -76,7 +76,7 @@ class Watched:
             self.confusion = summed if self.confusion is None else self.confusion + summed
             self.pixels = pixels if self.pixels is None else self.pixels + pixels
 
-    def _add_drawn(self, case: Case, band: Predicted) -> None:
+    def _add_drawn(self, case: Case, band: Prediction) -> None:
         rows = slice(band.start, band.start + band.truth.shape[1])
         predicted = band.truth.argmax(0) > 0
         sums = np.zeros((len(self.places), 2))
@@ -161,8 +161,8 @@ def weighted(matrices: NDArray[np.float32], truth: NDArray[np.float32]) -> tuple
 
 def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[RunScores, Watched]:
     """Score a model on all cases of a study, and look at what it says on the way."""
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
 
     known = shared_raters(model.config.labelled, part)
     columns = [model.config.raters.index(name) for name in known]
@@ -184,7 +184,7 @@ def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterato
             yield case, _bands(case, bands, watched)
 
 
-def _bands(case: Case, bands: Iterator[Predicted], watched: Watched) -> Iterator[Predicted]:
+def _bands(case: Case, bands: Iterator[Prediction], watched: Watched) -> Iterator[Prediction]:
     for band in bands:
         watched.add(case, band)
         yield band

@@ -23,6 +23,10 @@ class Item(TypedDict, total=False):
         case: The position of the case in the study.
         reference: `(*space)` with MISSING; where the study has references, and in tiles.
         target: `(classes, *space)` floats or `(*space)` integers; where targets are given.
+        corner: `(axes,)`, where the image starts in the whole one; where all cases are shown whole.
+        space: `(axes,)`, the sides of the whole image; there too.
+
+    A method may add arrays of its own, each of one shape (`Method.extra`).
     """
 
     image: NDArray[np.float32]
@@ -31,6 +35,8 @@ class Item(TypedDict, total=False):
     case: int
     reference: NDArray[Any]
     target: NDArray[Any]
+    corner: NDArray[np.int64]
+    space: NDArray[np.int64]
 
 
 def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
@@ -63,7 +69,8 @@ def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
         batch["reference"] = _stacked([item["reference"] for item in items], axes)
     if "target" in first:
         batch["target"] = _stacked([item["target"] for item in items], axes)
-    return batch
+    more = [name for name in first if name not in batch]
+    return batch | {name: _stacked([item[name] for item in items], 0) for name in more}  # type: ignore[literal-required]
 
 
 def unknown(array: NDArray[Any]) -> int:

@@ -116,6 +116,7 @@ class ModelConfig(BaseModel):
             num_classes=len(self.classes),
             spatial_dims=self.label_spatial_dims,
             network=self._network,
+            epochs=self.training.epochs,
         )
 
     @property

@@ -76,8 +76,8 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
     Raises:
         RatersError: A case cannot be read.
     """
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
     from raters.scores.cut_counts import CutCounts
 
     tally = CutTally(len(model.config.classes))

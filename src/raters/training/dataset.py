@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset, get_worker_info
 
 from raters.errors import RatersError
+from raters.study.case import Case
 from raters.study.study import Study
 from raters.training.augment import augmentation_of
 from raters.training.cases import CaseReader, DecodedCase, Targets
@@ -17,6 +20,7 @@ from raters.training.collate import Item, unknown
 from raters.training.normalise import Normalisation
 from raters.training.patches import Corner, cut, random_corner, tile_corners
 
+Extra = Callable[[Case], Mapping[str, NDArray[Any]]]
 NO_CASE = -1
 """The position of an item that belongs to no case: it has no labels and counts nowhere."""
 
@@ -43,6 +47,7 @@ class CaseDataset(Dataset[Item]):
         cache_bytes: Memory for decoded cases.
         cache_folder: Where cases that do not fit are kept, decoded; without it they are read each
             time.
+        extra: Gives what else of a case goes into its items, by name.
 
     Example:
         >>> images = np.arange(32, dtype=float).reshape(2, 1, 4, 4)
@@ -68,6 +73,7 @@ class CaseDataset(Dataset[Item]):
         targets: Targets | None = None,
         cache_bytes: int = 2 * 2**30,
         cache_folder: Path | None = None,
+        extra: Extra | None = None,
     ) -> None:
         self.study, self.patch_size, self.mode = study, patch_size, mode
         self.seed, self.epoch = seed, 0
@@ -91,6 +97,23 @@ class CaseDataset(Dataset[Item]):
         self._augment = augmentation_of(augment, self.axes)
         self._random = augment != "none"
         self._tiles = self._all_tiles() if mode == "tiles" and patch_size is not None else None
+        self._extra = _stacked_extra(study, extra)
+        self._places = False
+
+    def whole(self) -> CaseDataset:
+        """Return the same cases whole and as they are, in tiles that say where they are.
+
+        What was decoded of them is shared.
+        """
+        found = copy(self)
+        found.mode, found.patches_per_case, found._random, found._places = "tiles", 1, False, True
+        found._tiles = None if self.patch_size is None else found._all_tiles()
+        return found
+
+    @property
+    def positions(self) -> list[int]:
+        """The case that each item is of."""
+        return [self._position(k) for k in range(len(self))]
 
     def set_epoch(self, epoch: int) -> None:
         """Return which epoch comes: it decides about patches and augmentation."""
@@ -107,12 +130,17 @@ class CaseDataset(Dataset[Item]):
         rng = self._generator(k)
         position = self._position(k)
         found = self._decoded(position)
-        image, maps = self._cut(found, self._corner(k, rng, found))
+        corner = self._corner(k, rng, found)
+        image, maps = self._cut(found, corner)
         if rng is not None and self._random:
             # The answers of a table have no axes that could move with the image.
             moving = [] if found.raters is not None else list(maps)
             image, moved = self._augment(image, [maps[name] for name in moving], rng)
             maps |= dict(zip(moving, moved, strict=True))
+        maps |= {name: values[position] for name, values in self._extra.items()}
+        if self._places:
+            start = (0,) * self.axes if corner is None else corner
+            maps |= {"corner": np.array(start, int), "space": np.array(found.space, int)}
         return cast("Item", {"image": image, "case": position, **maps})
 
     def _padding(self) -> Item:
@@ -122,7 +150,8 @@ class CaseDataset(Dataset[Item]):
         nothing = {
             name: np.full_like(m, unknown(m)) for name, m in maps.items() if name != "raters"
         }
-        return cast("Item", {**maps, **nothing, "image": image, "case": NO_CASE})
+        extra = {name: np.zeros_like(values[0]) for name, values in self._extra.items()}
+        return cast("Item", {**maps, **nothing, **extra, "image": image, "case": NO_CASE})
 
     def place(self, k: int) -> tuple[int, Corner | None]:
         """Return which case item k is of, and where its patch starts (None for whole images)."""
@@ -181,3 +210,24 @@ class CaseDataset(Dataset[Item]):
                 f"found a patch of {patch}, expected {self.axes} sides of 1 or more, as the image "
                 f"of case {self.study.index.ids[0]!r} has {self.axes} spatial axes"
             )
+
+
+def _stacked_extra(study: Study, extra: Extra | None) -> dict[str, NDArray[Any]]:
+    """Return what else there is of all cases, with the cases in front."""
+    found: dict[str, list[NDArray[Any]]] = {}
+    for number, case in enumerate(study.iter_cases() if extra else ()):
+        more = {name: np.asarray(value) for name, value in extra(case).items()} if extra else {}
+        if not more and not number:
+            return {}
+        first = {name: values[0].shape for name, values in found.items()} or None
+        shapes = {name: value.shape for name, value in more.items()}
+        taken = shapes.keys() & Item.__annotations__.keys()
+        if taken or first not in (None, shapes):
+            expected = "other names" if taken else f"{first} as in the first case"
+            raise RatersError(
+                f"found {shapes} beside the image of case {case.id!r}, expected {expected}",
+                case=case.id,
+            )
+        for name, value in more.items():
+            found.setdefault(name, []).append(value)
+    return {name: np.stack(values) for name, values in found.items()}

@@ -16,15 +16,19 @@ from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
-from raters.training.going_on import is_writer
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
 from raters.training.options import DEFAULT_METHOD, Checked, checked_options
-from raters.training.precision import set_precision
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.record import Record, noted_warnings, told_by
-from raters.training.resume import earlier_run, plan_again
-from raters.training.run import finished, first_process, refuse_foreign
+from raters.training.resume import earlier_run, is_writer, plan_again
+from raters.training.run import (
+    Record,
+    epoch_callback,
+    finished,
+    first_process,
+    noted_warnings,
+    refuse_foreign,
+)
 from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
@@ -33,6 +37,7 @@ from raters.training.trainer import (
     make_trainer,
     own_randomness,
     quiet,
+    set_precision,
     wants_bar,
 )
 
@@ -79,7 +84,7 @@ def fit(
         >>> features = truth[:, None] + rng.normal(0, 0.1, (60, 1))
         >>> study = Study.from_arrays(labels=labels, images=features)
         >>> model = fit(study, "global-cm", epochs=5, progress=False)
-        >>> model.labels(np.array([1.0])).item()
+        >>> model.predict(np.array([1.0])).item()
         1
     """
     path = None if folder is None else Path(folder)
@@ -132,7 +137,7 @@ def _planned(
 
 
 def _trained(planned: Planned, record: Record | None, progress: Progress) -> Model:
-    with record.told() if record else nullcontext():
+    with record.log_on_error() if record else nullcontext():
         method = make_method(planned)
         with cache_folder(record.folder if record else None) as cache:
             learner = run_epochs(method, planned, record, progress, cache)
@@ -175,8 +180,7 @@ def run_epochs(
         data = make_loader(planned, method, "train", cache)
         kept = len(planned.parts.held_out)
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        steps = training.epochs * len(data)
-        learner = Learner(method, training, steps, planned.parts)
+        learner = Learner(method, training, len(data), planned.parts)
         checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))
@@ -189,7 +193,7 @@ def run_epochs(
         each = len(data) + (len(held_out) if held_out else 0)
         bar = make_bar(progress, training.epochs, each)
         if callable(progress):
-            learner.after_epoch.append(told_by(progress, training.epochs))
+            learner.after_epoch.append(epoch_callback(progress, training.epochs))
         trainer = make_trainer(training, bar, loggers)
         learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
         set_precision(method, training.precision)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raters.errors import RatersError
+from raters.methods.base import Asked, refuse_unanswered
+from raters.methods.registry import METHODS, MethodEntry
 from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
+from raters.study.study import Study
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
@@ -30,12 +34,17 @@ from raters.training.run import (
 from raters.training.weights import build_with_weights, write_weights
 
 if TYPE_CHECKING:
-    from raters.methods.base import Method
+    from raters.methods.base import Answer, Method
     from raters.networks.options import Own
-    from raters.prediction.predict import Predicted
-    from raters.study.study import Study
+    from raters.prediction.prediction import Prediction
 
+T = TypeVar("T", bound=np.generic)
 Probabilities = NDArray[np.float32]
+Image = NDArray[Any] | Case
+Many = Study | str | Path
+Cases = Iterator[tuple[Case, NDArray[T]]]
+Weights = Mapping[str, float] | str | None
+Weighting = tuple[float, ...] | None
 
 
 class Model:
@@ -70,28 +79,110 @@ class Model:
         """Where the weights are."""
         return next(self.method.parameters()).device
 
-    def truth(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Return `p(t | x)`, `(classes, *space)`.
+    @overload
+    def predict(self, x: Many, cut: CutGiven = ..., weights: Weights = ...) -> Cases[np.int16]: ...
+
+    @overload
+    def predict(
+        self, x: Image, cut: CutGiven = ..., weights: Weights = ...
+    ) -> NDArray[np.int16]: ...
+
+    def predict(
+        self, x: Image | Many, cut: CutGiven = 0.5, weights: Weights = None
+    ) -> NDArray[np.int16] | Cases[np.int16]:
+        """Return the class, `(*space)`: the most likely one, or masks at another cut.
 
         Images that are larger than the patches trained on are seen in overlapping windows.
         (Instance norm then takes its averages over a window, as it did in training.)
 
         Args:
-            image: `(channels, *space)` (or `(*space)` if there is one channel), features
-                `(channels,)`, or a case of a study.
-        """
-        return self._predicted(image).truth
-
-    def labels(self, image: NDArray[Any] | Case, cut: CutGiven = 0.5) -> NDArray[np.int16]:
-        """Return the class, `(*space)`: the most likely one, or masks at another cut.
-
-        Args:
-            image: As for `truth`.
+            x: An image `(channels, *space)` (or `(*space)` if there is one channel), features
+                `(channels,)`, several of them as one array, or a case of a study. Of a study, or
+                of images as `raters predict` takes them (`"images/{case}.png"`), pairs of a case
+                and its labels come one by one; small images go in batches.
             cut: As for `cut`.
+            weights: As for `weighting`.
+
+        Example:
+            for case, labels in model.predict("images/{case}.png"):
+                print(case.id, (labels > 0).sum())
         """
-        cuts = self.cut(cut)
-        found = self._predicted(image)
-        return cut_labels(found.truth, cuts) if self.config.label_spatial_dims else found.labels
+        cuts, masks = self.cut(cut), self.config.label_spatial_dims
+        return self._each(
+            x, lambda said: cut_labels(said.truth, cuts) if masks else said.labels, weights
+        )
+
+    @overload
+    def predict_proba(self, x: Many, weights: Weights = ...) -> Cases[np.float32]: ...
+
+    @overload
+    def predict_proba(self, x: Image, weights: Weights = ...) -> Probabilities: ...
+
+    def predict_proba(
+        self, x: Image | Many, weights: Weights = None
+    ) -> Probabilities | Cases[np.float32]:
+        """Return the probability of each class, `(classes, *space)`; `x` is as for `predict`."""
+        return self._each(x, lambda said: said.truth, weights)
+
+    def truth(self, image: Image) -> Probabilities:
+        """Return `p(t | x)` of an image, `(classes, *space)`."""
+        return self.predict_proba(image)
+
+    def as_rater(self, image: Image, rater: str) -> Probabilities:
+        """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
+        return self._said(image, raters=(rater,)).as_rater(rater)
+
+    def confusion(self, image: Image) -> Probabilities:
+        """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
+
+        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
+        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
+        """
+        return self._said(image, confusion=True).maps["confusion"]
+
+    def samples(self, image: Image, num_samples: int = 1, seed: int = 0) -> Probabilities:
+        """Return samples of the labels of an image, `(num_samples, classes, *space)`.
+
+        Sample k depends on the seed, the name of the case and k only.
+
+        Raises:
+            RatersError: The method gives no samples.
+        """
+        if num_samples < 1:
+            raise RatersError(f"found {num_samples} samples, expected at least 1")
+        return np.stack(self._said(image, samples=num_samples, seed=seed).samples)
+
+    def _said(self, image: Image, **asked: Any) -> Prediction:  # noqa: ANN401
+        # The package `prediction` builds on this one; a model is only its handle.
+        from raters.prediction.predict import predict_case
+
+        return predict_case(self, image, Asked(**asked))
+
+    def _each(
+        self, x: Image | Many, take: Callable[[Prediction], NDArray[T]], weights: Weights
+    ) -> NDArray[T] | Cases[T]:
+        """Return one part of what is said of an image, or of each of many."""
+        from raters.prediction.images import open_images
+
+        weighting = self.weighting(weights)
+        if isinstance(x, str | Path):
+            x = open_images(str(x), self.config)
+        if isinstance(x, Study):
+            return self._cases(x, take, weighting)
+        if isinstance(x, np.ndarray | Tensor) and x.ndim == self.config.spatial_dims + 2:
+            cases = self._cases(Study.from_arrays(images=np.asarray(x)), take, weighting)
+            return np.stack([found for _, found in cases])
+        return take(self._said(x, weights=weighting))
+
+    def _cases(
+        self, study: Study, take: Callable[[Prediction], NDArray[T]], weights: Weighting
+    ) -> Cases[T]:
+        from raters.prediction.predict import predict_cases
+
+        for case, found in predict_cases(self, study.iter_cases(), Asked(weights=weights)):
+            if isinstance(found, RatersError):
+                raise found
+            yield case, take(found)
 
     def cut(self, given: CutGiven) -> NDArray[np.float64]:
         """Return the cut of each foreground class, `(classes - 1,)`, for `scores.cut_labels`.
@@ -108,40 +199,44 @@ class Model:
         config = self.config
         return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
 
-    def as_rater(self, image: NDArray[Any] | Case, rater: str) -> Probabilities:
-        """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
-        return self._predicted(image, raters=[rater]).as_rater[rater]
+    def weighting(self, given: Weights) -> Weighting:
+        """Return the weight of each rater of the model; they sum to one.
 
-    def confusion(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
+        Args:
+            given: Weights by rater, as in `{"alice": 0.7, "bob": 0.3}` or 'alice=0.7,bob=0.3';
+                raters who are not named weigh nothing. None asks for no weighting.
 
-        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
-        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
+        Raises:
+            RatersError: For a rater that the model does not know, and for what is no weight.
         """
-        found = self._predicted(image, confusion=True).confusion
-        assert found is not None  # it was asked for
-        return found
+        if given is None:
+            return None
+        weights = [0.0] * len(self.config.raters)
+        for rater, value in _by_rater(given):
+            weights[self.number_of(rater)] = value
+        if not any(weights):
+            raise RatersError(f"found no weight above 0 in {given!r}, expected at least one")
+        return tuple(value / sum(weights) for value in weights)
 
-    def predict(self, study: Study) -> Iterator[tuple[Case, Probabilities]]:
-        """Return the truth of all cases of a study, one by one; small images go in batches.
+    def refuse_unanswered(self, asked: Asked) -> None:
+        """Refuse what the method cannot answer, and raters that the model does not know.
 
-        Example:
-            for case, truth in model.predict(study):
-                print(case.id, truth.argmax(0))
+        Raises:
+            RatersError: that names the method, what it can answer, and the methods that can.
         """
-        from raters.prediction.batches import predict_cases
-        from raters.prediction.predict import Asked
-
-        for case, found in predict_cases(self, study.iter_cases(), Asked()):
-            if isinstance(found, RatersError):
-                raise found
-            yield case, found.truth
-
-    def _predicted(self, image: NDArray[Any] | Case, **asked: Any) -> Predicted:  # noqa: ANN401
-        # The package `prediction` builds on this one; a model is only its handle.
-        from raters.prediction.predict import predict_case
-
-        return predict_case(self, image, **asked)
+        name, answers = self.config.method, self.method.answers
+        try:
+            refuse_unanswered(name, answers, asked)
+        except RatersError as error:
+            lacking = sorted(asked.needed - answers)[0]
+            can = [m for m, entry in METHODS.items() if _answers(entry, lacking)]
+            raise RatersError(
+                f"{error}. {name} can answer {', '.join(sorted(answers))}; methods that can answer "
+                f"{lacking}: {', '.join(can) or 'none of this version'}",
+                kind="unanswered",
+            ) from None
+        for rater in asked.raters:
+            self.number_of(str(rater))
 
     def number_of(self, rater: str) -> int:
         """Return the position of a rater.
@@ -235,6 +330,34 @@ class Model:
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
         return cls(method.eval(), config, history, best_epoch, cuts)
+
+
+def _answers(entry: MethodEntry, answer: Answer) -> bool:
+    found = entry.load().answers
+    return isinstance(found, frozenset) and answer in found  # options may decide, by a property
+
+
+def _by_rater(given: Mapping[str, float] | str) -> Iterator[tuple[str, float]]:
+    """Take 'alice=0.7,bob=0.3' apart and check each weight."""
+    parts = (part.rpartition("=") for part in given.split(",")) if isinstance(given, str) else ()
+    named = [(name.strip(), word) for name, _, word in parts]
+    pairs: list[tuple[str, Any]] = [*given.items()] if isinstance(given, Mapping) else named
+    seen: set[str] = set()
+    for rater, word in pairs:
+        try:
+            value = float(word)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not rater or not math.isfinite(value) or value < 0:
+            raise RatersError(
+                f"found the weight {word!r} of {rater!r}, expected RATER=NUMBER with a number of "
+                "at least 0, as in alice=0.7,bob=0.3",
+                rater=rater or None,
+            )
+        if rater in seen:
+            raise RatersError(f"found {rater!r} twice in the weights, expected it once")
+        seen.add(rater)
+        yield rater, value
 
 
 def load(folder: str | Path, network: Own | None = None) -> Model:

@@ -13,21 +13,20 @@ import numpy as np
 import torch
 
 from raters.errors import RatersError
-from raters.methods.options import ConfusionOptions, MethodOptions
+from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, is_own
 from raters.study.formats.base import usable_memory
 from raters.study.study import Study
 from raters.training.config import ClassEntry, ModelConfig
 from raters.training.dataset import CaseDataset
-from raters.training.loader import loader
+from raters.training.loader import loader, refuse_small_batch
 from raters.training.normalise import fit_normalisation, in_case
 from raters.training.options import Checked, TrainingOptions
 from raters.training.partition import Partition, left_out, left_out_note, partition
-from raters.training.precision import precision_of
 from raters.training.run import Split
-from raters.training.sampler import refuse_small_batch
 from raters.training.survey import check_classes, survey, warn_of_unlabelled
+from raters.training.trainer import precision_of
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -139,6 +138,7 @@ def make_loader(
         targets=method.target if method.has_targets else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
+        extra=method.extra,
     )
     return loader(dataset, training.batch_size, train, training.seed, training.num_workers)
 
@@ -222,9 +222,10 @@ def _completed(
 
 def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptions:
     """Settle the warm-up: a number of epochs that leaves one for matrices, and what it is on."""
-    if not isinstance(options, ConfusionOptions):
+    given = {name: value for name, value in options if name in ("warm_up", "warm_up_on")}
+    if "warm_up" not in given:
         return options
-    share, learns_from = options.warm_up, options.warm_up_on
+    share, learns_from = given["warm_up"], given.get("warm_up_on", "")
     unsettled = share is None or learns_from is None
     labels = survey(train).labels_per_pixel() if unsettled else 0.0
     if share is None:
@@ -234,7 +235,7 @@ def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptio
         learns_from = "labels" if two else "vote"
     wanted = round(share * epochs) if share < 1 else round(share)
     settled = {"warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
-    return options.model_copy(update=settled)
+    return options.model_copy(update={name: settled[name] for name in given})
 
 
 def _refuse_study(study: Study, needs_raters: bool) -> None:

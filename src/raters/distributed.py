@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import torch.distributed as dist
+from torch import Tensor
 
 T = TypeVar("T")
 
@@ -34,3 +35,17 @@ def gathered(value: T) -> list[T]:
     found: list[T | None] = [None] * world
     dist.all_gather_object(found, value)
     return [part for part in found if part is not None]
+
+
+def summed(value: Tensor) -> Tensor:
+    """Return the sum of what all processes have, the same to all of them.
+
+    Example:
+        >>> import torch
+        >>> summed(torch.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+    """
+    first, *rest = gathered(value)
+    for part in rest:
+        first = first + part.to(first.device)
+    return first.to(value.device)
