@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 
-_PREFIX = "set_"  # of the parameters: no name of a verb begins so
+PREFIX = "set_"  # of the parameters: no name of a verb begins so
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TypedOption:
             metavar=None if kind is bool else metavar(self.info.annotation),
         )
         return inspect.Parameter(
-            _PREFIX + self.field,
+            PREFIX + self.field,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[Optional[kind], option],  # noqa: UP045
@@ -162,7 +162,7 @@ def parsed(option: TypedOption, value: Any) -> Any:  # noqa: ANN401
 
 def given_options(options: Sequence[TypedOption], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the user set, by name."""
-    found = {option.field: values.get(_PREFIX + option.field) for option in options}
+    found = {option.field: values.get(PREFIX + option.field) for option in options}
     by_name = {option.field: option for option in options}
     return {k: parsed(by_name[k], v) for k, v in found.items() if v is not None}
 

@@ -337,11 +337,3 @@ class NetworkMethod(Method):
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
-
-
-def refuse_unlabelled(study: Study) -> None:
-    """Raise if no rater labelled anything in the study."""
-    for case in study.iter_cases():
-        if case.given.size:
-            return
-    raise RatersError("found no labels in the cases to train on, expected at least one")

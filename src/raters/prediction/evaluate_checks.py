@@ -9,7 +9,7 @@ from raters.errors import RatersError
 from raters.prediction.evaluate_sums import MOST_PAIRS
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.study.study import many
-from raters.training.same_study import refuse_other_study
+from raters.training.config import refuse_other_study
 
 if TYPE_CHECKING:
     from raters.prediction.evaluate_result import RunScores

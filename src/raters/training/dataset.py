@@ -15,9 +15,8 @@ from raters.errors import RatersError
 from raters.study.case import Case
 from raters.study.study import Study
 from raters.training.augment import augmentation_of
-from raters.training.cases import CaseReader, Targets
+from raters.training.cases import CaseReader, DecodedCase, Targets
 from raters.training.collate import Item, unknown
-from raters.training.decoded import DecodedCase
 from raters.training.normalise import Normalisation
 from raters.training.patches import Corner, cut, random_corner, tile_corners
 

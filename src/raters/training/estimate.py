@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.study.study import Study, many
-from raters.training.checks import left_out_note
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
+from raters.training.options import Checked, checked_options
 from raters.training.partition import left_out
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.trainer import own_randomness
@@ -43,7 +43,6 @@ class Estimate:
         epoch_seconds: What an epoch takes after the warm-up.
         memory: Bytes of memory at the peak, about.
         device: Where it was measured.
-        notes: What else to say.
     """
 
     planned: Planned
@@ -56,7 +55,6 @@ class Estimate:
     epoch_seconds: float
     memory: int | None
     device: str
-    notes: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -98,7 +96,7 @@ class Estimate:
         }
 
 
-def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate:  # noqa: ANN401
+def estimate(study: Study, method: str | Checked = "pixel-cm", **options: Any) -> Estimate:  # noqa: ANN401
     """Build everything, take a few steps on the real data, and say what training would take.
 
     Nothing is written, and the study is read no further than preparing and the steps need.
@@ -109,7 +107,8 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         options: As for `raters.fit`.
     """
     started = time.perf_counter()
-    planned = _alone(plan_training(study, method, options))
+    checked = method if isinstance(method, Checked) else checked_options(method, options)
+    planned = _alone(plan_training(study, checked))
     with own_randomness():
         learner = make_method(planned)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -133,7 +132,6 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         cost.main,
         _memory(train, held_out),
         device.type,
-        tuple(left_out_note(unused, method)),
     )
 
 

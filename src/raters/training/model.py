@@ -29,6 +29,7 @@ from raters.training.run import CONFIG, WEIGHTS, read_history, refuse_no_model, 
 
 if TYPE_CHECKING:
     from raters.methods.base import Answer, Method
+    from raters.networks.options import Own
     from raters.prediction.prediction import Prediction
 
 T = TypeVar("T", bound=np.generic)
@@ -312,7 +313,7 @@ class Model:
         return path
 
     @classmethod
-    def load(cls, folder: str | Path) -> Model:
+    def load(cls, folder: str | Path, network: Own | None = None) -> Model:
         """Open a folder that `save` or `raters train` wrote; nothing in it is run as code.
 
         Raises:
@@ -321,7 +322,7 @@ class Model:
         """
         path = Path(folder)
         refuse_no_model(path)
-        config = read_config(path / CONFIG)
+        config = read_config(path / CONFIG).with_network(network)
         method = build_with_weights(config, path / WEIGHTS)
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
@@ -345,12 +346,18 @@ def _weight(word: str, rater: str) -> float:
     return value
 
 
-def load(folder: str | Path) -> Model:
+def load(folder: str | Path, network: Own | None = None) -> Model:
     """Open a model folder: `config.yaml` and `weights.safetensors`.
 
     Loading runs no code of the folder: its files are plain data, and are checked.
+
+    Args:
+        folder: The folder.
+        network: The user's own network, where the model was trained with one: a module, a function
+            or class that makes one, or 'package.module:factory'. It is never imported only because
+            the folder names it.
     """
-    return Model.load(folder)
+    return Model.load(folder, network)
 
 
 def write_weights(path: Path, method: Method) -> None:

@@ -1,4 +1,4 @@
-"""Which cases are trained on, which are held out, and which can teach nothing."""
+"""Which cases are trained on, which are held out, and which can teach nothing; no mask is read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
-from raters.study.study import Study
-from raters.training.checks import has_reference, learnable
+from raters.study.classes import MISSING
+from raters.study.study import Study, many
 
 HELD_OUT = ("val", "valid", "validate", "validation", "dev")
+
+Flags = NDArray[np.bool_]
 
 
 class Partition(NamedTuple):
@@ -88,3 +90,66 @@ def _nothing_to_learn(study: Study, method: str) -> RatersError:
     if not study.raters:
         return RatersError("found no raters, expected labels to learn from")
     return RatersError("found no labels in the cases to train on, expected at least one")
+
+
+def labelled(study: Study) -> Flags:
+    """Return for each case whether one of the raters labelled it; no mask file is read.
+
+    Example:
+        >>> answers = np.array([[0, MISSING], [MISSING, MISSING], [1, 1]])
+        >>> labelled(Study.from_arrays(np.ones((3, 1)), answers))
+        array([ True, False,  True])
+    """
+    found = np.zeros(len(study), bool)
+    if study.kind == "classification":
+        triplets = study.triplets
+        found[triplets.task[triplets.label != MISSING]] = True
+        return found
+    if study.rules.absent == "empty" and study.raters:
+        return ~found
+    return np.array(
+        [any(labels_there(study, k, r) for r in study.raters) for k in range(len(study))], bool
+    )
+
+
+def has_reference(study: Study) -> Flags:
+    """Return for each case whether it has a reference; no mask file is read.
+
+    Example:
+        >>> study = Study.from_arrays(np.ones((2, 1)), reference=np.array([1, MISSING]))
+        >>> has_reference(study)
+        array([ True, False])
+    """
+    if study.kind == "classification":
+        known = study.reference_labels
+        return np.zeros(len(study), bool) if known is None else known != MISSING
+    if not study.backend.holds()["reference"]:
+        return np.zeros(len(study), bool)
+    return np.array([labels_there(study, k, None) for k in range(len(study))], bool)
+
+
+def labels_there(study: Study, position: int, rater: str | None) -> bool:
+    """Ask the store; where it does not know without reading, a case counts as labelled."""
+    knows = getattr(study.backend, "labelled", None)
+    return True if knows is None else bool(knows(study.row(position), rater))
+
+
+def learnable(study: Study, method: str) -> Flags:
+    """Return for each case whether a method can learn from it: its labels, or its reference."""
+    return labelled(study) if learning_method(method).raters else has_reference(study)
+
+
+def left_out_note(number: int, method: str) -> list[str]:
+    """Return how many cases are left out.
+
+    Example:
+        >>> left_out_note(2, "pixel-cm")
+        ['2 cases are left out: none of the raters labelled them']
+    """
+    if not number:
+        return []
+    them = "it" if number == 1 else "them"
+    lacks = f"none of the raters labelled {them}"
+    if not learning_method(method).raters:
+        lacks = f"{method} trains on references, and there is none of {them}"
+    return [f"{many(number, 'case')} {'is' if number == 1 else 'are'} left out: {lacks}"]
