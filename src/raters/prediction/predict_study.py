@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL, map_folder
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
 from raters.prediction.writing import (
@@ -28,7 +27,7 @@ from raters.prediction.writing import (
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
-from raters.study.paths import read_text
+from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:

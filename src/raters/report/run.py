@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.errors import RatersError
-from raters.prediction.evaluate_checks import refuse_unlike
-from raters.prediction.evaluate_split import Seen, held_out_notes, warnings_of
+from raters.evaluation.split import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
 from raters.report.run_answers import answer_section
 from raters.report.run_as_rater import as_rater_section
@@ -27,7 +26,7 @@ from raters.study.study import many
 from raters.training.run import read_scores
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
     from raters.study.study import Study
     from raters.training.config import ModelConfig
     from raters.training.model import Model
@@ -158,7 +157,7 @@ def _with_study(
     model: Model,
     part: Part,
     seen: Seen,
-    scores: RunScores,
+    scores: Evaluation,
     watched: Watched,
     shown: int,
     progress: bool,
@@ -198,7 +197,7 @@ def _with_study(
     return [*sections, *(section for section in further if section is not None)]
 
 
-def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
+def _judged(part: Part, seen: Seen, scores: Evaluation) -> list[Block]:
     """Report of which cases the scores are, and what makes them worth less."""
     blocks: list[Block] = [TextBlock(part.said)]
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
@@ -214,7 +213,7 @@ def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
 
 def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
     """Compare runs on cases that none of them was trained on, if there are any."""
-    from raters.prediction.compare_runs import compare_runs
+    from raters.evaluation.runs import compare_runs
 
     part = shown_part(study, [Seen.by_run(run) for run in runs])
     with warnings.catch_warnings():
