@@ -118,11 +118,6 @@ def _steps(config: ModelConfig, seen: Seen) -> int | None:
     return -(-trained * patches // config.training.batch_size) or None
 
 
-def _shared(config: ModelConfig) -> bool:
-    """Return whether all raters have one matrix or head."""
-    return config.method == "single-cm" or bool(config.options.get("shared"))
-
-
 def _network(config: ModelConfig) -> str:
     width = f", width {config.network.width}" if config.network.width else ""
     return f"{config.network.name}{width}"
@@ -147,7 +142,7 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
             matrices.reshape(-1, size, size)[labelled].astype(np.float64),
             over="all cases: this method has one matrix per rater",
             masks=model.config.kind == "segmentation",
-            shared=_shared(model.config),
+            shared=model.method.shares_matrix,
         )
         sections.insert(0, rater_section(found))
     return sections
@@ -164,7 +159,7 @@ def _with_study(
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        shared = _shared(model.config)
+        shared = model.method.shares_matrix
         cases = case_section(model, part.study, scores, watched, shown, progress, shared)
     else:
         cases = answer_section(part.study, watched, shown)
@@ -184,7 +179,7 @@ def _with_study(
                     watched.pixels,
                     part.study.raters,
                     part.study.anonymous,
-                    _shared(model.config),
+                    model.method.shares_matrix,
                 )
             )
         )

@@ -32,8 +32,8 @@ from raters.training.run import (
 from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
+    TrainingBar,
     interruptible,
-    make_bar,
     make_trainer,
     own_randomness,
     quiet,
@@ -191,7 +191,7 @@ def run_epochs(
         if learner.done:
             return learner
         each = len(data) + (len(held_out) if held_out else 0)
-        bar = make_bar(progress, training.epochs, each)
+        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
         if callable(progress):
             learner.after_epoch.append(epoch_callback(progress, training.epochs))
         trainer = make_trainer(training, bar, loggers)
