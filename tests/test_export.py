@@ -130,7 +130,7 @@ def test_an_images_own_mean_can_be_inside(tmp_path: Path) -> None:
 def test_where_the_normalisation_goes() -> None:
     def name(place: Any = "auto", **other: Any) -> tuple[str, bool]:
         truth = truth_of(model_of(**other), place)
-        return truth.input_name, truth.metadata["normalisation"]["inside"]
+        return truth.metadata["input"]["name"], truth.metadata["normalisation"]["inside"]
 
     raw, ready = ("image", True), ("normalised_image", False)
     assert name() == name(patch_size=(8, 8)) == name(normalisation=CASE) == raw

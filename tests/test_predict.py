@@ -25,9 +25,15 @@ from raters.methods import METHODS
 from raters.methods.base import Asked
 from raters.prediction import predict as predicting
 from raters.prediction.images import open_images
-from raters.prediction.predict import predict_case, predict_cases, window_of
+from raters.prediction.predict import (
+    gaussian_weights,
+    in_bands,
+    predict_case,
+    predict_cases,
+    starts_of,
+    window_of,
+)
 from raters.prediction.predict_study import predict_study
-from raters.prediction.windows import gaussian_weights, in_bands, starts_of
 from raters.prediction.writing import Outputs
 from raters.study.study import Study
 

@@ -102,7 +102,7 @@ class TestOneLatent:
         whole = sampler(spatial_dims=axes, values=values).samples(image, 3, seed=5)
         model = sampler(spatial_dims=axes, values=values, patch_size=(8,) * axes)
         for at_once in (2**16, 100):  # many windows in a batch, or one
-            monkeypatch.setattr("raters.prediction.windows.AT_ONCE", at_once)
+            monkeypatch.setattr(predicting, "AT_ONCE", at_once)
             parts = model.samples(image, 3, seed=5)
             assert np.allclose(parts, whole, atol=1e-5)  # no seams
         for sample in parts:
@@ -165,13 +165,15 @@ def test_the_truth_of_a_weighting() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("ann=0.7,eve=1", "found the rater 'eve', expected one of ann, bob, cy"),
-        ("ann=-1,bob=2", "found the weight '-1' of 'ann', expected RATER=NUMBER"),
+        ("ann=0.7,eve=1", "found 'eve=1' in the weights 'ann=0.7,eve=1', expected RATER=WEIGHT"),
+        ("eve=1", "expected one of ann, bob, cy"),
+        ("ann=-1,bob=2", "found the weight '-1' of 'ann', expected a number of at least 0"),
         ("ann=0,bob=0", "found no weight above 0"),
         ("ann=much", "found the weight 'much' of 'ann'"),
         ("ann=nan", "found the weight 'nan' of 'ann'"),
-        ("ann", "found the weight 'ann' of ''"),
-        ("", "found the weight '' of ''"),
+        ("ann", "found 'ann' in the weights 'ann', expected RATER=WEIGHT"),
+        ("ann=inf", "found the weight 'inf' of 'ann'"),
+        ("", "found '' in the weights '', expected RATER=WEIGHT"),
         ("ann=1,ann=2", "found 'ann' twice"),
     ],
 )

@@ -41,11 +41,6 @@ class Truth:
     inside: bool
     metadata: dict[str, Any]
 
-    @property
-    def input_name(self) -> str:
-        """The name of the input, which says what it must be given."""
-        return str(self.metadata["input"]["name"])
-
 
 def truth_of(model: Model, place: Place = "auto", possible: bool = True) -> Truth:
     """Take the truth network out of a model.
@@ -118,10 +113,14 @@ def measured(truth: Truth, run: Callable[[Tensor], Tensor], what: str) -> float:
     Raises:
         RatersError: The difference is more than rounding.
     """
-    largest = 0.0
+    largest, normalise = 0.0, truth.config.normaliser()
     for batch, larger in ((1, 1), (3, 2)):
-        image = example(truth, batch, larger, seed=batch)
-        largest = max(largest, float((run(image) - expected(truth, image)).abs().max()))
+        image = ready = example(truth, batch, larger, seed=batch)
+        if truth.inside:
+            ready = torch.from_numpy(np.stack([normalise(one) for one in image.numpy()]))
+        with torch.inference_mode():
+            expected = truth.method.truth(ready)
+        largest = max(largest, float((run(image) - expected).abs().max()))
     if not largest <= TOLERANCE:
         raise RatersError(
             f"found probabilities that differ by {largest:.1e} between {what} and the model, "
@@ -129,15 +128,6 @@ def measured(truth: Truth, run: Callable[[Tensor], Tensor], what: str) -> float:
             kind="export",
         )
     return largest
-
-
-def expected(truth: Truth, image: Tensor) -> Tensor:
-    """Return what the model itself says of images as the exported network takes them."""
-    if truth.inside:
-        normalise = truth.config.normaliser()
-        image = torch.from_numpy(np.stack([normalise(one) for one in image.numpy()]))
-    with torch.inference_mode():
-        return truth.method.truth(image)
 
 
 def describe(config: ModelConfig, inside: bool, divisor: int, least: int) -> dict[str, Any]:

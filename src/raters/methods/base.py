@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.methods.phases import Batch, Training
+from raters.methods.phases import Batch as Batch
+from raters.methods.phases import Training
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork

@@ -28,8 +28,8 @@ from raters.prediction.writing import (
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
+from raters.study.paths import read_text
 from raters.study.places import Inputs, refuse_foreign
-from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.case import Case

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,8 @@ from raters.evaluation.predictions import (
     map_folder,
 )
 from raters.methods.base import Asked
-from raters.prediction.predict import same_confusion
+from raters.prediction.predict import OVERLAP, same_confusion
 from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
-from raters.prediction.windows import OVERLAP
 from raters.rows import Row, write_csv
 from raters.scores.cut import cut_labels
 from raters.study import formats
@@ -167,24 +167,24 @@ class CaseWriter:
     def _wanted(self, confusion: bool) -> Iterator[_File]:
         if confusion:
             front = 3 if self._masks else 0
-            yield _File("confusion", CONFUSION_FOLDER, lambda band: band.maps["confusion"], front)
+            yield _File("confusion", CONFUSION_FOLDER, partial(_of, "confusion"), front)
         if not self._masks:
             return
-        soft, decode = self._outputs.probabilities, self._classes.decode
-        yield _File("labels", "", lambda band: decode(cut_labels(band.truth, self._cut)), 0)
-        if soft:
-            yield _File("soft", SOFT_FOLDER, lambda band: band.truth, 1)
         if self._outputs.entropy:
             yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
-        for name in self._outputs.beside:
-            place, words = map_folder(name), name.replace(":", " ", 1)
-            yield _File(f"labels {words}", place, self._labels(name), 0)
-            if soft:
-                take = _taking(name)
-                yield _File(f"soft {words}", f"{place}/{SOFT_FOLDER}", take, 1)
+        for name in ("truth", *self._outputs.beside):
+            place = "" if name == "truth" else map_folder(name)
+            words = "" if name == "truth" else " " + name.replace(":", " ", 1)
+            yield _File(f"labels{words}", place, partial(self._labels, name), 0)
+            if self._outputs.probabilities:
+                soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
+                yield _File(f"soft{words}", soft, partial(_of, name), 1)
 
-    def _labels(self, name: str) -> Callable[[Prediction], Array]:
-        return lambda band: self._classes.decode(most_likely(band.maps[name]))
+    def _labels(self, name: str, band: Prediction) -> Array:
+        """Return the values of labels: of the truth at the cut, of others the most likely."""
+        found = band.maps[name]
+        numbers = cut_labels(found, self._cut) if name == "truth" else most_likely(found)
+        return self._classes.decode(numbers)
 
     def _sink(self, file: _File, case: Case, rows: Array, total: int) -> Sink:
         folder, name = self._folder / file.place, case_path(case.id)
@@ -196,8 +196,8 @@ class CaseWriter:
         return image_sink(folder, name, (len(rows), total, *rows.shape[2:]), affine)
 
 
-def _taking(name: str) -> Callable[[Prediction], Array]:
-    return lambda band: band.maps[name]
+def _of(name: str, band: Prediction) -> Array:
+    return band.maps[name]
 
 
 def write_tables(
@@ -251,19 +251,6 @@ def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Ro
             row["entropy"] = round(float(bits[k]), 6)
         rows.append(row | {f"p_{c.name}": value for c, value in zip(classes, p, strict=True)})
     return rows
-
-
-class Sink(Protocol):
-    """Takes the rows of one map, in order, and becomes a file when all are there."""
-
-    def put(self, rows: Array, start: int, total: int) -> None:
-        """Take some rows: `(*front, rows, *rest)`; there are `total` in all."""
-
-    def finish(self) -> Path:
-        """Make the file, whole; return its path."""
-
-    def discard(self) -> None:
-        """Leave nothing behind."""
 
 
 class RowsFile:
@@ -338,6 +325,10 @@ class Gathered:
     def discard(self) -> None:
         """Nothing was written."""
         self._whole = None
+
+
+Sink = RowsFile | Gathered
+"""Takes the rows of one map, in order, and becomes a file when all are there."""
 
 
 def image_sink(place: Path, name: str, shape: tuple[int, ...], affine: Array | None) -> Sink:

@@ -20,18 +20,12 @@ from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
+from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study
 from raters.training.config import ModelConfig, read_config, write_config
-from raters.training.cuts import CutGiven, Cuts, chosen_cut, read_cuts, write_cuts
+from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
-from raters.training.run import (
-    CONFIG,
-    WEIGHTS,
-    read_history,
-    refuse_no_model,
-    write_progress,
-)
-from raters.training.weights import build_with_weights, write_weights
+from raters.training.run import CONFIG, WEIGHTS, read_history, refuse_no_model, write_progress
 
 if TYPE_CHECKING:
     from raters.methods.base import Answer, Method
@@ -45,6 +39,7 @@ Many = Study | str | Path
 Cases = Iterator[tuple[Case, NDArray[T]]]
 Weights = Mapping[str, float] | str | None
 Weighting = tuple[float, ...] | None
+Shapes = dict[str, tuple[int, ...]]
 
 
 class Model:
@@ -211,9 +206,11 @@ class Model:
         """
         if given is None:
             return None
-        weights = [0.0] * len(self.config.raters)
-        for rater, value in _by_rater(given):
-            weights[self.number_of(rater)] = value
+        config, weights = self.config, [0.0] * len(self.config.raters)
+        places = {name: config.raters.index(name) for name in config.labelled}
+        expected = "RATER=WEIGHT with a rater of the model"
+        for place, word in by_name(given, places, "weights", expected).items():
+            weights[place] = _weight(word, config.raters[place])
         if not any(weights):
             raise RatersError(f"found no weight above 0 in {given!r}, expected at least one")
         return tuple(value / sum(weights) for value in weights)
@@ -337,27 +334,16 @@ def _answers(entry: MethodEntry, answer: Answer) -> bool:
     return isinstance(found, frozenset) and answer in found  # options may decide, by a property
 
 
-def _by_rater(given: Mapping[str, float] | str) -> Iterator[tuple[str, float]]:
-    """Take 'alice=0.7,bob=0.3' apart and check each weight."""
-    parts = (part.rpartition("=") for part in given.split(",")) if isinstance(given, str) else ()
-    named = [(name.strip(), word) for name, _, word in parts]
-    pairs: list[tuple[str, Any]] = [*given.items()] if isinstance(given, Mapping) else named
-    seen: set[str] = set()
-    for rater, word in pairs:
-        try:
-            value = float(word)
-        except (TypeError, ValueError):
-            value = math.nan
-        if not rater or not math.isfinite(value) or value < 0:
-            raise RatersError(
-                f"found the weight {word!r} of {rater!r}, expected RATER=NUMBER with a number of "
-                "at least 0, as in alice=0.7,bob=0.3",
-                rater=rater or None,
-            )
-        if rater in seen:
-            raise RatersError(f"found {rater!r} twice in the weights, expected it once")
-        seen.add(rater)
-        yield rater, value
+def _weight(word: str, rater: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise RatersError(
+            f"found the weight {word!r} of {rater!r}, expected a number of at least 0", rater=rater
+        )
+    return value
 
 
 def load(folder: str | Path, network: Own | None = None) -> Model:
@@ -372,3 +358,94 @@ def load(folder: str | Path, network: Own | None = None) -> Model:
             the folder names it.
     """
     return Model.load(folder, network)
+
+
+def write_weights(path: Path, method: Method) -> None:
+    """Write the weights of a method as safetensors, whole or not at all."""
+    from safetensors.torch import save
+
+    state = {k: v.contiguous().cpu() for k, v in method.state_dict().items()}
+    with written_whole(path, "wb") as file:
+        file.write(save(state))
+
+
+def build_with_weights(config: ModelConfig, path: Path) -> Method:
+    """Make the method that a configuration describes, with weights from a file.
+
+    The file's header is compared with the configuration first, on tensors that take no memory: a
+    configuration of absurd sizes is refused before anything of that size is made.
+
+    Raises:
+        RatersError: The file is no safetensors file, or does not fit the configuration.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    found = shapes_in(path)
+    for text in (*_absurd(config, found), *_unlike(config, found)):
+        raise RatersError(text, kind="weights", file=path)
+    method: Method = config.build()
+    try:
+        method.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+    for name, tensor in method.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            text = f"found NaN or infinity in the weight {name!r}, expected finite numbers"
+            raise RatersError(text, kind="weights", file=path)
+    return method
+
+
+def shapes_in(path: Path) -> Shapes:
+    """Read the names and shapes of all weights; safetensors checks them against the file's size."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise RatersError(
+            "there is no such file, expected safetensors weights", kind="missing-file", file=path
+        )
+    refuse_special(path)
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _absurd(config: ModelConfig, shapes: Shapes) -> Iterator[str]:
+    """Name sizes that no network with these weights can have, before it is outlined."""
+    longest = max((side for shape in shapes.values() for side in shape), default=0)
+    # A network may have no layer of its width (a perceptron without hidden layers).
+    for name, most in (("depth", max(len(shapes), 50)), ("width", max(longest, 1024))):
+        found = getattr(config.network, name)
+        if found is not None and found > most:
+            yield (
+                f"found {name} {found} in the configuration, expected at most {most} for these "
+                "weights"
+            )
+
+
+def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
+    """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
+    try:
+        with torch.device("meta"):
+            outline: Method = config.build()
+    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        yield (
+            f"found sizes in the configuration that cannot be built ({why}), expected those of the "
+            "weights"
+        )
+        return
+    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
+    for name, shape in expected.items():
+        if found.get(name) != shape:
+            there = found.get(name, "nothing")
+            yield f"found {there} for the weight {name!r}, expected {shape}"
+    for name in sorted(set(found) - set(expected)):
+        yield f"found the weight {name!r}, expected none of this name"
+
+
+def _unreadable(path: Path, error: Exception) -> RatersError:
+    why = f"cannot be read ({error}), expected safetensors weights"
+    return RatersError(why, kind="unreadable", file=path)
