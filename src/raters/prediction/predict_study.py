@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import prod
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL, map_folder
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
 from raters.prediction.writing import (
@@ -28,7 +28,7 @@ from raters.prediction.writing import (
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
-from raters.study.paths import read_text
+from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
@@ -250,9 +250,11 @@ def _remove_earlier(folder: Path) -> None:
             earlier = [str(name) for name in (*facts["files"].values(), *tables)]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # cut where it was stopped, or not ours
-        for name in earlier:
-            if _is_inside(folder, name):
-                (folder / name).unlink(missing_ok=True)
+        for file in (folder / name for name in earlier if _is_inside(folder, name)):
+            file.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):  # it holds more
+                for place in file.relative_to(folder).parents[:-1]:
+                    (folder / place).rmdir()
 
 
 def _is_inside(folder: Path, path: str) -> bool:

@@ -21,19 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import (
-    CONFUSION_FOLDER,
-    ENTROPY_FOLDER,
-    SOFT_FOLDER,
-    map_folder,
-)
 from raters.methods.base import Asked
 from raters.prediction.predict import OVERLAP, same_confusion
 from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
 from raters.rows import Row, write_csv
 from raters.scores.cut import cut_labels
 from raters.study import formats
-from raters.study.paths import case_path, naming, temporary_beside
+from raters.study.paths import (
+    CONFUSION_FOLDER,
+    ENTROPY_FOLDER,
+    SOFT_FOLDER,
+    case_path,
+    map_folder,
+    naming,
+    temporary_beside,
+)
 from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:

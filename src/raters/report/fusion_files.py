@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.evaluation.answers import class_numbers
+from raters.evaluation.sources import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL
+from raters.study.paths import PREDICT_JOURNAL
 from raters.study.remember import SOURCE_FILE, remembered_options, remembered_study
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
