@@ -26,8 +26,8 @@ from command_line import (
     run_alone,
     run_in_process,
 )
+from raters.cli.train import next_commands, study_words
 from raters.cli.train_options import FACTS, SHOWN, method_options, train_options
-from raters.cli.train_report import next_commands, study_words
 from raters.cli.typed_options import given_options, limits_of, names_of
 from raters.methods import METHODS
 from raters.networks import NETWORKS

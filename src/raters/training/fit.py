@@ -13,6 +13,7 @@ from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
 from raters.study.study import Study
+from raters.training.cases import cache_folder
 from raters.training.checkpoint import read_checkpoint
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
@@ -29,7 +30,6 @@ from raters.training.run import (
     noted_warnings,
     refuse_foreign,
 )
-from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
     interruptible,
