@@ -27,8 +27,15 @@ from command_line import (
     run_in_process,
 )
 from raters.cli.train import next_commands, study_words
-from raters.cli.train_options import FACTS, SHOWN, method_options, train_options
-from raters.cli.typed_options import given_options, limits_of, names_of
+from raters.cli.train_options import (
+    FACTS,
+    SHOWN,
+    given_options,
+    limits_of,
+    method_options,
+    names_of,
+    train_options,
+)
 from raters.methods import METHODS
 from raters.networks import NETWORKS
 from raters.study.study import Study

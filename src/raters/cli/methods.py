@@ -51,7 +51,7 @@ def facts(name: str, entry: MethodEntry) -> Row:
 
 
 def _option(name: str, info: FieldInfo) -> Row:
-    from raters.cli.typed_options import limits_of, metavar, plain_type
+    from raters.cli.train_options import limits_of, metavar, plain_type
 
     kind: Any = plain_type(info.annotation)
     limits = limits_of(info)
@@ -77,7 +77,7 @@ def _show_all() -> None:
 
 def _show_one(name: str, entry: MethodEntry) -> None:
     from raters.cli.tables import show_rows
-    from raters.cli.typed_options import default_of
+    from raters.cli.train_options import default_of
 
     typer.echo(wrapped(f"{name}: {entry.about}"))
     typer.echo(wrapped(f"when:  {entry.when}", indent=7))

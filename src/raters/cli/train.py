@@ -175,8 +175,7 @@ def listed() -> None:
 def command() -> Any:  # noqa: ANN401
     """Make the command with all its options, from the pydantic classes."""
     from raters.cli.study_options import open_study
-    from raters.cli.train_options import show, train_options
-    from raters.cli.typed_options import names_of, with_options
+    from raters.cli.train_options import names_of, show, train_options, with_options
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     verb = with_options(train, train_options(), names_of(open_study))
