@@ -111,7 +111,9 @@ def train(
 
         with _remembered(out, opened):
             given = {} if checked else options
-            model = fit(study, checked or method, told(), out, resume, _show_left_out, **given)
+            model = fit(
+                study, checked or method, told(), out, resume, None, _show_left_out, **given
+            )
         report(model, out, _words(opened), study)
 
 
