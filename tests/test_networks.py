@@ -24,7 +24,7 @@ from raters.networks import (
     parameter_count,
 )
 from raters.networks.patch_cnn import PatchCNN
-from raters.rater_models.pointwise import pointwise
+from raters.rater_models.start import pointwise
 
 CASES = [
     (name, spatial_dims, norm)

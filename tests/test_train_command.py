@@ -26,9 +26,17 @@ from command_line import (
     run_alone,
     run_in_process,
 )
-from raters.cli.train_options import FACTS, SHOWN, method_options, train_options
-from raters.cli.train_report import next_commands, study_words
-from raters.cli.typed_options import given_options, limits_of, names_of
+from raters.cli.train import next_commands, study_words
+from raters.cli.train_options import (
+    FACTS,
+    SHOWN,
+    given_options,
+    limits_of,
+    method_options,
+    names_of,
+    train_options,
+)
+from raters.fusion.methods import METHODS as FUSION
 from raters.methods import METHODS
 from raters.networks import NETWORKS
 from raters.study.study import Study
@@ -527,11 +535,11 @@ class TestMethods:
     def test_all_of_them(self, run: Run) -> None:
         said = run("methods")
         assert said.code == 0
-        for name in METHODS:
+        for name in (*METHODS, *FUSION):
             assert f"\n{name} " in said.out
         listed = json.loads(run("methods", "--json").out)
-        assert [entry["name"] for entry in listed] == list(METHODS)
-        assert all(entry["when"] for entry in listed)
+        assert [entry["name"] for entry in listed] == [*METHODS, *FUSION]
+        assert all(entry["when"] for entry in listed if entry["verb"] == "train")
 
     def test_one_of_them(self, run: Run) -> None:
         said = run("methods", "low-rank-cm")
@@ -541,6 +549,8 @@ class TestMethods:
         rank = next(option for option in found["options"] if option["option"] == "rank")
         assert rank["default"] == METHODS["low-rank-cm"].options.model_fields["rank"].default
         assert run("methods", "low-rank").code == 2
+        both = run("methods", "staple").out
+        assert "--soft" in both and "--option restrict=False" in both
 
     def test_nothing_heavy_is_imported(self) -> None:
         code = (

@@ -18,9 +18,8 @@ from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training import survey
-from raters.training.partition import has_reference, labelled, left_out, partition
 from raters.training.run import refuse_foreign
-from raters.training.survey import check_classes
+from raters.training.survey import check_classes, has_reference, labelled, left_out, partition
 
 TINY: dict[str, Any] = {"epochs": 1, "batch_size": 4, "width": 2, "depth": 2, "progress": False}
 

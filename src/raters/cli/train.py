@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -12,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from raters.cli.saying import say, wrapped
-from raters.cli.study_options import OpenStudy, described, takes_study
-from raters.cli.tables import show_notes, study_notes
-from raters.cli.train_report import report, stopped_message, told
+from raters.cli.study_options import OpenStudy, described, open_study, takes_study
+from raters.cli.tables import show_notes, show_rows, study_notes
 from raters.errors import RatersError
 from raters.wording import printable
 
@@ -110,7 +111,9 @@ def train(
 
         with _remembered(out, opened):
             given = {} if checked else options
-            model = fit(study, checked or method, told(), out, resume, _show_left_out, **given)
+            model = fit(
+                study, checked or method, told(), out, resume, None, _show_left_out, **given
+            )
         report(model, out, _words(opened), study)
 
 
@@ -174,8 +177,7 @@ def listed() -> None:
 def command() -> Any:  # noqa: ANN401
     """Make the command with all its options, from the pydantic classes."""
     from raters.cli.study_options import open_study
-    from raters.cli.train_options import show, train_options
-    from raters.cli.typed_options import names_of, with_options
+    from raters.cli.train_options import names_of, show, train_options, with_options
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     verb = with_options(train, train_options(), names_of(open_study))
@@ -330,3 +332,86 @@ def _stoppable(nothing_kept: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"\n{stopped_message(sys.argv, nothing_kept)}", err=True)
         raise typer.Exit(STOPPED) from None
+
+
+def told() -> Callable[[str], None] | None:
+    """Return where epochs are reported: the bar of a terminal, else one line per epoch."""
+    return None if sys.stderr.isatty() else say
+
+
+def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
+    """Report how it went, where it is, and what comes next."""
+    best = next((row for row in model.history if row["epoch"] == model.best_epoch), {})
+    named = {"held_out": "held-out loss", "reference": "held-out score by the reference"}
+    scores = ("epoch", "loss", "held_out", "reference", "dominance")
+    show_rows("best epoch", [{named.get(k, k): best[k] for k in scores if k in best}])
+    typer.echo(f"\nthe run: {out}")
+    typer.echo("next:")
+    for line in next_commands(out, words, scored_split(out, study)):
+        typer.echo(f"  {line}")
+
+
+def scored_split(out: str, study: Study) -> str:
+    """Name the cases that a run is best scored on: 'test', if there is one, else those held out."""
+    from raters.training.run import read_splits
+
+    if "test" in study.index.splits:
+        return "test"
+    return "held-out" if any(part == "held-out" for _, part, _ in read_splits(Path(out))) else ""
+
+
+def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]:
+    """Return lines that a user can run on the new model.
+
+    Example:
+        >>> for line in next_commands("run", {"study": "a.csv", "images": "x.npy"}, "held-out"):
+        ...     print(line)
+        raters evaluate run a.csv --images x.npy --split held-out
+        raters predict run NEW.npy -o predictions/
+    """
+    words = study_words(study)
+    if split and not study.get("split"):
+        words += ["--split", split]
+    return [
+        shlex.join(["raters", "evaluate", out, *words]),
+        f"raters predict {shlex.quote(out)} {_new_images(study.get('images'))} -o predictions/",
+    ]
+
+
+def _new_images(images: str | None) -> str:
+    """Return a placeholder for images that the model has not seen."""
+    if images and "{case}" in images:
+        return f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'
+    return "NEW.npy" if images and images.endswith(".npy") else "NEW_IMAGES"
+
+
+def study_words(study: dict[str, Any]) -> list[str]:
+    """Return the words of the command line that name a study, without those that say nothing new.
+
+    Example:
+        >>> study_words({"study": "a.csv", "wide": True, "header": False, "task": "task"})
+        ['a.csv', '--wide', '--no-header']
+    """
+    usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
+    words = [study["study"]]
+    for name, value in study.items():
+        if name == "study" or value == usual[name]:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
+    """Return the user's own command line again, with --resume where there is a run to resume.
+
+    Example:
+        >>> stopped_message(["/bin/raters", "train", "a b.csv", "-o", "run"])
+        "stopped; resume with: raters train 'a b.csv' -o run --resume"
+    """
+    words = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["raters", "train"]
+    if nothing_kept or "--resume" in words:
+        return f"stopped; resume with: {shlex.join(words)}"
+    return f"stopped; resume with: {shlex.join([*words, '--resume'])}"

@@ -33,7 +33,7 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models.confusion import Confusion, Seen
-from raters.rater_models.regularise import TraceOver
+from raters.rater_models.likelihood import TraceOver
 
 
 class ConfusionMethod(NetworkMethod):

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 from raters.networks.options import NetworkOptions, allow
 
 if TYPE_CHECKING:
-    from raters.networks.backbone import Backbone
-    from raters.networks.layers import parameter_count
+    from raters.networks.backbone import Backbone, TruthNetwork, parameter_count
     from raters.networks.registry import NETWORKS, build_backbone, choose_network
-    from raters.networks.truth import TruthNetwork
 
 __all__ = [
     "NETWORKS",
@@ -21,11 +19,12 @@ __all__ = [
     "choose_network",
     "parameter_count",
 ]
-_WHERE = {"Backbone": "backbone", "parameter_count": "layers", "TruthNetwork": "truth"}
+_SHARED = ("Backbone", "TruthNetwork", "parameter_count")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import what needs torch when it is first used: options are checked without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'registry')}"), name)
+    module = "backbone" if name in _SHARED else "registry"
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, least_side, normalisation
+from raters.networks.backbone import Backbone, convolution, least_side, normalisation
 from raters.networks.options import Norm
 
 _POOL: dict[int, type[nn.MaxPool2d | nn.MaxPool3d]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}

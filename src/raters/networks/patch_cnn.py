@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, normalisation
+from raters.networks.backbone import Backbone, convolution, normalisation
 from raters.networks.options import Norm
 
 

@@ -6,8 +6,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, least_side, monai_norm, normalisation
+from raters.networks.backbone import Backbone, convolution, least_side, monai_norm, normalisation
 from raters.networks.options import Norm
 
 # layers in all -> blocks in each of the four stages

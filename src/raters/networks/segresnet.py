@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import least_side, monai_norm
+from raters.networks.backbone import Backbone, least_side, monai_norm
 from raters.networks.options import Norm
 
 

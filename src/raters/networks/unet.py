@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import least_side, monai_norm
+from raters.networks.backbone import Backbone, least_side, monai_norm
 from raters.networks.options import Norm
 
 _ACTIVATION = ("LeakyReLU", {"negative_slope": 0.1, "inplace": True})

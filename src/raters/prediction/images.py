@@ -19,9 +19,8 @@ from raters.study.canonical import files_below
 from raters.study.files_index import FilesIndex, index_images
 from raters.study.geometry import Geometry
 from raters.study.manifest import index_manifest, read_cells
-from raters.study.names import natural_key
 from raters.study.packed import open_array
-from raters.study.pattern import Pattern, is_pattern, there
+from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import CaseIndex, Study
 from raters.study.study_file import STUDY_FILE
 from raters.training.config import refuse_other_study

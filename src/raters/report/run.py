@@ -148,6 +148,17 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     return sections
 
 
+def unanswered_section(model: Model) -> Section | None:
+    """Report what the method cannot answer of raters; None if it answers all."""
+    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
+    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
+    if not lacking:
+        return None
+    can = ", ".join(sorted(model.method.answers))
+    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
+    return Section("What is not here", blocks=[TextBlock(text)])
+
+
 def _with_study(
     model: Model,
     part: Part,
@@ -159,8 +170,7 @@ def _with_study(
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        shared = model.method.shares_matrix
-        cases = case_section(model, part.study, scores, watched, shown, progress, shared)
+        cases = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases = answer_section(part.study, watched, shown)
     sections = [cases]
@@ -188,7 +198,7 @@ def _with_study(
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
     # 'As X' means nothing where X is not one person.
     told = None if part.study.anonymous else as_rater_section(scores)
-    further = told, calibration_section(scores)
+    further = told, unanswered_section(model), calibration_section(scores)
     return [*sections, *(section for section in further if section is not None)]
 
 

@@ -125,7 +125,8 @@ class ModelConfig(BaseModel):
         return self.spatial_dims if self.kind == "segmentation" else 0
 
     def _network(self) -> Any:  # noqa: ANN401
-        from raters.networks import TruthNetwork, build_backbone
+        from raters.networks.backbone import TruthNetwork
+        from raters.networks.registry import build_backbone
 
         dense = self.label_spatial_dims > 0
         backbone = build_backbone(self.network, self.channels, self.spatial_dims, dense, self._own)

@@ -23,7 +23,7 @@ from raters.training.checkpoint import Best, Score
 from raters.training.dataset import NO_CASE
 from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition
+from raters.training.survey import Partition
 from raters.training.timing import StepTerms, Waiting, mean_terms
 from raters.training.trainer import set_precision
 from raters.training.validation import HeldOutScores, labels_by_rater

@@ -15,8 +15,8 @@ from raters.study.study import Study, many
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
 from raters.training.options import Checked, checked_options
-from raters.training.partition import left_out
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
+from raters.training.survey import left_out
 from raters.training.trainer import own_randomness
 
 if TYPE_CHECKING:

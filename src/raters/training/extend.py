@@ -18,11 +18,17 @@ from raters.study.study import Study
 from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.model import Model
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, by_split, labelled, partition
 from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
 from raters.training.resume import FREE
 from raters.training.run import Split
-from raters.training.survey import survey, warn_of_unlabelled
+from raters.training.survey import (
+    Partition,
+    by_split,
+    labelled,
+    partition,
+    survey,
+    warn_of_unlabelled,
+)
 from raters.training.trainer import Progress, own_randomness, precision_of
 from raters.wording import expected_one_of
 

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
+from raters.methods.options import MethodOptions
+from raters.methods.registry import method_of_options
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
 from raters.study.study import Study
+from raters.training.cases import cache_folder
 from raters.training.checkpoint import read_checkpoint
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD, Checked, checked_options
+from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.resume import earlier_run, is_writer, plan_again
 from raters.training.run import (
@@ -29,7 +32,6 @@ from raters.training.run import (
     noted_warnings,
     refuse_foreign,
 )
-from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
     TrainingBar,
@@ -47,10 +49,11 @@ if TYPE_CHECKING:
 
 def fit(
     study: Study,
-    method: str | Checked | None = None,
+    method: str | MethodOptions | Checked | None = None,
     progress: Progress = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    training: TrainingOptions | None = None,
     on_plan: Callable[[Planned], None] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Model:
@@ -61,14 +64,16 @@ def fit(
 
     Args:
         study: A study with images or features.
-        method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run. Or
-            a method together with its options, `raters.training.options.checked_options`.
+        method: A name of `raters.methods.METHODS`, or its options (`raters.methods.PixelOptions`);
+            by default 'pixel-cm', or that of the run. Or all options together, as
+            `raters.training.options.checked_options` returns them.
         progress: Show a progress bar; by default on a terminal. Or a function called with one line
             per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
             weights as if nothing had happened. Options that are not given are those of the run.
+        training: The options of training, in place of naming them one by one.
         on_plan: Is called with what will be trained on what, before the first epoch.
         options: Those of the method and of `raters.training.options.TrainingOptions`.
 
@@ -88,8 +93,13 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    checked, name = (method, method.method) if isinstance(method, Checked) else (None, method)
-    options = dict(checked.given) if checked else options
+    checked = method if isinstance(method, Checked) else None
+    if isinstance(method, Checked):
+        method, options = method.method, dict(method.given)
+    elif isinstance(method, MethodOptions):
+        method, chosen = method_of_options(method)
+        options = {**chosen, **options}
+    options = {**(training.model_dump(exclude_unset=True) if training else {}), **options}
     with (
         noted_warnings() as notes,
         own_randomness(),
@@ -98,7 +108,7 @@ def fit(
     ):
         for text in said:
             warnings.warn(text, stacklevel=2)
-        planned = _planned(study, name, options, path, resume, checked)
+        planned = _planned(study, method, options, path, resume, checked)
         if on_plan is not None:
             on_plan(planned)
         record = None if path is None else Record(path, planned, notes, resume)

@@ -23,9 +23,16 @@ from raters.training.dataset import CaseDataset
 from raters.training.loader import loader, refuse_small_batch
 from raters.training.normalise import fit_normalisation, in_case
 from raters.training.options import Checked, TrainingOptions
-from raters.training.partition import Partition, left_out, left_out_note, partition
 from raters.training.run import Split
-from raters.training.survey import check_classes, survey, warn_of_unlabelled
+from raters.training.survey import (
+    Partition,
+    check_classes,
+    left_out,
+    left_out_note,
+    partition,
+    survey,
+    warn_of_unlabelled,
+)
 from raters.training.trainer import precision_of
 
 if TYPE_CHECKING:
@@ -291,7 +298,7 @@ def _chosen(training: TrainingOptions, options: MethodOptions, kind: str) -> dic
 def _network(
     training: TrainingOptions, study: Study, channels: int, space: tuple[int, ...]
 ) -> NetworkOptions:
-    from raters.networks import NETWORKS, choose_network
+    from raters.networks.registry import NETWORKS, choose_network
 
     sizes = {name: getattr(training, name) for name in ("width", "depth", "norm")}
     if training.network and is_own(training.network):
