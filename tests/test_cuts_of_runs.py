@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import raters
-from command_line import Outcome, run_in_process
+from command_line import Outcome, draw_masks, pattern, run_in_process
 from make_models import make_model
 from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
@@ -316,8 +316,8 @@ def test_runs_are_compared_at_their_own_cuts(run: Path) -> None:
 def test_labels_are_not_cut_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "masks").mkdir()
-    told = said(capsys, monkeypatch, "evaluate", tmp_path / "masks", "x.csv", "--cut", "0.3")
+    study = pattern(draw_masks(tmp_path, cases=1))
+    told = said(capsys, monkeypatch, "evaluate", tmp_path / "ann", study, "--cut", "0.3")
     assert told.code == 2
     assert "labels already" in told.err
 

@@ -117,7 +117,7 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
     row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
     assert row["dice"] == scores.dice(study["a"].labels[0], cut, 4)[0]
-    with pytest.raises(RatersError, match="found the cut .area. for predictions that are no run"):
+    with pytest.raises(RatersError, match=r"found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
 
 
@@ -143,7 +143,7 @@ def test_cases_without_a_prediction_and_unknown_ones_are_noted(study: Study) -> 
         (np.zeros((5, 8, 7), int), r"shape \(8, 7\) and type int64, expected labels \(8, 8\)"),
         (np.zeros((5, 8, 8)), r"type float64, expected labels .* or probabilities \(4, 8, 8\)"),
         (np.full((5, 8, 8), 4), "found label 4, expected -1 .* class from 0 to 3"),
-        (np.full((5, 4, 8, 8), 3.0), "sums over classes go from 12 to 12, expected probabilities"),
+        (np.full((5, 4, 8, 8), 3.0), "found probabilities that sum to 12 over classes"),
         (object(), "found object, expected an array"),
     ],
 )

@@ -16,6 +16,7 @@ from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
 from raters.evaluation.split import Seen
 from raters.plots import error_colours
+from raters.plots.error_maps import confusion_colours
 from raters.report import (
     FigureBlock,
     Report,
@@ -28,7 +29,6 @@ from raters.report import (
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_cases import telling
-from raters.report.run_confusion import confusion_colours
 from raters.report.run_curves import told
 from raters.report.run_part import shown_part
 from raters.report.run_pass import score_and_watch, weighted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,11 @@ from raters.scores.overlap import (
 from raters.scores.pairwise import overlap_from_sizes, overlap_sizes
 from raters.scores.samples import best_mean, matched_mean
 from raters.scores.soft import soft_counts, soft_dice_from_counts
-from raters.scores.surface import surface_distances, surface_distances_by_class
+from raters.scores.surface import (
+    SurfaceDistances,
+    surface_distances,
+    surface_distances_by_class,
+)
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -103,12 +108,6 @@ class Scoring:
         return self.study.kind == "segmentation"
 
     @property
-    def names(self) -> list[str]:
-        """The rows of a comparison: foreground classes, their mean if there are several, unions."""
-        classes = list(self.study.classes.names[1:])
-        return [*classes, *([ALL] if len(classes) > 1 else []), *self.unions]
-
-    @property
     def whole(self) -> str:
         """The row that stands for the whole mask."""
         return ALL if len(self.study.classes) > 2 else self.study.classes.names[1]
@@ -133,40 +132,40 @@ class CaseScores:
 
     def __init__(self, case: Case, scoring: Scoring) -> None:
         self.case, self._of = case, scoring
-        self._classes, raters = len(scoring.study.classes), len(scoring.known)
+        self._classes, known = len(scoring.study.classes), len(scoring.known)
         self.predicted = np.zeros(case.geometry.shape if scoring.masks else (), np.int16)
         self.rows: list[Row] = []
         self.variability: list[Row] = []
         self.vectors: dict[str, Any] = {}
-        self.pairs = np.zeros((raters, raters, len(FIELDS)))
-        self.own = np.zeros((raters, CALIBRATION))
-        self.truth_log = np.zeros(raters)
+        self.pairs = np.zeros((known, known, len(FIELDS)))
+        self.own = np.zeros((known, CALIBRATION))
+        self.truth_log = np.zeros(known)
         self._joint: float | None = 0.0
         self._calibration = np.zeros(CALIBRATION)
         self._truth = np.zeros(self._classes, np.float32)
         self._matrices: NDArray[np.float32] | None = None
         self._places = list(scoring.known.values())
-        self._counts: dict[tuple[int, int], NDArray[np.int64]] = {}
-        self._at_cuts = _CutCounts(case, scoring) if scoring.masks else None
-        self._spread = Variability(case, scoring) if scoring.masks else None
+        self._told: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._at_cuts: dict[tuple[str, int], NDArray[np.int64]] = {}
+        self._masks = list(_masks(case, scoring.study)) if scoring.masks else []
+        raters = [mask for against, mask in self._masks if against != REFERENCE]
+        self._spread = Variability(case, scoring, raters)
 
     def add(self, band: Prediction | Drawn) -> None:
         """Add what is predicted of all rows, or of some."""
         if isinstance(band, Drawn):
             self.predicted[...] = band.labels
-            if self._spread is not None:
-                self._spread.add(_certain(band.labels), band.samples, ...)
+            self._spread.add(self._certain, band.samples, ...)
             return
-        rows = slice(band.start, band.start + band.truth.shape[1]) if self._of.masks else ...
-        if self._at_cuts is not None and self._spread is not None:
-            cut = 0.5 if self._of.cut is None else self._of.cut
-            self.predicted[rows] = cut_labels(band.truth, cut)
-            self._at_cuts.add(band.truth, rows)
+        truth = band.truth
+        rows = slice(band.start, band.start + truth.shape[1]) if self._of.masks else ...
+        if self._of.masks:
+            self.predicted[rows] = cut_labels(truth, 0.5 if self._of.cut is None else self._of.cut)
+            self._add_cuts(truth, rows)
             samples = [sample.argmax(0).astype(np.int16) for sample in band.samples]
-            self._spread.add(lambda region: _summed(band.truth, region), samples, rows)
+            self._spread.add(lambda region: truth[list(region)].sum(axis=0), samples, rows)
         else:
-            self.predicted[rows] = band.truth.argmax(0)
-            self._truth = band.truth
+            self.predicted[rows], self._truth = truth.argmax(0), truth
         if self.case.reference is not None:
             self._calibration += calibration_sums(self.case.reference[rows], band.truth)
         labels = self._labels(rows)
@@ -183,6 +182,23 @@ class CaseScores:
             all_rows = band.truth.shape[1:] == self.predicted.shape
             self._matrices = matrices if all_rows else None
 
+    def _certain(self, region: Sequence[int]) -> Floats:
+        """Return labels as probabilities of 0 and 1; NaN where they are MISSING."""
+        inside = as_one(self.predicted, region, self._classes)
+        return np.where(inside == MISSING, np.nan, inside)
+
+    def _add_cuts(self, truth: NDArray[np.float32], rows: Any) -> None:  # noqa: ANN401
+        """Count at further cuts too, so that two runs are compared at cuts that suit each of them.
+
+        Where fewer than half of the raters mark an object, a network that learnt their vote misses
+        it at 0.5 although it has found it.
+        """
+        for name, cut in self._of.cuts.items():
+            labels = cut_labels(truth, cut)
+            for k, (_, mask) in enumerate(self._masks):
+                counts = pair_counts(mask[rows], labels, self._classes)
+                self._at_cuts[name, k] = self._at_cuts.get((name, k), 0) + counts
+
     def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
         """Return each known rater's labels of some rows; of a class all answers, `(answers,)`."""
         if self._of.masks:
@@ -197,7 +213,7 @@ class CaseScores:
                 continue
             if self._of.masks:
                 counts = pair_counts(own, guess, self._classes)
-                self._counts[x, y] = self._counts.get((x, y), 0) + counts
+                self._told[x, y] = self._told.get((x, y), 0) + counts
             else:
                 seen = own != MISSING
                 self.pairs[x, y, :2] += (own[seen] == guess).sum(), seen.sum()
@@ -207,7 +223,7 @@ class CaseScores:
 
     def finish(self) -> CaseScores:
         """Turn sums into rows and vectors, once all rows are there."""
-        for (x, y), counts in self._counts.items():
+        for (x, y), counts in self._told.items():
             dice, drawn = dice_from_counts(counts), _is_drawn(counts)
             self.pairs[x, y, :2] = dice.mean(), 1
             if drawn.any():
@@ -227,18 +243,36 @@ class CaseScores:
         error = self._confusion_error()
         if error is not None:
             self.vectors["confusion error"] = (error, 1.0)
-        if self._at_cuts is None or self._spread is None:
+        if not self._of.masks:
             self.rows = list(class_rows(self.case, self._truth, self._of.study))
             self.vectors |= _main_sums(self.rows, "right", None)
             self.vectors["right by class"] = _right_by_class(self.case, self._truth)
             return self
-        self.rows = list(mask_rows(self.case, self.predicted, self._of))
-        self.vectors |= _main_sums(self.rows, "dice", self._of.whole) | self._at_cuts.vectors()
+        for against, mask in self._masks:
+            self.rows += _score(self.case, against, mask, self.predicted, self._of)
+        self.vectors |= _main_sums(self.rows, "dice", self._of.whole)
+        for name, against in product(self._of.cuts, (REFERENCE, "raters")):
+            self.vectors[cut_key(name, against)] = self._cut_sums(name, against)
         self.variability = list(self._spread.rows())
         whole = [row for row in self.variability if row["class"] == self._of.whole]
         for name in ("soft_dice", *OF_SAMPLES):
             self.vectors[name] = _mean_sum([row[name] for row in whole if name in row])
         return self
+
+    def _cut_sums(self, name: str, against: str) -> Floats:
+        """Return Dice of all, of each class and union at a cut: means over masks, and whether."""
+        each, unions = [], self._of.unions.values()
+        for k, (other, _) in enumerate(self._masks):
+            if (other == REFERENCE) == (against == REFERENCE):
+                counts = self._at_cuts[name, k]
+                dice = dice_from_counts(counts)
+                merged = [dice_from_counts(merged_counts(counts, union))[0] for union in unions]
+                each.append([dice.mean(), *dice, *merged])
+        table = np.array(each).reshape(-1, self._classes + len(unions))
+        there = ~np.isnan(table)
+        number = there.sum(axis=0)
+        means = np.where(there, table, 0.0).sum(axis=0) / np.maximum(number, 1)
+        return np.concatenate([means, number > 0])
 
     def _confusion_error(self) -> float | None:
         """Return the mean square error of the matrices of a case; None if it is not known.
@@ -262,18 +296,17 @@ class CaseScores:
         return root_mean_square(self._matrices, true, reference) ** 2
 
 
-def mask_rows(case: Case, predicted: NDArray[np.int16], scoring: Scoring) -> Iterator[Row]:
-    """Score a prediction against the reference and all raters who labelled the case."""
+def _masks(case: Case, study: Study) -> Iterator[tuple[str, Labels]]:
+    """Return what a case is compared with: the reference, and all raters who labelled it."""
     if case.reference is not None:
-        yield from _score(case, REFERENCE, case.reference, predicted, scoring)
-    raters = scoring.study.raters
-    for rater, labels in zip(raters, case.labels if raters else (), strict=True):
+        yield REFERENCE, case.reference
+    for rater, labels in zip(study.raters, case.labels if study.raters else (), strict=True):
         if (labels != MISSING).any():
-            yield from _score(case, rater, labels, predicted, scoring)
+            yield rater, labels
 
 
 def score_names(surfaces: bool) -> list[str]:
-    """Name the scores that `mask_rows` gives."""
+    """Name the scores that `CaseScores` has for masks."""
     distances = ["hd95", "surface_distance"] if surfaces else []
     return ["dice", "dice_drawn", "iou", *distances, "volume_difference", "relative_volume"]
 
@@ -284,12 +317,10 @@ def _score(
     classes, spacing = len(scoring.study.classes), case.geometry.spacing
     voxel = float(spacing_of(labels.ndim, spacing).prod())
     counts = pair_counts(labels, predicted, classes)
-    scores = _overlaps(counts)
-    if scoring.surfaces:
-        distances = surface_distances_by_class(labels, predicted, classes, spacing)
-        scores["hd95"] = np.array([d.hd95 for d in distances])
-        scores["surface_distance"] = np.array([d.assd for d in distances])
-    scores |= _volumes(counts, voxel)
+    apart = (
+        surface_distances_by_class(labels, predicted, classes, spacing) if scoring.surfaces else []
+    )
+    scores = _scores(counts, voxel, apart)
     place = {"case": case.id, "group": case.group, "split": case.split, "against": against}
     for k, name in enumerate(scoring.study.classes.names[1:]):
         yield {**place, "class": name, **{s: float(v[k]) for s, v in scores.items()}}
@@ -300,25 +331,25 @@ def _score(
         yield {**place, "class": ALL, **means}
     for name, members in scoring.unions.items():
         merged = merged_counts(counts, members)
-        scores = _overlaps(merged)
+        apart = []
         if scoring.surfaces:
             inside = [as_one(mask, members, classes) for mask in (labels, predicted)]
-            apart = surface_distances(inside[0], inside[1], spacing)
-            scores |= {"hd95": np.array([apart.hd95]), "surface_distance": np.array([apart.assd])}
-        scores |= _volumes(merged, voxel)
+            apart = [surface_distances(inside[0], inside[1], spacing)]
+        scores = _scores(merged, voxel, apart)
         yield {**place, "class": name, **{s: float(v[0]) for s, v in scores.items()}}
 
 
-def _overlaps(counts: NDArray[np.int64]) -> dict[str, Floats]:
-    return {"dice": dice_from_counts(counts), "iou": iou_from_counts(counts)}
-
-
-def _volumes(counts: NDArray[np.int64], voxel: float) -> dict[str, Floats]:
-    volume = volume_from_counts(counts, voxel)
+def _scores(
+    counts: NDArray[np.int64], voxel: float, apart: Sequence[SurfaceDistances]
+) -> dict[str, Floats]:
+    volume, dice = volume_from_counts(counts, voxel), dice_from_counts(counts)
+    found = {"dice": dice, "iou": iou_from_counts(counts)}
+    if apart:
+        found["hd95"] = np.array([distances.hd95 for distances in apart])
+        found["surface_distance"] = np.array([distances.assd for distances in apart])
+    found |= {"volume_difference": volume.mm3, "relative_volume": volume.relative}
     # Two empty masks agree (Dice 1); that says nothing on outlines, so it is told apart.
-    drawn = np.where(_is_drawn(counts), dice_from_counts(counts), np.nan)
-    found = {"volume_difference": volume.mm3, "relative_volume": volume.relative}
-    return {**found, "dice_drawn": drawn}
+    return found | {"dice_drawn": np.where(_is_drawn(counts), dice, np.nan)}
 
 
 def _is_drawn(counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -339,56 +370,6 @@ def as_one(labels: Labels, members: Sequence[int], num_classes: int) -> Labels:
     return known[labels]
 
 
-class _CutCounts:
-    """Dice of one case at each cut, against the reference and against each rater.
-
-    Two runs are compared fairly at cuts that suit each of them: where fewer than half of the raters
-    mark an object, a network that learnt their vote misses it at 0.5 although it has found it.
-    """
-
-    def __init__(self, case: Case, scoring: Scoring) -> None:
-        self._of, self._classes = scoring, len(scoring.study.classes)
-        drawn = [mask for mask in case.labels if (mask != MISSING).any()] if scoring.cuts else []
-        there = [] if case.reference is None else [case.reference]
-        self._masks: dict[str, list[Labels]] = {REFERENCE: there, "raters": drawn}
-        self._counts: dict[tuple[str, str, int], NDArray[np.int64]] = {}
-
-    def add(self, truth: NDArray[np.float32], rows: Any) -> None:  # noqa: ANN401
-        """Add all rows of the case, or some."""
-        for name, cut in self._of.cuts.items():
-            labels = cut_labels(truth, cut)
-            for against, masks in self._masks.items():
-                for k, mask in enumerate(masks):
-                    counts = pair_counts(mask[rows], labels, self._classes)
-                    place = (name, against, k)
-                    self._counts[place] = self._counts.get(place, 0) + counts
-
-    def vectors(self) -> dict[str, Floats]:
-        """Return by cut and by what it is compared with, Dice of all, of each class and union.
-
-        `(2, 1 + classes + unions)` as one row: the means over masks where they exist, and whether
-        they do.
-        """
-        return {
-            cut_key(name, against): self._sums(name, against, len(masks))
-            for name in self._of.cuts
-            for against, masks in self._masks.items()
-        }
-
-    def _sums(self, name: str, against: str, masks: int) -> Floats:
-        each, unions = [], self._of.unions.values()
-        for k in range(masks):
-            counts = self._counts[name, against, k]
-            dice = dice_from_counts(counts)
-            merged = [dice_from_counts(merged_counts(counts, union))[0] for union in unions]
-            each.append([dice.mean(), *dice, *merged])
-        table = np.array(each).reshape(-1, self._classes + len(unions))
-        there = ~np.isnan(table)
-        number = there.sum(axis=0)
-        means = np.where(there, table, 0.0).sum(axis=0) / np.maximum(number, 1)
-        return np.concatenate([means, number > 0])
-
-
 def cut_key(name: str, against: str) -> str:
     """Name the sums of a cut against the reference or the raters."""
     return f"{against} at {name}"
@@ -402,11 +383,11 @@ class Variability:
     matched Dice and best Dice.
     """
 
-    def __init__(self, case: Case, scoring: Scoring) -> None:
-        self._case, self._of, self._classes = case, scoring, len(scoring.study.classes)
-        labels = case.labels if scoring.study.raters else ()
-        self._raters = [mask for mask in labels if (mask != MISSING).any()]
-        self._regions = [(k,) for k in range(1, self._classes)] + [*scoring.unions.values()]
+    def __init__(self, case: Case, scoring: Scoring, raters: Sequence[Labels]) -> None:
+        self._case, self._raters, self._classes = case, raters, len(scoring.study.classes)
+        self._unions = scoring.unions
+        self._names = [*scoring.study.classes.names[1:], *scoring.unions]
+        self._regions = [*((k,) for k in range(1, self._classes)), *scoring.unions.values()]
         self._soft: Any = 0
         self._sizes: Any = 0
         self._samples = 0
@@ -437,7 +418,7 @@ class Variability:
         self._samples = len(samples)
         if samples:
             masks = np.concatenate([labels, np.stack(samples)])
-            merged = (as_one(masks, u, self._classes) for u in self._of.unions.values())
+            merged = (as_one(masks, u, self._classes) for u in self._unions.values())
             parts = [overlap_sizes(masks, masks, self._classes)]
             parts += [overlap_sizes(one, one) for one in merged]
             self._sizes = self._sizes + np.concatenate(parts, axis=1)
@@ -449,21 +430,15 @@ class Variability:
         case, classes = self._case, self._classes - 1
         place = {"case": case.id, "group": case.group, "split": case.split}
         soft = soft_dice_from_counts(self._soft)
-        iou = dice = None
-        if self._samples:
-            iou, dice = (overlap_from_sizes(self._sizes, score) for score in ("iou", "dice"))
-        for name in self._of.names:
-            at: Any = slice(classes) if name == ALL else self._place(name)
+        similar = [overlap_from_sizes(self._sizes, s) for s in ("iou", "dice") if self._samples]
+        at = {name: slice(k, k + 1) for k, name in enumerate(self._names)}
+        whole = {ALL: slice(classes)} if classes > 1 else {}
+        for name, part in {**dict(islice(at.items(), classes)), **whole, **at}.items():
             row: Row = {**place, "class": name, "raters": len(self._raters)}
-            row |= {"samples": self._samples, "soft_dice": float(soft[at].mean())}
-            if iou is not None and dice is not None:
-                both = (m[at].reshape(-1, *m.shape[1:]).mean(axis=0) for m in (iou, dice))
-                row |= self._of_samples(*both)
+            row |= {"samples": self._samples, "soft_dice": float(soft[part].mean())}
+            if similar:
+                row |= self._of_samples(*(matrix[part].mean(axis=0) for matrix in similar))
             yield row
-
-    def _place(self, name: str) -> int:
-        names = [*self._of.study.classes.names[1:], *self._of.unions]
-        return names.index(name)
 
     def _of_samples(self, iou: Floats, dice: Floats) -> Row:
         number = len(self._raters)
@@ -471,21 +446,6 @@ class Variability:
         ged = energy_from_distances(between, within, 1.0 - iou[number:, number:])
         pairs = dice[:number, number:]
         return {"ged": ged, "matched_dice": matched_mean(pairs), "best_dice": best_mean(pairs)}
-
-
-def _summed(truth: NDArray[np.float32], region: tuple[int, ...]) -> NDArray[np.floating]:
-    return truth[region[0]] if len(region) == 1 else truth[list(region)].sum(axis=0)
-
-
-def _certain(labels: Labels) -> Callable[[tuple[int, ...]], NDArray[np.floating]]:
-    """Return labels as probabilities of 0 and 1; NaN where they are MISSING."""
-
-    def probability(region: tuple[int, ...]) -> NDArray[np.floating]:
-        found = np.isin(labels, region).astype(np.float32)
-        found[labels == MISSING] = np.nan
-        return found
-
-    return probability
 
 
 def calibration_sums(labels: Labels, probabilities: NDArray[np.float32]) -> Floats:

@@ -128,7 +128,7 @@ def evaluate(
         result = _evaluate_classes(predictions, part, is_path, task, label, progress)
     else:
         source = (PredictedMasks if is_path else PredictedArrays)(predictions, part)
-        cuts = None if is_path else cuts_of(cut, len(part.classes))
+        cuts = None if isinstance(cut, str) else cuts_of(cut, len(part.classes))
         scoring = Scoring(part, cut=cuts, surfaces=surfaces, unions=merged)
         result = score_cases(source.stream(), scoring, progress, at_once=True)
         result.notes = source.notes + result.notes
@@ -194,8 +194,9 @@ def _members(name: str, words: Sequence[str | int] | str, classes: Classes) -> t
     found: list[int] = []
     for word in map(str, [words] if isinstance(words, str) else words):
         if word not in places:
-            known = expected_one_of([f"{c.value}={c.name}" for c in classes.items[1:]], word)
-            raise RatersError(f"found {word!r} in the union {name!r}, {known}")
+            known = [f"{c.value}={c.name}".removeprefix(f"{c.name}=") for c in classes.items[1:]]
+            expected = expected_one_of(known, word)
+            raise RatersError(f"found {word!r} in the union {name!r}, {expected}")
         if places[word] in found:
             raise RatersError(f"found {word!r} twice in the union {name!r}, expected it once")
         found.append(places[word])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.evaluation.case import Drawn
 from raters.prediction.prediction import Prediction
+from raters.scores.calibration import check_probabilities
 from raters.scores.inputs import label_array
 from raters.study import formats
 from raters.study.backend import LabelRules
@@ -305,21 +306,20 @@ class PredictedArrays:
         """Return labels or probabilities, whichever the shape says."""
         given, size = self._given[case], len(self._study.classes)
         array = given.truth if isinstance(given, Prediction) else array_of(given)
-        if array.shape == (size, *space):
-            _refuse_no_probabilities(array, case)
-            if isinstance(given, Prediction):
-                return given
-            return Prediction({"truth": np.asarray(array, np.float32)})
-        if array.shape != space or array.dtype.kind not in "biu":
-            raise RatersError(
-                f"found a prediction of shape {array.shape} and type {array.dtype}, expected "
-                f"labels {space} (whole numbers) or probabilities {(size, *space)}",
-                case=case,
-            )
         try:
-            return Drawn(label_array(array, size).astype(np.int16))
+            if array.shape == (size, *space):
+                check_probabilities(array.astype(np.float64))
+                truth = {"truth": array.astype(np.float32)}
+                return given if isinstance(given, Prediction) else Prediction(truth)
+            if array.shape == space and array.dtype.kind in "biu":
+                return Drawn(label_array(array, size).astype(np.int16))
         except RatersError as error:
             raise error.at(case=case) from None
+        raise RatersError(
+            f"found a prediction of shape {array.shape} and type {array.dtype}, expected labels "
+            f"{space} (whole numbers) or probabilities {(size, *space)}",
+            case=case,
+        )
 
     def classes(self) -> NDArray[np.int16] | None:
         """Return class numbers in the order of the study; None if there are probabilities."""
@@ -331,14 +331,3 @@ class PredictedArrays:
                     return None
                 labels[k] = int(found.labels)
         return labels
-
-
-def _refuse_no_probabilities(array: NDArray[Any], case: str) -> None:
-    sums = array.sum(axis=0, dtype=np.float64)
-    known = np.isfinite(sums).all() and array.min() >= 0 and np.abs(sums - 1).max() < 0.01
-    if not known:
-        raise RatersError(
-            f"found numbers from {array.min():.3g} to {array.max():.3g} whose sums over classes "
-            f"go from {sums.min():.3g} to {sums.max():.3g}, expected probabilities, which sum to 1",
-            case=case,
-        )

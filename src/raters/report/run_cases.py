@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.evaluation.case import ALL, REFERENCE
+from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed
 from raters.plots.style import ERROR_LEGEND
 from raters.plots.views import view_of
@@ -18,7 +19,6 @@ from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
-from raters.report.run_confusion import MEANING, confusion_colours, confusion_figure
 from raters.report.viewer import (
     Layer,
     MapLayer,

@@ -156,11 +156,11 @@ def _observed(
         )
     kept = truth != MISSING
     chosen = given[:, kept].astype(np.float64)
-    _check_probabilities(chosen)
+    check_probabilities(chosen)
     return truth[kept], chosen
 
 
-def _check_probabilities(given: NDArray[np.float64]) -> None:
+def check_probabilities(given: NDArray[np.float64]) -> None:
     """Reject logits, percentages and the like."""
     total = given.sum(axis=0)
     wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
