@@ -1,4 +1,4 @@
-"""Draws the data of a story: one label for each training image, all raters' for test images."""
+"""Draws data: that of a story (one label for each training image), and the small study of the docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a rater (or a prediction) is wrong: white, blue, orange and black pixels."""
+"""Where a rater (or a prediction) is wrong, or expected to be, as colours of pixels."""
 
 from __future__ import annotations
 

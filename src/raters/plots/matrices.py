@@ -1,4 +1,4 @@
-"""Confusion matrices as heat maps, a panel per rater; estimated beside true ones."""
+"""Heat maps with named rows and columns, and confusion matrices: estimated beside true ones."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from raters.plots.views import View, view_of
 from raters.progress import track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
-from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
+from raters.report.figures import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map

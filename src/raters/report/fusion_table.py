@@ -11,8 +11,12 @@ from raters.arrays import Ints, Labels
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
-from raters.report.fusion_files import FusionFiles, consensus_labels
-from raters.report.fusion_performance import performance_section, scores_figure
+from raters.report.fusion_files import (
+    FusionFiles,
+    consensus_labels,
+    performance_section,
+    scores_figure,
+)
 from raters.report.study import most_labelled, study_notes
 from raters.report.study_table import MOST_SHOWN, accuracies, tasks_section
 from raters.report.tables import filled, heads

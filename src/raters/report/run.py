@@ -13,9 +13,8 @@ from raters.errors import RatersError
 from raters.prediction.evaluate_checks import refuse_unlike
 from raters.prediction.evaluate_split import Seen, held_out_notes, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
-from raters.report.run_answers import answer_section
 from raters.report.run_as_rater import as_rater_section
-from raters.report.run_cases import case_section
+from raters.report.run_cases import answer_section, case_section
 from raters.report.run_compare import comparison_section
 from raters.report.run_curves import epoch_section, training_section
 from raters.report.run_part import Part, shown_part

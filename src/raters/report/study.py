@@ -16,7 +16,7 @@ from raters.plots.sizes import relative_volumes
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.minority import minorities, minority_sentence
+from raters.report.leave_out import minorities, minority_sentence
 from raters.report.tables import heads
 from raters.rows import Row
 
@@ -167,7 +167,7 @@ def _findings(study: Study, found: Measured) -> list[str]:
     texts = [_volumes_words(study, found)]
     if not study.anonymous:
         rows = of_all(agreement.raters)
-        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows, "dice", "Dice"))
+        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows))
     return [*texts, _minority_words(study, found), words.cases_sentence(agreement.cases)]
 
 
@@ -228,7 +228,7 @@ def _agreement(study: Study, found: Measured) -> Section:
     agreement = found.agreement
     pairs = of_all(agreement.pairs)
     shown = most_labelled(of_all(agreement.raters), study.raters)
-    caption = words.pairs_sentence(pairs, of_all(agreement.raters), "dice", "Dice")
+    caption = words.pairs_sentence(pairs, of_all(agreement.raters))
     blocks: list[Block] = []
     if any(pair["dice"] is not None for pair in pairs):
         order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"

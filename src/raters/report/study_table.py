@@ -225,16 +225,11 @@ def heat_caption(pairs: Sequence[Row], least: int) -> str:
     known = [p for p in pairs if p["agreement"] is not None]
     low = min(known, key=lambda p: (p["agreement"], -p["cases"]))
     high = max(known, key=lambda p: (p["agreement"], p["cases"]))
-    text = (
-        f"{named(low['rater_a'])} and {named(low['rater_b'])} agree least "
-        f"({percent(low['agreement'])} of {low['cases']:,} tasks)"
-    )
+    share = percent(low["agreement"])
+    text = begin(f"{words.couple(low)} agree least ({share} of {low['cases']:,} tasks)")
     if high is not low:
-        text += (
-            f", {named(high['rater_a'])} and {named(high['rater_b'])} most "
-            f"({percent(high['agreement'])} of {high['cases']:,})"
-        )
-    text = begin(text)
+        share = percent(high["agreement"])
+        text += f", {words.couple(high)} most ({share} of {high['cases']:,})"
     gaps = f" Grey: fewer than {least} tasks in common." if least > 1 else ""
     return f"{text}. Raters who agree stand next to each other.{gaps}"
 
