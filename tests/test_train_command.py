@@ -30,6 +30,7 @@ from raters.cli.train_config import FACTS
 from raters.cli.train_options import method_options, train_options
 from raters.cli.train_report import next_commands, study_words
 from raters.cli.typed_options import given_options, limits_of, names_of
+from raters.fusion.methods import METHODS as FUSION
 from raters.methods import METHODS
 from raters.networks import NETWORKS
 from raters.study.study import Study
@@ -518,11 +519,11 @@ class TestMethods:
     def test_all_of_them(self, run: Run) -> None:
         said = run("methods")
         assert said.code == 0
-        for name in METHODS:
+        for name in (*METHODS, *FUSION):
             assert f"\n{name} " in said.out
         listed = json.loads(run("methods", "--json").out)
-        assert [entry["name"] for entry in listed] == list(METHODS)
-        assert all(entry["when"] for entry in listed)
+        assert [entry["name"] for entry in listed] == [*METHODS, *FUSION]
+        assert all(entry["when"] for entry in listed if entry["verb"] == "train")
 
     def test_one_of_them(self, run: Run) -> None:
         said = run("methods", "low-rank-cm")
@@ -532,6 +533,8 @@ class TestMethods:
         rank = next(option for option in found["options"] if option["option"] == "rank")
         assert rank["default"] == METHODS["low-rank-cm"].options.model_fields["rank"].default
         assert run("methods", "low-rank").code == 2
+        both = run("methods", "staple").out
+        assert "--soft" in both and "--option restrict=False" in both
 
     def test_nothing_heavy_is_imported(self) -> None:
         code = (

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
+from raters.notebook import html
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
+from raters.study.read import study_of
+from raters.study.study import many
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,13 +52,20 @@ class Agreement:
     inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.raters)} rows of raters, {len(self.pairs)} of pairs"
-        return f"Agreement({self.kind}, {len(self.cases):,} cases, {sizes})"
+        raters = dict.fromkeys(row["rater"] for row in self.raters)
+        sizes = f"{many(len(self.cases), 'case')}, {many(len(raters), 'rater')}"
+        return f"Agreement({self.kind}, {sizes})"
+
+    def _repr_html_(self) -> str:
+        """Show the tables in a notebook, the first rows of each."""
+        return html(repr(self), {table: getattr(self, table) for table in TABLES})
 
     def frame(self, table: str) -> pd.DataFrame:
         """Return one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
         import pandas as pd
 
+        if table not in TABLES:
+            raise RatersError(f"found the table {table!r}, {expected_one_of(TABLES, table)}")
         return pd.DataFrame(getattr(self, table))
 
     def write(self, folder: str | Path) -> None:
@@ -79,7 +90,7 @@ def known(value: Any) -> float | None:  # noqa: ANN401
     return None if value is None or value != value else float(value)
 
 
-def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agreement:
+def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
@@ -99,7 +110,8 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
     Labels that are MISSING count for nothing anywhere.
 
     Args:
-        study: The study, with at least two raters.
+        study: The study, with at least two raters; or what `raters.read` takes, or labels
+            `(cases, raters, *space)`.
         surfaces: Also compare surfaces (masks only; slower).
         progress: Show a progress bar.
 
@@ -111,6 +123,7 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
         >>> agreement.pairs[-1]["dice"], agreement.pairs[-1]["kappa"]
         (0.8, 0.5)
     """
+    study = study_of(study)
     if len(study.raters) < 2:
         found = f"only the rater {study.raters[0]!r}" if study.raters else "no raters"
         raise RatersError(f"found {found}, expected at least two to compare")

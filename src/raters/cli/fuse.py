@@ -13,6 +13,7 @@ from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, described, takes_study
 from raters.cli.tables import show_notes, show_rows, study_notes
 from raters.errors import RatersError
+from raters.fusion.methods import METHODS
 
 if TYPE_CHECKING:
     from raters.rows import Row
@@ -30,7 +31,7 @@ def fuse(
         typer.Option(
             "-m",
             "--method",
-            help="vote, mean, staple, spatial-staple, dawid-skene, one-coin or simple.",
+            help=f"{', '.join(METHODS)}; see `raters methods`.",
         ),
     ] = "staple",
     pool: Annotated[

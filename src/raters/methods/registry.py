@@ -197,6 +197,32 @@ METHODS: dict[str, MethodEntry] = {
 }
 
 
+def method_of_options(options: o.MethodOptions) -> tuple[str, dict[str, Any]]:
+    """Return the name of the method that typed options are for, and those that were given.
+
+    Raises:
+        RatersError: where several methods, or none, have them.
+
+    Example:
+        >>> method_of_options(o.PixelOptions(prior=0.1))
+        ('pixel-cm', {'prior': 0.1})
+        >>> method_of_options(o.FusedOptions(fusion="staple", pool=True))
+        ('staple', {'pool': True})
+    """
+    given = options.model_dump(exclude_unset=True)
+    fits = {
+        name: sum(getattr(options, k) == v for k, v in entry.fixed.items())
+        for name, entry in METHODS.items()
+        if entry.options is type(options)
+        and all(entry.fixed.get(k, v) == v for k, v in given.items())
+    }
+    best = [name for name, same in fits.items() if same == max(fits.values())]
+    if len(best) != 1:
+        found, names = type(options).__name__, ", ".join(best or METHODS)
+        raise RatersError(f"found {found} of no one method, expected a name: one of {names}")
+    return best[0], {k: v for k, v in given.items() if k not in METHODS[best[0]].fixed}
+
+
 def learning_method(name: str) -> MethodEntry:
     """Return a method by name.
 

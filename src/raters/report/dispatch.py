@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL
 from raters.report.blocks import Report
 from raters.report.case_view import SHOWN
 from raters.report.page import write
+from raters.study.paths import PREDICT_JOURNAL
 from raters.study.pattern import is_pattern
 from raters.study.places import Inputs
 from raters.study.read import read

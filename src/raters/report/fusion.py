@@ -10,7 +10,7 @@ import numpy as np
 
 from raters import plots
 from raters.arrays import Floats, mean_known
-from raters.evaluation.predictions import PredictedMasks
+from raters.evaluation.sources import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block

@@ -15,7 +15,7 @@ from raters import plots
 from raters.arrays import Floats, Ints, Labels
 from raters.confusion import normalise
 from raters.errors import RatersError
-from raters.evaluation.answers import class_numbers
+from raters.evaluation.sources import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.report import fusion_words as words
@@ -86,7 +86,7 @@ class FusionFiles:
     def refit(self, kind: str) -> tuple[Refit, str]:
         """Return a function that fuses again, and its name: the method, or a vote if slow."""
         known = self.method in METHODS and not self.pooled
-        name = self.method if known and self.method != "spatial-staple" else "vote"
+        name = self.method if known and not METHODS[self.method].slow else "vote"
         method = method_of(name)
         options = self.options if name == self.method else {}
         method.check_options(kind, options)

@@ -41,7 +41,8 @@ class Case:
         self.split: str = study.index.splits[position]
 
     def __repr__(self) -> str:
-        return f"Case({self.id!r})"
+        raters = len(self._study.raters)
+        return f"Case({self.id!r}, {raters} rater{'' if raters == 1 else 's'})"
 
     @property
     def kind(self) -> Kind:

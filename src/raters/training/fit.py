@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
+from raters.methods.options import MethodOptions
+from raters.methods.registry import method_of_options
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
@@ -18,7 +20,7 @@ from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
 from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD
+from raters.training.options import DEFAULT_METHOD, TrainingOptions
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.resume import earlier_run, is_writer, plan_again
 from raters.training.run import Record, epoch_callback, finished, first_process, noted_warnings
@@ -40,10 +42,11 @@ if TYPE_CHECKING:
 
 def fit(
     study: Study,
-    method: str | None = None,
+    method: str | MethodOptions | None = None,
     progress: Progress = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    training: TrainingOptions | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Model:
     """Train a model on a study.
@@ -53,13 +56,15 @@ def fit(
 
     Args:
         study: A study with images or features.
-        method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
+        method: A name of `raters.methods.METHODS`, or its options (`raters.methods.PixelOptions`);
+            by default 'pixel-cm', or that of the run.
         progress: Show a progress bar; by default on a terminal. Or a function called with one line
             per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
             weights as if nothing had happened. Options that are not given are those of the run.
+        training: The options of training, in place of naming them one by one.
         options: Those of the method and of `raters.training.options.TrainingOptions`.
 
     Returns:
@@ -78,6 +83,10 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
+    if isinstance(method, MethodOptions):
+        method, chosen = method_of_options(method)
+        options = {**chosen, **options}
+    options = {**(training.model_dump(exclude_unset=True) if training else {}), **options}
     with (
         noted_warnings() as notes,
         own_randomness(),
