@@ -1,4 +1,4 @@
-"""Draws data: that of a story (one label for each training image), and a small study for the docs."""
+"""Draws data: that of a story (one label per training image), and a small study for the docs."""
 
 from __future__ import annotations
 
