@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raters.rows import Row
+from raters.rows import Row, interval
 
 MASKS = "masks/{rater}/{split}/{case}.png"
 FILES = (MASKS, "--images", "images/{split}/{case}.png", "--reference", "truth/{split}/{case}.png")
@@ -221,9 +221,7 @@ def sentence(rows: list[Row]) -> str:
 
 
 def _row(name: str, found: Row, score: str) -> Row:
-    low, high = found.get(f"{score}_low"), found.get(f"{score}_high")
-    ends = None if low is None else f"{low:.3f} to {high:.3f}"
-    return {"": name, "Dice": found[score], "95 %": ends}
+    return {"": name, "Dice": found[score], "95 %": interval(found, score)}
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401

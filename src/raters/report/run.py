@@ -12,14 +12,16 @@ import numpy as np
 from raters.errors import RatersError
 from raters.evaluation.split import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
-from raters.report.run_as_rater import as_rater_section
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_compare import comparison_section
 from raters.report.run_curves import epoch_section, training_section
-from raters.report.run_part import Part, shown_part
-from raters.report.run_pass import Watched, score_and_watch
+from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, rater_section
-from raters.report.run_scores import calibration_section, score_section
+from raters.report.run_scores import (
+    as_rater_section,
+    calibration_section,
+    comparison_section,
+    score_section,
+)
 from raters.report.study import study_notes
 from raters.study.study import many
 from raters.training.run import read_scores

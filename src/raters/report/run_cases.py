@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.evaluation.case import ALL, REFERENCE
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed
@@ -177,9 +177,9 @@ def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:
     return predict_case(model, case, Asked(tuple(raters), varies))
 
 
-def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str, Array]:
     """Colour the matrices of raters; in half precision and by rows, as volumes are large."""
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, Array] = {}
     if said.confusion is None:
         return found
     truth = said.labels
@@ -195,7 +195,7 @@ def _view(
     case: Case,
     part: Study,
     said: Prediction,
-    colours: Mapping[str, NDArray[Any]],
+    colours: Mapping[str, Array],
     names: _Names,
     facts: Mapping[str, object],
 ) -> viewer.ViewerCase:
@@ -206,9 +206,7 @@ def _view(
     return viewer_case(case, part.raters, part.classes.names, layers, maps, facts)
 
 
-def _figure(
-    case: Case, part: Study, said: Prediction, colours: Mapping[str, NDArray[Any]]
-) -> FigureBlock:
+def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
     labels, truth = np.asarray(case.labels), said.labels
     drawn = dict(zip(part.raters, labels, strict=True))
     where, spacing = "", case.geometry.spacing
