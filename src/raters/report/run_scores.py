@@ -11,6 +11,7 @@ from raters import plots
 from raters.evaluation.case import REFERENCE
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
 from raters.report.fusion_words import ALL_RATERS
+from raters.report.tables import heads
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
@@ -223,18 +224,10 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
 
 def _own_columns(fit: str) -> dict[str, str]:
     better = f"{fit}_better"
-    return {
-        "rater": "rater",
-        "labels": "labels",
-        fit: f"{fit}, as X",
-        f"{fit}_of_others": f"{fit}, as another",
-        better: "better by",
-        f"{better}_low": "low",
-        f"{better}_high": "high",
-        "log_likelihood": "log likelihood, as X",
-        "log_likelihood_of_others": "as another",
-        "as_the_truth": "as the truth",
-    }
+    columns = {fit: f"{fit}, as X", f"{fit}_of_others": f"{fit}, as another", better: "better by"}
+    columns |= {f"{better}_low": "low", f"{better}_high": "high"}
+    columns |= {"log_likelihood": "log likelihood, as X", "log_likelihood_of_others": "as another"}
+    return heads("rater", "labels", **columns, as_the_truth="as the truth")
 
 
 NAMES = {
