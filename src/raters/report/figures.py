@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from PIL import Image
 
@@ -22,11 +24,6 @@ from raters.errors import RatersError
 from raters.plots.pictures import border_lines
 from raters.plots.style import look
 from raters.study.paths import written_whole
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
-
 
 LARGE = 400_000
 """Figures of more bytes than this are drawn again with their marks as pictures."""

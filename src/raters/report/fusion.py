@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,10 +34,7 @@ from raters.report.tables import heads
 from raters.report.viewer import free_name
 from raters.report.words import notes_block, short_section
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
+from raters.study.study import Study, many
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from raters import plots
 from raters.arrays import Floats, Ints, Labels
@@ -24,12 +25,7 @@ from raters.report.compare import summary_rows
 from raters.rows import Row
 from raters.study.paths import read_text
 from raters.study.read_table import labels_of_tasks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 SUMMARY = "raters.json"
 LABELS = "labels.csv"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from raters.agreement.agree import agree
@@ -23,10 +21,8 @@ from raters.report.tables import filled, heads
 from raters.report.words import named, notes_block, only_most, percent, short_section
 from raters.rows import Row
 from raters.study.classes import MISSING
+from raters.study.study import Study
 from raters.study.triplets import Triplets
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
 
 _MOST_LEFT_OUT = 20
 

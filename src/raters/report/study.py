@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,7 @@ from raters.report.case_view import SHOWN, cases_block
 from raters.report.leave_out import minorities, minority_sentence
 from raters.report.tables import heads
 from raters.rows import Row
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
+from raters.study.study import Study
 
 
 @dataclass(frozen=True)

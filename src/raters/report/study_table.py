@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from raters.report.tables import filled, heads
 from raters.report.words import begin, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 MOST_SHOWN = 30
 """How many raters a figure shows at most: those with most labels."""
