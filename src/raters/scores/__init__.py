@@ -30,12 +30,10 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
-from raters.scores.choose_cut import CutTally, area_cut, best_cut
+from raters.scores.choose_cut import CutCounts, CutTally, area_cut, best_cut
 from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
 from raters.scores.cut import cut_labels, cuts_of, winning_cut
-from raters.scores.cut_counts import CutCounts
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
-from raters.scores.energy import energy_distance, energy_from_distances
 from raters.scores.overlap import (
     VolumeDifference,
     dice,
@@ -49,8 +47,17 @@ from raters.scores.overlap import (
     volume_difference,
     volume_from_counts,
 )
-from raters.scores.pairwise import overlap_from_sizes, overlap_matrix, overlap_sizes
-from raters.scores.samples import best_dice, best_mean, matched_dice, matched_mean
+from raters.scores.samples import (
+    best_dice,
+    best_mean,
+    energy_distance,
+    energy_from_distances,
+    matched_dice,
+    matched_mean,
+    overlap_from_sizes,
+    overlap_matrix,
+    overlap_sizes,
+)
 from raters.scores.soft import soft_counts, soft_dice, soft_dice_by_class, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,
