@@ -22,14 +22,14 @@ from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 import raters
 from command_line import draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
-from raters.prediction import compare_runs, evaluate_run
-from raters.prediction.evaluate_likelihood import joint_log_likelihood
-from raters.prediction.evaluate_result import RunScores
-from raters.prediction.evaluate_run import score_cases
-from raters.prediction.evaluate_split import Seen, choose_split, warnings_of
+from raters.evaluation import Evaluation, compare_runs, evaluate
+from raters.evaluation.case import Scoring
+from raters.evaluation.evaluate import score_cases
+from raters.evaluation.split import Seen, choose_split, warnings_of
 from raters.prediction.prediction import Prediction
 from raters.scores import dice, interval, mean_dice
-from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
+from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
+from raters.scores.calibration import joint_log_likelihood
 from raters.simulate import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
@@ -102,9 +102,9 @@ def _band(whole: Prediction, rows: slice) -> Prediction:
     return Prediction(maps, rows.start)
 
 
-def scored(study: Study, said: dict[str, Prediction], rows: int = 99) -> RunScores:
+def scored(study: Study, said: dict[str, Prediction], rows: int = 99) -> Evaluation:
     known = {name: study.raters.index(name) for name in NAMES}
-    return score_cases(stream(study, said, rows), study, known, [0, 1, 2])
+    return score_cases(stream(study, said, rows), Scoring(study, known, [0, 1, 2]))
 
 
 def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def test_many_raters_are_compared_with_themselves_only() -> None:
     study = mask_study()
     all_pairs = scored(study, says(study))
     known = {name: k for k, name in enumerate(NAMES)}
-    few = score_cases(stream(study, says(study)), study, known, [0, 1, 2], most_pairs=0)
+    few = score_cases(stream(study, says(study)), Scoring(study, known, [0, 1, 2], pairs=False))
     assert few.main == all_pairs.main
     assert not few.as_rater
     for row in few.raters:
@@ -361,13 +361,13 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
         matrices = true_confusion(study, case.id).astype(np.float32)[..., None, None]
         maps = probabilities(np.random.default_rng(0), 2, 8, 8)
         said[case.id] = prediction(maps, dict.fromkeys(known, maps), matrices)
-    found = score_cases(stream(study, said), study, known, [0, 1, 2])
+    found = score_cases(stream(study, said), Scoring(study, known, [0, 1, 2]))
     assert found.main["confusion_error"] == pytest.approx(0, abs=1e-6)
     wrong = {
         k: Prediction(v.maps | {"confusion": v.maps["confusion"][:, :, ::-1]})
         for k, v in said.items()
     }
-    found = score_cases(stream(study, wrong), study, known, [0, 1, 2])
+    found = score_cases(stream(study, wrong), Scoring(study, known, [0, 1, 2]))
     assert found.main["confusion_error"] > 0.5
 
 
@@ -452,7 +452,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def test_a_run_is_scored_as_its_model_says(runs: dict[str, Path]) -> None:
     study = trained_study()
-    found = evaluate_run(runs["global-cm"], study, "test")
+    found = evaluate(runs["global-cm"], study, "test")
     model = raters.load(runs["global-cm"])
     cases = [study[f"case{k}"] for k in range(40, 60)]
     right = [model.truth(case).argmax() == case.reference for case in cases]
@@ -489,7 +489,7 @@ def test_splits_by_what_the_run_saw(runs: dict[str, Path]) -> None:
 def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]) -> None:
     study = trained_study()
     with pytest.warns(UserWarning, match="30 of 60 cases were trained on"):
-        found = evaluate_run(runs["vote"], study)
+        found = evaluate(runs["vote"], study)
     assert any("10 of 60 cases chose the epoch" in note for note in found.notes)
     other = replace(study, index=replace(study.index, groups=np.array(["g0"] * 60, object)))
     texts = warnings_of(choose_split(other, "test", [seen := Seen.by_run(runs["vote"])]), seen)
@@ -497,7 +497,7 @@ def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]
 
 
 def test_a_run_without_matrices_has_no_joint_likelihood(runs: dict[str, Path]) -> None:
-    found = evaluate_run(runs["separate"], trained_study(), "test")
+    found = evaluate(runs["separate"], trained_study(), "test")
     assert [row["form"] for row in found.likelihood] == ["marginal", "as the truth"]
     assert any("no joint likelihood" in note for note in found.notes)
 
@@ -511,29 +511,29 @@ def test_unknown_raters_are_left_out_with_a_note(runs: dict[str, Path]) -> None:
         raters=["ann", "bob", "new one"],
         classes=["x", "y"],
     )
-    found = evaluate_run(runs["global-cm"], renamed)
+    found = evaluate(runs["global-cm"], renamed)
     assert {row["as"] for row in found.as_rater} == {"ann", "bob"}
     assert {row["against"] for row in found.summary} == {"reference", "ann", "bob", "new one"}
     assert found.notes == ["1 rater that the run does not know (left out of 'as rater'): new one"]
     with pytest.raises(RatersError, match="found the rater 'zoe', expected one that the run knows"):
-        evaluate_run(runs["global-cm"], study, "test", raters=["zoe"])
+        evaluate(runs["global-cm"], study, "test", raters=["zoe"])
 
 
 def test_what_cannot_be_scored_is_refused(runs: dict[str, Path]) -> None:
     with pytest.raises(RatersError, match="classes 0=x, 1=z, expected those of the run: 0=x, 1=y"):
-        evaluate_run(runs["vote"], trained_study(("x", "z")), "test")
+        evaluate(runs["vote"], trained_study(("x", "z")), "test")
     blind = Study.from_arrays(labels=np.zeros((3, 2), int), classes=["x", "y"])
     with pytest.raises(RatersError, match="no image of case '0', expected images"):
-        evaluate_run(runs["vote"], blind)
+        evaluate(runs["vote"], blind)
     with pytest.raises(RatersError, match="found a study of segmentation, expected one of cl"):
-        evaluate_run(runs["vote"], mask_study())
+        evaluate(runs["vote"], mask_study())
 
 
 def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     study = trained_study()
     found = compare_runs([runs["vote"], runs["global-cm"], runs["separate"]], study, "test")
     assert [row["run"] for row in found.rows] == ["vote", "global-cm", "separate"]
-    alone = evaluate_run(runs["global-cm"], study, "test")
+    alone = evaluate(runs["global-cm"], study, "test")
     assert found.rows[1]["score"] == alone.main["score"]
     first, second = (raters.load(runs[name]) for name in ("vote", "global-cm"))
     logs = []
@@ -564,7 +564,7 @@ def test_a_run_against_itself_does_not_differ(runs: dict[str, Path]) -> None:
 
 
 def test_tables_are_written(runs: dict[str, Path], tmp_path: Path) -> None:
-    found = evaluate_run(runs["global-cm"], trained_study(), "test")
+    found = evaluate(runs["global-cm"], trained_study(), "test")
     found.write(tmp_path / "one")
     with open(tmp_path / "one" / "as_rater.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 9

@@ -169,7 +169,7 @@ def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: in
     assert reports[0].keys() == reports[1].keys()
     for name, rows in reports[0].items():
         assert comparable(reports[1][name]) == flat(rows), name
-    first, second = (raters.prediction.evaluate_run(run, study) for study in (one, other))
+    first, second = (raters.evaluate(run, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
         assert getattr(second, name) == flat(getattr(first, name)), name
     first_agreed, second_agreed = raters.agree(one), raters.agree(other)

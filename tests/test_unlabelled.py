@@ -15,7 +15,7 @@ import raters
 from command_line import run_in_process
 from raters.confusion import dominance_margin
 from raters.errors import RatersError
-from raters.prediction.evaluate_run import evaluate_run
+from raters.evaluation import evaluate
 from raters.report.dispatch import make_report
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -110,13 +110,13 @@ def test_the_command_line_and_its_tables_leave_them_out(
 def test_evaluation_and_report_name_them_and_leave_them_out(tmp_path: Path) -> None:
     study = masks()
     raters.fit(study, "pixel-cm", folder=tmp_path / "run", **SHORT)
-    scores = evaluate_run(tmp_path / "run", study, "test")
+    scores = evaluate(tmp_path / "run", study, "test")
     assert {row["rater"] for row in scores.raters} == {"ann", "bob"}
     assert "1 rater of whom the run was trained on no label" in " ".join(scores.notes)
     assert "cy" in " ".join(scores.notes)
     assert np.isfinite([row["log_likelihood"] for row in scores.likelihood]).all()
     with pytest.raises(RatersError, match="found the rater 'cy', expected one that the run knows"):
-        evaluate_run(tmp_path / "run", study, "test", raters=["cy"])
+        evaluate(tmp_path / "run", study, "test", raters=["cy"])
     report = make_report(tmp_path / "run", study, cases_shown=1)
     skills = next(section for section in report.sections if section.title == "Raters")
     shown = [row["rater"] for block in skills.blocks for row in getattr(block, "rows", [])]

@@ -156,11 +156,8 @@ def _show_problems(report: CheckReport, console: Console) -> None:
         if len(problems) > _MOST_PROBLEMS:
             console.print(f"  and {len(problems) - _MOST_PROBLEMS:,} more (--json shows all)")
     console.print()
-    console.print(
-        f"{many(report.errors, 'error')}, {many(report.warnings, 'warning')}"
-        if report.problems
-        else "no problems"
-    )
+    found = f"{many(report.errors, 'error')}, {many(report.warnings, 'warning')}"
+    console.print(found if report.problems else "no problems")
 
 
 def _line(problem: Problem) -> str:

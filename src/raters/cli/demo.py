@@ -90,7 +90,7 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
 
 
 def _draw_small(folder: Path) -> None:
-    from raters.demo.small import CASES, draw_study
+    from raters.demo.draw import CASES, draw_study
 
     draw_study(folder)
     typer.echo(f"{CASES} cases by three raters: {folder}")

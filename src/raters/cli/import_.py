@@ -28,8 +28,7 @@ def import_(
         str, typer.Option(help="canonical (files) or packed (arrays, for many small images).")
     ] = "canonical",
     new_split: Annotated[
-        str,
-        typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,..."),
+        str, typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,...")
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,

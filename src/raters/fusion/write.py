@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.errors import RatersError, enough_memory
-from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.cluster import Tell, on_cluster
 from raters.fusion.consensus import Consensus
 from raters.fusion.notes import case_remarks
@@ -32,7 +31,7 @@ from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
 from raters.study.parallel import ordered_map
-from raters.study.paths import case_path
+from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult
 

@@ -9,22 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
-from raters.plots.names import all_shown
-from raters.plots.style import (
-    Theme,
-    legend_below,
-    look,
-    new_figure,
-    plain_axes,
-    rater_colours,
-    rater_lines,
-)
+from raters.plots import style
+from raters.plots.style import Theme
 from raters.progress import track
 from raters.scores.inputs import Spacing, label_array, spacing_of
 from raters.study.classes import MISSING
@@ -47,15 +40,15 @@ class DistanceCounts:
         drawn: How many of them the rater called foreground, `(raters, bins)`.
     """
 
-    edges: NDArray[np.float64]
-    seen: NDArray[np.int64]
-    drawn: NDArray[np.int64]
+    edges: Floats
+    seen: Ints
+    drawn: Ints
 
     def __add__(self, other: DistanceCounts) -> DistanceCounts:
         return DistanceCounts(self.edges, self.seen + other.seen, self.drawn + other.drawn)
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """The share of foreground, `(raters, bins)`; NaN where a rater labelled nothing."""
         full = self.seen > 0
         return np.where(full, self.drawn / np.maximum(self.seen, 1), np.nan)
@@ -105,9 +98,7 @@ def signed_distance_counts(
     )
 
 
-def _signed_distance(
-    truth: NDArray[Any], number: int, spacing: NDArray[np.float64]
-) -> NDArray[np.float64] | None:
+def _signed_distance(truth: Array, number: int, spacing: Floats) -> Floats | None:
     """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
     from scipy.ndimage import distance_transform_edt
 
@@ -176,15 +167,15 @@ def bias(
     shares = counts.shares
     if not counts.seen.any():
         raise RatersError("found no border of a consensus, expected some foreground to compare")
-    names = list(raters) if raters is not None else [str(k) for k in range(len(shares))]
-    if len(names) != len(shares):
-        raise RatersError(f"found {len(names)} names of raters, expected {len(shares)}")
-    figure = new_figure(5.0, 3.4 + 0.12 * (len(names) > 8) * len(names) / 3)
+    names = style.names_of(raters, len(shares))
+    figure = style.new_figure(5.0, 3.4 + 0.12 * (len(names) > 8) * len(names) / 3)
     where = f"inside  ←  distance to the border of the consensus ({unit})  →  outside"
-    axes = plain_axes(figure.subplots(), theme, x=where, y="share called foreground")
+    axes = style.plain_axes(figure.subplots(), theme, x=where, y="share called foreground")
     low, high = float(counts.edges[0]), float(counts.edges[-1])
-    step = axes.plot([low, 0, 0, high], [1, 1, 0, 0], color=look(theme).muted, lw=3, alpha=0.6)
-    colours, lines = rater_colours(names), rater_lines(names)
+    step = axes.plot(
+        [low, 0, 0, high], [1, 1, 0, 0], color=style.look(theme).muted, lw=3, alpha=0.6
+    )
+    colours, lines = style.rater_colours(names), style.rater_lines(names)
     centres = (counts.edges[1:] + counts.edges[:-1]) / 2
     handles = list(step)
     for name, share in zip(names, shares, strict=True):
@@ -192,5 +183,5 @@ def bias(
             centres, share, color=colours[name], ls=lines[name], lw=1.5, marker="o", ms=2.5
         )
     axes.set(xlim=(low, high), ylim=(-0.03, 1.03))
-    legend_below(figure, handles, ["consensus", *all_shown(names)], theme)
+    style.legend_below(figure, handles, ["consensus", *style.all_shown(names)], theme)
     return figure

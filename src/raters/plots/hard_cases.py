@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.plots.names import families, shown
-from raters.plots.style import SMALL, Theme, look, new_figure, plain_axes
+from raters.plots.style import SMALL, Theme, families, look, new_figure, plain_axes, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from raters.agreement.result import Agreement
+    from raters.agreement.agree import Agreement
 
 _TITLES = {
     "entropy": "mean entropy of the labels (bits)",
@@ -60,7 +60,11 @@ def difficulty(
         return _ranked(agreement.cases, theme)
     rows = [row for row in agreement.cases if row["dice"] is not None]
     if isinstance(against, str):
-        _check_column(agreement.cases, against)
+        if all(against not in row for row in agreement.cases):
+            known = ", ".join(
+                k for k, v in agreement.cases[0].items() if isinstance(v, int | float)
+            )
+            raise RatersError(f"found no column {against!r} of cases, expected one of: {known}")
         values = [row[against] for row in rows]
         x = _TITLES.get(against, shown(against))
     else:
@@ -75,15 +79,7 @@ def difficulty(
     return figure
 
 
-def _check_column(rows: Sequence[Row], name: str) -> None:
-    if all(name not in row for row in rows):
-        known = ", ".join(k for k, v in rows[0].items() if isinstance(v, int | float))
-        raise RatersError(f"found no column {name!r} of cases, expected one of: {known}")
-
-
-def _scatter(
-    axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], names: list[str], theme: Theme
-) -> None:
+def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:
     colours, known = look(theme), np.isfinite(x)
     axes.scatter(
         x[known], y[known], s=12 if known.sum() < 500 else 5, color=colours.line, alpha=0.5,
@@ -99,12 +95,7 @@ def _scatter(
 
 
 def _name(
-    axes: Axes,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    chosen: NDArray[np.intp],
-    names: list[str],
-    theme: Theme,
+    axes: Axes, x: Floats, y: Floats, chosen: NDArray[np.intp], names: list[str], theme: Theme
 ) -> None:
     """Name some dots; names that would touch move up."""
     height, middle = -1.0, np.nanmedian(x)
@@ -117,9 +108,7 @@ def _name(
         )  # fmt: skip
 
 
-def running_median(
-    x: NDArray[np.float64], y: NDArray[np.float64], parts: int = 12, least: int = 8
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def running_median(x: Floats, y: Floats, parts: int = 12, least: int = 8) -> tuple[Floats, Floats]:
     """Return medians of x and y over parts of equal number along x; nothing for few points.
 
     Example:
@@ -144,7 +133,7 @@ def _ranked(rows: Sequence[Row], theme: Theme) -> Figure:
     figure = new_figure(4.6, 3.0)
     axes = plain_axes(figure.subplots(), theme, x="tasks, the most disputed first")
     axes.set_ylabel("majority share")
-    places: NDArray[Any] = np.arange(len(shares) + 1) / len(shares) * 100
+    places: Array = np.arange(len(shares) + 1) / len(shares) * 100
     axes.fill_between(places, [*shares, shares[-1]], step="post", color=look(theme).line, alpha=0.6)
     whole = sum(share == 1 for share in shares) / len(shares)
     axes.set_title(f"unanimous on {100 * whole:.0f} % of {len(shares):,} tasks")

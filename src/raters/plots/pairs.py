@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.agreement.result import ALL, Agreement
+from raters.agreement.agree import ALL, Agreement
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.plots.heat import colour_bar, heat_map, name_sides
-from raters.plots.names import shown
-from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes
+from raters.plots.matrices import colour_bar, heat_map, name_sides
+from raters.plots.style import MEDIUM, SMALL, Theme, new_figure, plain_axes, rows_of, shown
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -74,14 +73,8 @@ def agreement(
 
 
 def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> list[Row]:
-    if isinstance(table, Agreement):
-        rows = list(table.pairs)
-    elif isinstance(table, Sequence):
-        rows = list(table)
-    else:
-        rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-    if not rows:
-        raise RatersError("found no pair of raters, expected at least two with labels in common")
+    pairs = table.pairs if isinstance(table, Agreement) else table
+    rows = rows_of(pairs, "found no pair of raters, expected at least two with labels in common")
     chosen = [row for row in rows if row.get("class", class_name) == class_name]
     if not chosen:
         known = ", ".join(dict.fromkeys(str(row.get("class")) for row in rows))
@@ -96,7 +89,7 @@ def _all_names(rows: Sequence[Row]) -> list[str]:
     return list(first | second)
 
 
-def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArray[np.float64]:
+def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> Floats:
     """Return the scores of pairs as a symmetric matrix, NaN where there is none.
 
     Example:
@@ -113,7 +106,7 @@ def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArra
     return matrix
 
 
-def clustered(similarity: NDArray[np.float64]) -> NDArray[Any]:
+def clustered(similarity: Floats) -> Array:
     """Return an order in which similar ones are neighbours, by average linkage.
 
     Example:
@@ -134,7 +127,7 @@ def clustered(similarity: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _draw(
-    values: NDArray[np.float64], names: list[str], score: str, theme: Theme, numbers: bool | None
+    values: Floats, names: list[str], score: str, theme: Theme, numbers: bool | None
 ) -> Figure:
     count = len(names)
     numbers = count <= _MOST_WRITTEN if numbers is None else numbers

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.plots.names import all_shown, families
-from raters.plots.style import (
-    MEDIUM,
-    SMALL,
-    Theme,
-    legend_below,
-    look,
-    new_figure,
-    plain_axes,
-    rater_colours,
-)
+from raters.plots import style
+from raters.plots.style import Theme
 from raters.progress import track
 from raters.study.classes import MISSING
 
@@ -39,7 +30,7 @@ def volumes(
     relative: bool = True,
     progress: bool = False,
     theme: Theme = "light",
-    measured: NDArray[np.float64] | None = None,
+    measured: Floats | None = None,
     together: bool = False,
 ) -> Figure:
     """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
@@ -81,9 +72,7 @@ def volumes(
     return _strips(study.raters, values, title, theme, ticks)
 
 
-def case_volumes(
-    study: Study, class_name: str | None = None, progress: bool = False
-) -> NDArray[np.float64]:
+def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
     Example:
@@ -104,7 +93,7 @@ def case_volumes(
     return found
 
 
-def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative_volumes(found: Floats) -> Floats:
     """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
 
     Example:
@@ -123,14 +112,10 @@ def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _strips(
-    raters: Sequence[str],
-    values: NDArray[np.float64],
-    title: str,
-    theme: Theme,
-    ticks: dict[float, str] | None,
+    raters: Sequence[str], values: Floats, title: str, theme: Theme, ticks: dict[float, str] | None
 ) -> Figure:
     figure, axes = _lying(raters, theme, title, 4.6)
-    colours, ink = rater_colours(raters), look(theme).ink
+    colours, ink = style.rater_colours(raters), style.look(theme).ink
     for k, (name, column) in enumerate(zip(raters, values.T, strict=True)):
         known = column[np.isfinite(column)]
         if not known.size:
@@ -146,7 +131,7 @@ def _strips(
     if ticks is not None:
         axes.set_xlim(-1.06, 1.06)
         axes.set_xticks(list(ticks), list(ticks.values()))
-        axes.axvline(0, color=look(theme).muted, lw=0.8, zorder=0)
+        axes.axvline(0, color=style.look(theme).muted, lw=0.8, zorder=0)
     else:
         known = values[np.isfinite(values) & (values > 0)]
         if known.size and known.max() > 100 * np.percentile(known, 5):
@@ -161,26 +146,25 @@ def _shares(study: Study, theme: Theme) -> Figure:
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     figure, axes = _lying(study.raters, theme, "share of labels", 5.0)
-    colours = list(rater_colours(names).values())
+    colours = list(style.rater_colours(names).values())
     places, left = np.arange(len(study.raters)), np.zeros(len(study.raters))
     bars = []
     for share, colour in zip(shares.T, colours, strict=True):
         bars.append(axes.barh(places, share, 0.8, left=left, color=colour, lw=0))
         left = left + share
     axes.set_xlim(0, 1)
-    legend_below(figure, bars, all_shown(names), theme)
+    style.legend_below(figure, bars, style.all_shown(names), theme)
     return figure
 
 
 def _lying(raters: Sequence[str], theme: Theme, x: str, width: float) -> tuple[Figure, Axes]:
     """Make axes with a line for each rater, the first on top."""
     many = len(raters) > 20
-    texts = all_shown(raters)
+    texts = style.all_shown(raters)
     height = max(1.3, len(raters) * (0.16 if many else 0.4) + 0.9)
-    figure = new_figure(width + max(map(len, texts)) * 0.07, height)
-    axes = plain_axes(figure.subplots(), theme, x=x)
-    words: dict[str, Any] = {"fontsize": SMALL if many else MEDIUM, "family": list(families())}
-    axes.set_yticks(range(len(raters)), texts, **words)
+    figure = style.new_figure(width + max(map(len, texts)) * 0.07, height)
+    axes = style.plain_axes(figure.subplots(), theme, x=x)
+    axes.set_yticks(range(len(raters)), texts, **style.font(style.SMALL if many else style.MEDIUM))
     axes.set_ylim(len(raters) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     return figure, axes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import prod
@@ -14,21 +15,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL, map_folder
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
 from raters.prediction.writing import (
     TABLE,
     CaseWriter,
     Outputs,
-    refuse_case_names,
     write_confusion,
     write_tables,
 )
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
-from raters.study.paths import read_text
+from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ def predict_study(
     """
     folder, outputs = Path(folder), outputs or Outputs()
     _refuse(model, outputs)
-    refuse_case_names(study.index.ids, outputs)
+    writer = CaseWriter(model, folder, outputs)
+    writer.refuse_cases(study.index.ids)
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
     with only_one(folder) as notes:
@@ -105,7 +105,7 @@ def predict_study(
         try:
             if outputs.confusion and not model.method.varies:
                 write_confusion(model, folder)
-            result = _predict(model, study, folder, outputs, journal, progress)
+            result = _predict(study, writer, journal, progress)
         finally:  # also after Ctrl-C: what is finished is there
             write_tables(model, list(study.index.ids), folder, outputs, journal)
             journal.close()
@@ -138,40 +138,29 @@ def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
     return {**plan, "weights": digest.hexdigest()}
 
 
-def _predict(
-    model: Model,
-    study: Study,
-    folder: Path,
-    outputs: Outputs,
-    journal: Journal,
-    progress: bool,
-) -> PredictResult:
-    result = PredictResult(folder)
-    writer = CaseWriter(model, folder, outputs)
+def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool) -> PredictResult:
+    model, outputs, result = writer.model, writer.outputs, PredictResult(writer.folder)
     sources = {str(name): source_of(study, k) for k, name in enumerate(study.index.ids)}
     left = [
         k
         for k, name in enumerate(study.index.ids)
-        if not (
-            journal.has(name, sources[name])
-            and _is_there(folder, journal.facts(name) or {}, writer.kinds, model, outputs)
-        )
+        if not (journal.has(name, sources[name]) and _is_there(writer, journal.facts(name) or {}))
     ]
     result.skipped = len(study) - len(left)
     began = time.perf_counter()  # of the first case: what comes before is no speed
-    asked = outputs.asked(model)
-    found = predict_streams(model, (study[k] for k in left), asked, outputs.overlap)
+    cases = (study[k] for k in left)
+    found = predict_streams(model, cases, outputs.asked(model), outputs.overlap)
     for case, bands in track(found, len(left), "predicting", progress):
         try:
             if isinstance(bands, RatersError):
                 raise bands
-            facts, pixels = _write(model, writer, case, bands, outputs)
+            facts, pixels = _write(writer, case, bands)
         except RatersError as error:
             result.failures.append(error.at(case=case.id))
             continue
         before = journal.facts(case.id) or {}
         same = journal.has(case.id, sources[case.id])
-        facts = _with_earlier(folder, before, facts, same)
+        facts = _with_earlier(writer.folder, before, facts, same)
         journal.finish(case.id, sources[case.id], facts)
         result.written += 1
         result.pixels += pixels
@@ -180,11 +169,12 @@ def _predict(
 
 
 def _write(
-    model: Model, writer: CaseWriter, case: Case, bands: Iterator[Prediction], outputs: Outputs
+    writer: CaseWriter, case: Case, bands: Iterator[Prediction]
 ) -> tuple[dict[str, Any], int]:
     """Write a case; return what is kept of it, and its pixels."""
+    outputs = writer.outputs
     facts: dict[str, Any] = {"seed": outputs.seed} if outputs.samples else {}
-    if model.config.kind == "classification":
+    if not writer.masks:
         found = together(bands)
         kept = {name: [round(float(p), 7) for p in found.maps[name]] for name in outputs.beside}
         facts |= {"p": [round(float(p), 7) for p in found.truth], "maps": kept}
@@ -200,14 +190,13 @@ def _write(
     return {**facts, "files": writer.write(case, counted())}, pixels
 
 
-def _is_there(
-    folder: Path, facts: dict[str, Any], kinds: list[str], model: Model, outputs: Outputs
-) -> bool:
+def _is_there(writer: CaseWriter, facts: dict[str, Any]) -> bool:
     """Return whether all that is wanted of a case is there.
 
     Raises:
         RatersError: Its samples are of another seed.
     """
+    outputs, folder = writer.outputs, writer.folder
     seed = facts.get("seed", outputs.seed)
     if outputs.samples and seed != outputs.seed:
         raise RatersError(
@@ -216,11 +205,10 @@ def _is_there(
             kind="folder-taken",
             file=folder,
         )
-    maps = outputs.beside if model.config.kind == "classification" else []
-    files = facts.get("files", {})
-    if not set(kinds) <= set(files) or not set(maps) <= set(facts.get("maps", {})):
+    maps, files = [] if writer.masks else outputs.beside, facts.get("files", {})
+    if not set(maps) <= set(facts.get("maps", {})):
         return False
-    return all((folder / files[kind]).exists() for kind in kinds)
+    return all(kind in files and (folder / files[kind]).exists() for kind in writer.kinds)
 
 
 def _with_earlier(
@@ -250,9 +238,11 @@ def _remove_earlier(folder: Path) -> None:
             earlier = [str(name) for name in (*facts["files"].values(), *tables)]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # cut where it was stopped, or not ours
-        for name in earlier:
-            if _is_inside(folder, name):
-                (folder / name).unlink(missing_ok=True)
+        for file in (folder / name for name in earlier if _is_inside(folder, name)):
+            file.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):  # it holds more
+                for place in file.relative_to(folder).parents[:-1]:
+                    (folder / place).rmdir()
 
 
 def _is_inside(folder: Path, path: str) -> bool:

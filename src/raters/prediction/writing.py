@@ -21,19 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import (
-    CONFUSION_FOLDER,
-    ENTROPY_FOLDER,
-    SOFT_FOLDER,
-    map_folder,
-)
 from raters.methods.base import Asked
 from raters.prediction.predict import OVERLAP, same_confusion
 from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
 from raters.rows import Row, write_csv
 from raters.scores.cut import cut_labels
 from raters.study import formats
-from raters.study.paths import case_path, naming, temporary_beside
+from raters.study.paths import (
+    CONFUSION_FOLDER,
+    ENTROPY_FOLDER,
+    SOFT_FOLDER,
+    case_path,
+    map_folder,
+    naming,
+    temporary_beside,
+)
 from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
@@ -85,34 +87,6 @@ class Outputs:
         return [AS + r for r in self.raters] + [f"{SAMPLE}{k}" for k in range(self.samples)]
 
 
-def refuse_case_names(cases: Iterable[str], outputs: Outputs) -> None:
-    """Refuse cases whose labels would lie in the folder of other maps, and take their names.
-
-    Example:
-        >>> refuse_case_names(["a", "soft/a"], Outputs())
-        >>> refuse_case_names(["a", "soft/a"], Outputs(probabilities=True))
-        Traceback (most recent call last):
-        ...
-        raters.errors.RatersError: found the case 'soft/a', expected none in 'soft/': ...
-    """
-    places = [map_folder(name) for name in outputs.beside]
-    for folder, wanted in (
-        (SOFT_FOLDER, outputs.probabilities),
-        (ENTROPY_FOLDER, outputs.entropy),
-        (CONFUSION_FOLDER, outputs.confusion),
-    ):
-        places += [folder] if wanted else []
-    for case in cases:
-        first, inside, _ = case_path(case).partition("/")
-        if inside and first in places:
-            raise RatersError(
-                f"found the case {case!r}, expected none in {first + '/'!r}: other maps are "
-                "written there",
-                kind="folder-taken",
-                case=case,
-            )
-
-
 class _File(NamedTuple):
     """A file of a case: its kind, its folder, how it is made of a band, axes before the rows."""
 
@@ -132,16 +106,29 @@ class CaseWriter:
     """
 
     def __init__(self, model: Model, folder: Path, outputs: Outputs) -> None:
-        self._folder, self._outputs = folder, outputs
+        self.model, self.folder, self.outputs = model, folder, outputs
         self._cut = model.cut(outputs.cut)
         self._classes = model.config.classes_of_study()
-        self._masks = model.config.kind == "segmentation"
+        self.masks = model.config.kind == "segmentation"
         self._files = list(self._wanted(outputs.confusion and model.method.varies))
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of files that a case has when it is finished."""
         return [file.kind for file in self._files]
+
+    def refuse_cases(self, cases: Iterable[str]) -> None:
+        """Refuse cases whose labels would lie in the folder of other maps, and take their names."""
+        places = {file.place.partition("/")[0] for file in self._files} - {""}
+        for case in cases:
+            first, inside, _ = case_path(case).partition("/")
+            if inside and first in places:
+                raise RatersError(
+                    f"found the case {case!r}, expected none in {first + '/'!r}: other maps are "
+                    "written there",
+                    kind="folder-taken",
+                    case=case,
+                )
 
     def write(self, case: Case, bands: Iterable[Prediction]) -> dict[str, str]:
         """Write the files of a case; return their paths in the folder by kind.
@@ -162,21 +149,21 @@ class CaseWriter:
         finally:
             for sink in sinks.values():
                 sink.discard()
-        return {kind: path.relative_to(self._folder).as_posix() for kind, path in paths.items()}
+        return {kind: path.relative_to(self.folder).as_posix() for kind, path in paths.items()}
 
     def _wanted(self, confusion: bool) -> Iterator[_File]:
         if confusion:
-            front = 3 if self._masks else 0
+            front = 3 if self.masks else 0
             yield _File("confusion", CONFUSION_FOLDER, partial(_of, "confusion"), front)
-        if not self._masks:
+        if not self.masks:
             return
-        if self._outputs.entropy:
+        if self.outputs.entropy:
             yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
-        for name in ("truth", *self._outputs.beside):
+        for name in ("truth", *self.outputs.beside):
             place = "" if name == "truth" else map_folder(name)
             words = "" if name == "truth" else " " + name.replace(":", " ", 1)
             yield _File(f"labels{words}", place, partial(self._labels, name), 0)
-            if self._outputs.probabilities:
+            if self.outputs.probabilities:
                 soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
                 yield _File(f"soft{words}", soft, partial(_of, name), 1)
 
@@ -187,7 +174,7 @@ class CaseWriter:
         return self._classes.decode(numbers)
 
     def _sink(self, file: _File, case: Case, rows: Array, total: int) -> Sink:
-        folder, name = self._folder / file.place, case_path(case.id)
+        folder, name = self.folder / file.place, case_path(case.id)
         if file.kind == "confusion":
             return RowsFile(folder / f"{name}.npy", file.front)
         affine = case.geometry.affine

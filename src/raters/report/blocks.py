@@ -16,6 +16,7 @@ from raters.study.paths import file_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 _LONGEST_NAME = 60
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats, Labels
 from raters.errors import RatersError
-from raters.evaluation.answers import class_numbers
+from raters.evaluation.sources import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
@@ -50,11 +50,11 @@ class FusionFiles:
     pooled: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
-    confusion: NDArray[np.float64] | None = None
+    confusion: Floats | None = None
     cases: dict[str, Row] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def confusion_of(self, raters: Sequence[str]) -> NDArray[np.float64] | None:
+    def confusion_of(self, raters: Sequence[str]) -> Floats | None:
         """Return the matrices of these raters, by name; NaN for one who was not fused."""
         if self.confusion is None:
             return None
@@ -122,7 +122,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
         ) from None
 
 
-def consensus_labels(folder: Path, study: Study) -> NDArray[np.int16]:
+def consensus_labels(folder: Path, study: Study) -> Labels:
     """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none."""
     path = folder / LABELS
     if not path.exists():

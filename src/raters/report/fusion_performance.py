@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from raters import plots
+from raters.arrays import Ints
 from raters.confusion import normalise
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
@@ -53,7 +51,7 @@ def performance_section(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
-    counts: NDArray[np.int64],
+    counts: Ints,
     study: Study,
     shown: Sequence[str] | None = None,
     foreground: Sequence[Row] = (),
@@ -89,7 +87,9 @@ def performance_section(
     figure = plots.confusion(picked, classes, chosen, rows="consensus")
     blocks.append(FigureBlock("confusion", figure, caption))
     if not study.anonymous:
-        caption = f"All measures{_of_what(files)}, {_by(rows)}."
+        how = "as the method estimates them" if files.rows else "against the consensus"
+        by = "case, rater" if rows and "case" in rows[0] else "rater"
+        caption = f"All measures {how}, by {by} and class."
         blocks.append(TableBlock("performance-of-raters", rows, caption, shown_columns(rows)))
     return Section("Performance", "How far raters can be trusted.", blocks)
 
@@ -114,7 +114,7 @@ def _classes_blocks(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
-    counts: NDArray[np.int64],
+    counts: Ints,
     raters: Sequence[str],
     names: Sequence[str],
 ) -> list[Block]:
@@ -135,14 +135,6 @@ def _classes_blocks(
         figure = plots.skills(shown, [title], raters=raters, weights=weights)
         what = "The diagonal of each matrix, weighted by how frequent classes are: the accuracy."
     return [FigureBlock("performance", figure, f"{what} {_errors_are(files, rows)}")]
-
-
-def _of_what(files: FusionFiles) -> str:
-    return " as the method estimates them" if files.rows else " against the consensus"
-
-
-def _by(rows: Sequence[Row]) -> str:
-    return "by case, rater and class" if rows and "case" in rows[0] else "by rater and class"
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:

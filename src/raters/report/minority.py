@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags
 from raters.report.words import begin, named, together
 
 
@@ -33,9 +32,7 @@ class Minority:
     size: int
 
 
-def minorities(
-    drew: NDArray[np.bool_], labelled: NDArray[np.bool_], size: NDArray[Any]
-) -> list[Minority]:
+def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
     """Find foreground classes that a minority drew, those of most cases first.
 
     Args:
@@ -57,17 +54,10 @@ def minorities(
         few = np.flatnonzero(there & (2 * own < raters))
         if few.size:
             few = few[np.argsort(-size[few, number], kind="stable")]
-            who = tuple(np.flatnonzero(drew[few[0], :, number]).tolist())
-            found.append(
-                Minority(
-                    number,
-                    tuple(few.tolist()),
-                    int(there.sum()),
-                    who,
-                    int(raters[few[0]]),
-                    int(size[few[0], number]),
-                )
-            )
+            first, cases = few[0], tuple(few.tolist())
+            who = tuple(np.flatnonzero(drew[first, :, number]).tolist())
+            of, most = int(there.sum()), int(size[first, number])
+            found.append(Minority(number, cases, of, who, int(raters[first]), most))
     return sorted(found, key=lambda one: -len(one.cases) / one.of)
 
 

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.colors import to_rgb
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from PIL import Image
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.plots.borders import border_lines
+from raters.plots.pictures import border_lines
 
 _BLOCK = 1 << 18  # values
 
@@ -33,7 +34,7 @@ def outline_path(mask: ArrayLike) -> str:
     return "".join(_closed(line) for line in border_lines(mask))
 
 
-def _closed(line: NDArray[np.float64]) -> str:
+def _closed(line: Floats) -> str:
     points = np.rint(line + 0.5).astype(int)
     steps = np.diff(points, axis=0)[:-1]  # the last one is 'z'
     parts = [f"h{dx}" if dx else f"v{dy}" for dx, dy in steps.tolist()]
@@ -71,7 +72,7 @@ def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | No
     return _data_uri(_smaller(Image.fromarray(eight), side), lossy=True)
 
 
-def robust_window(values: NDArray[Any]) -> tuple[float, float]:
+def robust_window(values: Array) -> tuple[float, float]:
     """Return the 1st and 99th percentile, or lowest and highest value where these are equal.
 
     Example:
@@ -115,7 +116,7 @@ def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
     return _data_uri(_smaller(Image.fromarray(eight), side, sharp=True), lossy=False)
 
 
-def _rows(array: NDArray[Any]) -> Iterator[slice]:
+def _rows(array: Array) -> Iterator[slice]:
     """Return stretches of rows, so that work on a large picture needs little memory beside it."""
     step = max(1, _BLOCK * len(array) // max(array.size, 1))
     return (slice(start, start + step) for start in range(0, len(array), step))

@@ -9,12 +9,12 @@ from raters.report.blocks import Block, Section, TableBlock, TextBlock
 from raters.rows import Row
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
 
 _MOST_COLUMNS = 8
 
 
-def as_rater_section(found: RunScores) -> Section | None:
+def as_rater_section(found: Evaluation) -> Section | None:
     """Show how well 'as rater X' fits X and the others; None without raters."""
     if not found.raters:
         return None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.evaluation.masks import ALL
-from raters.evaluation.result import REFERENCE
+from raters.evaluation.case import ALL, REFERENCE
+from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed
 from raters.plots.style import ERROR_LEGEND
 from raters.plots.views import view_of
@@ -19,7 +19,6 @@ from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
-from raters.report.run_confusion import MEANING, confusion_colours, confusion_figure
 from raters.report.viewer import (
     Layer,
     MapLayer,
@@ -32,7 +31,7 @@ from raters.report.viewer import (
 from raters.study.study import many
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
     from raters.prediction.prediction import Prediction
     from raters.report.run_pass import Watched
     from raters.rows import Row
@@ -71,17 +70,17 @@ class _Names:
 def case_section(
     model: Model,
     part: Study,
-    scores: RunScores,
+    scores: Evaluation,
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
-    shared: bool = False,
 ) -> Section:
     """Show the telling cases in the viewer, and the first one as a figure of confusion.
 
     Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
     means nothing.
     """
+    shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
     raters = raters if "as_rater" in model.method.answers else []
     names = _Names.of(part.raters, raters, shared)
@@ -153,7 +152,7 @@ def telling(
     return chosen
 
 
-def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
+def _case_rows(scores: Evaluation, part: Study) -> Iterator[tuple[str, Row]]:
     """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
     whole = ALL if len(part.classes) > 2 else part.classes.names[1]
     names = [] if scores.sums is None else scores.sums.names

@@ -11,7 +11,7 @@ from raters.rows import Row
 from raters.scores.bootstrap import LEAST_GROUPS
 
 if TYPE_CHECKING:
-    from raters.prediction.compare_runs import Comparison
+    from raters.evaluation.result import Comparison
 
 NAMES = {
     "joint": "joint likelihood of labels",

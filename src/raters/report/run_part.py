@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.errors import RatersError
-from raters.prediction.evaluate_split import Seen, choose_split
+from raters.evaluation.split import Seen, choose_split
 
 if TYPE_CHECKING:
     from raters.study.study import Study

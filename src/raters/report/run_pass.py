@@ -1,6 +1,6 @@
 """One pass over the cases of a run: its scores, and on the way what the report shows of matrices.
 
-The scores are those of `raters.prediction.evaluate_run`; what the model says of each case is looked
+The scores are those of `raters.evaluate`; what the model says of each case is looked
 at while it is scored, so that nothing is predicted twice.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,12 @@ from numpy.typing import NDArray
 
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.prediction.evaluate_checks import notes_of, shared_raters
-from raters.prediction.evaluate_cuts import run_cuts
-from raters.prediction.evaluate_run import has_matrices, score_cases
+from raters.evaluation.runs import score_model
+from raters.evaluation.split import shared_raters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
     from raters.prediction.predict import Found
     from raters.prediction.prediction import Prediction
     from raters.study.case import Case
@@ -159,20 +159,16 @@ def weighted(matrices: NDArray[np.float32], truth: NDArray[np.float32]) -> tuple
     return np.asarray(summed), pixels
 
 
-def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[RunScores, Watched]:
+def score_and_watch(
+    model: Model, part: Study, progress: bool = False
+) -> tuple[Evaluation, Watched]:
     """Score a model on all cases of a study, and look at what it says on the way."""
-    from raters.methods.base import Asked
-    from raters.prediction.predict import predict_streams
-
-    known = shared_raters(model.config.labelled, part)
+    answers = model.method.answers
+    known = shared_raters(model.config.labelled, part) if "as_rater" in answers else {}
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
-    asked = Asked(tuple(known), bool(known) and has_matrices(model))
-    stream = _watching(predict_streams(model, part.iter_cases(), asked), part, watched)
-    found = score_cases(stream, part, known, columns, progress=progress, cuts=run_cuts(model))
-    found.method = model.config.method
-    found.notes = notes_of(found, model.config, part, known)
-    return found, watched
+    watch = partial(_watching, part=part, watched=watched)
+    return score_model(model, part, progress=progress, watch=watch), watched
 
 
 def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterator[Found]:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters import plots
-from raters.evaluation.result import REFERENCE
+from raters.evaluation.case import REFERENCE
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
 from raters.report.fusion_words import ALL_RATERS
 from raters.rows import Row
 from raters.scores.calibration import ReliabilityCurve
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
 
 _WELL = 0.05  # calibration errors below it are small
 
 
-def score_section(found: RunScores, anonymous: bool = False) -> Section:
+def score_section(found: Evaluation, anonymous: bool = False) -> Section:
     """Show how well the truth and 'as rater' fit references and raters.
 
     Args:
@@ -64,7 +64,7 @@ _LIKELIHOOD = (
 )
 
 
-def calibration_section(found: RunScores) -> Section | None:
+def calibration_section(found: Evaluation) -> Section | None:
     """Show whether probabilities mean what they say; None where there is nothing to compare."""
     if not found.calibration:
         return None
@@ -87,7 +87,7 @@ def calibration_section(found: RunScores) -> Section | None:
 
 
 def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
-    """Turn the bins of `RunScores.reliability` into a curve.
+    """Turn the bins of `Evaluation.reliability` into a curve.
 
     Example:
         >>> reliability_of([{"labels": 2, "confidence": 0.6, "accuracy": 0.5}]).counts.tolist()

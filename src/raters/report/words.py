@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
+from raters.report.blocks import Section, TextBlock
 from raters.rows import Row
 from raters.study.study import many
 
@@ -20,6 +21,7 @@ NOTABLE = 0.1
 _NAMED = 3
 _OWN_WORDS = ("rater ", "class ", "case ", "task ", "all raters")
 _LONGEST = 40
+_MOST_NOTES = 8
 _STRONG = 0.3
 _APART = 0.05
 _EQUAL = 0.02
@@ -81,7 +83,13 @@ def together(parts: Sequence[str], most: int = _NAMED) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict[str, float]:
+def only_most(names: Sequence[str], raters: Sequence[str], what: str) -> str:
+    """Return that a figure shows only the raters with most cases (or labels), if it does."""
+    few = f" Shown are the {len(names)} of {len(raters):,} raters with most {what}."
+    return few if len(names) < len(raters) else ""
+
+
+def typical_ratios(relative: Floats, raters: Sequence[str]) -> dict[str, float]:
     """Return by rater the median of `volume / mean volume of the others`, from relative volumes.
 
     Args:
@@ -135,7 +143,7 @@ these raters on example cases before their labels are taken as true.'
     return f"In the typical case {', and '.join(parts)}. {advice}"
 
 
-def spread_sentence(volumes: NDArray[np.float64]) -> str:
+def spread_sentence(volumes: Floats) -> str:
     """Report how far sizes differ within a case, where raters are anonymous.
 
     Args:
@@ -240,7 +248,7 @@ def cases_sentence(cases: Sequence[Row]) -> str:
     return text
 
 
-def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
+def size_sentence(sizes: Floats, dice: Floats) -> str:
     """Return whether agreement depends on the size of what is drawn."""
     from scipy.stats import spearmanr
 
@@ -303,3 +311,28 @@ def alpha_sentence(alpha: float | None) -> str:
         f"Krippendorff's alpha is {alpha:.2f} (1 is perfect, 0 is chance): by his rule of thumb "
         f"the labels are {verdict}."
     )
+
+
+def short_section(findings: Sequence[str], *more: TextBlock | None) -> Section:
+    """Return the findings as one section.
+
+    Example:
+        >>> [block.text for block in short_section(["Ann draws less.", ""], None).blocks]
+        ['Ann draws less.']
+    """
+    text = "\n\n".join(" ".join(one.split()) for one in findings if one)
+    blocks = [TextBlock(text)] if text else []
+    return Section("In short", "", [*blocks, *(block for block in more if block is not None)])
+
+
+def notes_block(notes: Sequence[str]) -> TextBlock | None:
+    """Return notes as a block; None without any."""
+    kept = [_sentence(note) for note in dict.fromkeys(notes)]
+    if len(kept) > _MOST_NOTES:
+        kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
+    return TextBlock("\n\n".join(kept), "note") if kept else None
+
+
+def _sentence(note: str) -> str:
+    text = " ".join(note.split())
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

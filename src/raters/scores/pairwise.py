@@ -44,13 +44,30 @@ def overlap_matrix(
         array([[0.667],
                [0.   ]])
     """
+    return np.asarray(overlap_from_sizes(overlap_sizes(a, b, num_classes), score).mean(axis=0))
+
+
+def overlap_from_sizes(sizes: NDArray[np.float64], score: str = "dice") -> NDArray[np.float64]:
+    """Return Dice or IoU by class and pair, `(classes - 1, n, m)`, from `overlap_sizes`."""
     check_choice("score", score, ("dice", "iou"))
-    both, first, second, common = _pair_sizes(*_flat(a, b, num_classes), num_classes)
+    both, first, second, common = sizes
     if score == "dice":
-        by_class = overlap_ratio(2 * both, first + second, common)
-    else:
-        by_class = overlap_ratio(both, first + second - both, common)
-    return np.asarray(by_class.mean(axis=0))
+        return overlap_ratio(2 * both, first + second, common)
+    return overlap_ratio(both, first + second - both, common)
+
+
+def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+    """Count what all overlaps are made of, `(4, classes - 1, n, m)`; parts of an image add up.
+
+    By foreground class and pair: voxels in both, in the first, in the second; and those that are
+    labelled in both.
+
+    Example:
+        >>> overlap_sizes([[0, 1, 1]], [[0, 1, -1]])[:, 0, 0, 0]
+        array([1., 1., 1., 2.])
+    """
+    both, first, second, common = _pair_sizes(*_flat(a, b, num_classes), num_classes)
+    return np.stack([both, first, second, np.broadcast_to(common, both.shape)])
 
 
 def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from raters.confusion import dominance_margin
 from raters.methods.base import Batch, HeldOut
+from raters.scores.empty import overlap_ratio
 from raters.study.classes import MISSING
 
 
@@ -118,8 +119,7 @@ class HeldOutScores:
         if self.classified:
             return float(counts[:, :, 0].sum() / len(counts))
         both, sizes = counts[:, 1:, 0], counts[:, 1:, 1:].sum(2)
-        dice = torch.where(sizes > 0, 2 * both / sizes.clamp(min=1), 1.0)  # rightly empty: 1
-        return float(dice.mean())
+        return float(torch.from_numpy(overlap_ratio(2 * both, sizes, 1)).mean())
 
 
 def labels_by_rater(batch: Batch, raters: int) -> Tensor:
