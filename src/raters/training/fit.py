@@ -93,9 +93,10 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    checked = method if isinstance(method, Checked) else None
-    if checked:
-        method, options = checked.method, dict(checked.given)
+    checked: Checked | None = None
+    if isinstance(method, Checked):
+        checked, options = method, dict(method.given)
+        method = method.method
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)
         options = {**chosen, **options}
