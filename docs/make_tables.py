@@ -31,7 +31,7 @@ def _cell(text: str) -> str:
 def learning_options(name: str) -> str:
     """Return the options of a learning method, as `raters methods NAME` shows them."""
     from raters.cli.methods import facts
-    from raters.cli.typed_options import default_of
+    from raters.cli.train_options import default_of
     from raters.methods.registry import METHODS
 
     entry = METHODS[name]

@@ -19,8 +19,7 @@ from distributed_script import RUNS, table, train
 from raters.errors import RatersError
 from raters.methods.base import Step
 from raters.study.study import Study
-from raters.training.collate import collate
-from raters.training.dataset import NO_CASE, CaseDataset
+from raters.training.dataset import NO_CASE, CaseDataset, collate
 from raters.training.loader import EpochSampler, refuse_small_batch, share
 from raters.training.normalise import Normalisation
 from raters.training.timing import StepTerms, mean_terms

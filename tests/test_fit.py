@@ -16,11 +16,10 @@ from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from raters.training.collate import Item
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, Item
 from raters.training.engine import Learner
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, partition
+from raters.training.survey import Partition, partition
 from raters.training.trainer import TrainingBar
 
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))

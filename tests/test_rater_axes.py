@@ -28,8 +28,7 @@ from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import CaseAnswers
-from raters.training.collate import collate
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, collate
 from raters.training.normalise import Normalisation
 
 NAMES = ("ann", "bob", "cy", "dee", "eve")

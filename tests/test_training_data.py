@@ -24,8 +24,7 @@ from raters.study.study import CaseIndex, Study
 from raters.study.triplets import Triplets
 from raters.training import normalise
 from raters.training.augment import AUGMENTATIONS, augmentation_of, flip, full
-from raters.training.collate import Item, collate
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, Item, collate
 from raters.training.loader import EpochSampler, loader, set_epoch
 from raters.training.normalise import Normalisation, fit_normalisation
 from raters.training.patches import cut, foreground_positions, random_corner, tile_corners

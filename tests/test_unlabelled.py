@@ -19,7 +19,7 @@ from raters.evaluation import evaluate
 from raters.report.dispatch import make_report
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.checks import without_labels
+from raters.training.survey import survey
 from raters.training.validation import HeldOutScores
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
@@ -81,10 +81,10 @@ def test_everybody_who_labels_is_known() -> None:
 
 
 def test_raters_without_labels_are_found_in_masks_and_tables() -> None:
-    assert without_labels(table(silent=2)) == ("none0", "none1")
-    assert without_labels(masks()) == ()
-    assert without_labels(masks().select(split="train")) == ("cy",)
-    assert without_labels(table(silent=0)) == ()
+    assert survey(table(silent=2)).without_labels() == ("none0", "none1")
+    assert survey(masks()).without_labels() == ()
+    assert survey(masks().select(split="train")).without_labels() == ("cy",)
+    assert survey(table(silent=0)).without_labels() == ()
 
 
 @NOTED

@@ -75,7 +75,7 @@ def fusion_facts(name: str, method: Method) -> Row:
 
 
 def _option(name: str, info: FieldInfo) -> Row:
-    from raters.cli.typed_options import limits_of, metavar, plain_type
+    from raters.cli.train_options import limits_of, metavar, plain_type
 
     kind: Any = plain_type(info.annotation)
     limits = limits_of(info)
@@ -106,7 +106,7 @@ def _show_all() -> None:
 
 def _show_one(name: str, entry: MethodEntry) -> None:
     from raters.cli.tables import show_rows
-    from raters.cli.typed_options import default_of
+    from raters.cli.train_options import default_of
 
     typer.echo(wrapped(f"{name}: {entry.about}"))
     typer.echo(wrapped(f"when:  {entry.when}", indent=7))

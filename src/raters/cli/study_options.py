@@ -134,9 +134,34 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
 
     first = [p for p in own if _is_argument(p)]
     together = [*first, shared[0], *(p for p in own if p not in first), *shared[1:]]
+    return _as_verb(command, verb, together)
+
+
+def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb that opens trained models with an option for networks of the user's own."""
+    text = "The run's own network, which may then be imported and run."
+    option = typer.Option("--network", help=text, metavar="PACKAGE.MODULE:FACTORY")
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = inspect.Parameter("network", kind, default="", annotation=Annotated[str, option])
+    together = [*_parameters(verb, but=()), own]
+
+    def command(network: str, **given: Any) -> None:  # noqa: ANN401
+        if network:
+            from raters.networks.options import allow
+
+            allow(network)
+        verb(**given)
+
+    return _as_verb(command, verb, together)
+
+
+def _as_verb(
+    command: Callable[..., None], verb: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Let a function pass for a verb with these parameters."""
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-    command.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in together}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from raters.errors import RatersError
 from raters.study.study import many
-from raters.training.partition import HELD_OUT as VALIDATION
+from raters.training.config import refuse_other_study
 from raters.training.run import SPLITS, read_splits
-from raters.training.same_study import refuse_other_study
+from raters.training.survey import HELD_OUT as VALIDATION
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation

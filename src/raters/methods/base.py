@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
-from raters.methods.phases import Batch, Training
+from raters.methods.phases import Batch as Batch
+from raters.methods.phases import Training
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -336,11 +337,3 @@ class NetworkMethod(Method):
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
-
-
-def refuse_unlabelled(study: Study) -> None:
-    """Raise if no rater labelled anything in the study."""
-    for case in study.iter_cases():
-        if case.given.size:
-            return
-    raise RatersError("found no labels in the cases to train on, expected at least one")

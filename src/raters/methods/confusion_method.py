@@ -33,7 +33,7 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models.confusion import Confusion, Seen
-from raters.rater_models.regularise import TraceOver
+from raters.rater_models.likelihood import TraceOver
 
 
 class ConfusionMethod(NetworkMethod):
@@ -101,7 +101,7 @@ class ConfusionMethod(NetworkMethod):
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
-        weights = pixel_weights(labels, self.class_weights) if self.weighted else None
+        weights = pixel_weights(labels, self.class_weights) if self.weighs_classes else None
         form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
@@ -150,7 +150,7 @@ class ConfusionMethod(NetworkMethod):
         return 0.0
 
     @property
-    def weighted(self) -> bool:
+    def weighs_classes(self) -> bool:
         """Whether classes weigh differently."""
         return bool((self.class_weights != 1).any())
 

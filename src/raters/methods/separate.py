@@ -46,8 +46,11 @@ class Separate(Method):
         for case in study.iter_cases():
             if case.kind == "classification":
                 labelled[case.answers.rater] = True
+            elif study.rules.absent == "empty":
+                labelled[:] = True
             else:
-                labelled |= (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
+                masks = [case.mask_facts(name) for name in self.task.raters]
+                labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
             if labelled.all():
                 break
         self.labelled.copy_(torch.from_numpy(labelled))

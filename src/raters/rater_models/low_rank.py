@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.rater_models.blocks import in_blocks
-from raters.rater_models.columns import label_index
+from raters.rater_models.columns import in_blocks, label_index
 from raters.rater_models.confusion import Seen, of_rater, per_answer, row_weights
 from raters.study.classes import MISSING
 

@@ -9,17 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
+from raters.rater_models.confusion import (
+    Confusion,
+    OwnMatrices,
+    PixelConfusion,
+    SharedConfusion,
+    drawn_places,
+)
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.own import OwnMatrices, drawn_places
-from raters.rater_models.pointwise import constant_head, pointwise
 from raters.rater_models.product import product_of
 from raters.rater_models.start import (
     RIGHT,
     Positivity,
     Start,
+    constant_head,
     log_positive,
     near_identity_logits,
+    pointwise,
     start_values,
 )
 

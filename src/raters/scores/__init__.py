@@ -30,9 +30,16 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
-from raters.scores.choose_cut import CutCounts, CutTally, area_cut, best_cut
 from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
-from raters.scores.cut import cut_labels, cuts_of, winning_cut
+from raters.scores.cut import (
+    CutCounts,
+    CutTally,
+    area_cut,
+    best_cut,
+    cut_labels,
+    cuts_of,
+    winning_cut,
+)
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
 from raters.scores.overlap import (
     VolumeDifference,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.names import natural_order
+from raters.study.pattern import natural_order
 from raters.study.table_files import (
     CellRules,
     Missing,

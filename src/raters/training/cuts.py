@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.progress import track
 from raters.rows import write_json
-from raters.scores.choose_cut import CutCounts, CutTally
-from raters.scores.cut import cuts_of
+from raters.scores.cut import CutTally, cuts_of
 from raters.study.classes import Classes
 from raters.wording import expected_one_of
 
@@ -78,6 +77,7 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
     """
     from raters.methods.base import Asked
     from raters.prediction.predict import predict_streams
+    from raters.scores.cut import CutCounts
 
     tally = CutTally(len(model.config.classes))
     stream = predict_streams(model, study.iter_cases(), Asked())

@@ -15,16 +15,20 @@ from raters.methods.registry import parse_options
 from raters.rows import Row
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.checks import labelled, warn_of_unlabelled, without_labels
-from raters.training.config import ModelConfig
+from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.model import Model
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, by_split, partition
-from raters.training.plan import image_shape
-from raters.training.prepare import Planned, plan_parts, weigh_classes
+from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
 from raters.training.resume import FREE
 from raters.training.run import Split
-from raters.training.same_study import refuse_other_study
+from raters.training.survey import (
+    Partition,
+    by_split,
+    labelled,
+    partition,
+    survey,
+    warn_of_unlabelled,
+)
 from raters.training.trainer import Progress, own_randomness, precision_of
 from raters.wording import expected_one_of
 
@@ -75,7 +79,7 @@ def extend(
     if model.method.counts_raters:
         longer = _longer(model, new, _counted(model, chosen), model.history, model.best_epoch)
         seen = chosen.select(cases=list(chosen.index.ids[np.concatenate(by_split(chosen))]))
-        return _without(longer, without_labels(seen))
+        return _without(longer, survey(seen).without_labels())
     return _fitted(model, chosen, new, training, progress)
 
 
@@ -107,7 +111,7 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
     refuse_other_study(config, study)
     if not len(study):
         raise RatersError("found no cases, expected some that the new raters labelled")
-    channels, space = image_shape(study[0], study.kind)
+    channels, space = image_shape(study)
     if (channels, len(space)) != (config.channels, config.spatial_dims):
         raise RatersError(
             f"found images of {channels} channels and {len(space)} spatial axes, expected "
@@ -150,7 +154,7 @@ def _fitted(
         learner = run_epochs(frozen, planned, progress=progress)
     frozen.load_state_dict(learner.best.weights)
     longer = _longer(model, new, frozen.method, learner.history, learner.best.epoch)
-    return _without(longer, without_labels(planned.train))
+    return _without(longer, survey(planned.train).without_labels())
 
 
 def _planned(

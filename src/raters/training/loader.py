@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from raters.distributed import processes
 from raters.errors import RatersError
-from raters.training.collate import Item, collate
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, Item, collate
 
 MOST_WORKERS = 2
 """Processes that read data, by default."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
+from raters.networks.options import allowed, is_own
 from raters.study.paths import read_text
 from raters.study.plain_yaml import load_plain
 from raters.training.run import CHECKPOINT, CONFIG, SPLITS, first_process, holds_run, read_splits
@@ -98,12 +99,15 @@ def plan_again(
     Raises:
         RatersError: that names the first option, rater or case that is not as it was.
     """
+    from raters.training.options import checked_options
     from raters.training.prepare import plan_training
 
     name = earlier.method if method is None else method
     refuse_unlike("method", name, earlier.method, folder)
     options = {**_options_of(earlier), **given}
-    planned = plan_training(study, name, options, earlier.normalisation)
+    if is_own(earlier.network.name) and "network" not in given:
+        options["network"] = allowed(earlier.network.name)
+    planned = plan_training(study, checked_options(name, options), earlier.normalisation)
     _refuse_other_config(planned.config, earlier, folder)
     if (folder / SPLITS).exists() or (folder / CHECKPOINT).exists():
         _refuse_other_cases(planned, folder)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
+from raters.study.lock import LOCK_FILE
 from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.pattern import there
 from raters.version import __version__
@@ -34,6 +35,7 @@ FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
 Split = tuple[str, str, str]
 """A case, its part ('train', 'held-out' or 'left-out'), and its group."""
 
+_LEFT = ("cache", "checkpoints", LOCK_FILE)  # by a run that was stopped before it wrote anything
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
@@ -65,6 +67,25 @@ def room_for(path: Path) -> Iterator[None]:
 def holds_run(folder: Path) -> bool:
     """Return whether a folder holds a run, finished or not."""
     return any((folder / name).exists() for name in FILES)
+
+
+def refuse_foreign(folder: str | Path) -> None:
+    """Refuse to write a run where something else is: nothing of it may be lost.
+
+    Raises:
+        RatersError: The folder is a file, or holds files and no run.
+    """
+    path = Path(folder)
+    if path.is_dir():
+        found = sorted(entry.name for entry in path.iterdir())
+        first = next((name for name in found if name not in _LEFT), None)
+        if first is None or holds_run(path):
+            return
+        raise RatersError(
+            f"found a folder with other files ({first}), expected a new one or a run", file=path
+        )
+    if path.exists():
+        raise RatersError("found a file, expected a folder to write the run to", file=path)
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
