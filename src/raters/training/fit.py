@@ -94,8 +94,8 @@ def fit(
     """
     path = None if folder is None else Path(folder)
     checked = method if isinstance(method, Checked) else None
-    if isinstance(method, Checked):
-        method, options = method.method, dict(method.given)
+    if checked:
+        method, options = checked.method, dict(checked.given)
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)
         options = {**chosen, **options}
