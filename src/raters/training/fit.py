@@ -94,8 +94,9 @@ def fit(
     """
     path = None if folder is None else Path(folder)
     checked = method if isinstance(method, Checked) else None
-    if checked:
-        method, options = checked.method, dict(checked.given)
+    if isinstance(method, Checked):
+        options = dict(method.given)
+        method = method.method
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)
         options = {**chosen, **options}
