@@ -23,8 +23,7 @@ from raters.cli import app, main
 from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, draw_study
 from raters.demo.draw import draw_story
-from raters.demo.results import rater_rows, results
-from raters.demo.story import Story, steps
+from raters.demo.story import Story, rater_rows, results, steps
 from raters.rows import Row
 from raters.scores import mean_dice
 

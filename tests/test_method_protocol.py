@@ -30,6 +30,7 @@ from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.config import read_config
 from raters.training.model import Model
+from raters.training.options import checked_options
 from raters.training.prepare import make_loader, plan_training
 from raters.training.run import read_history
 from toy_methods import TOYS, ToyEM, ToyRounds, ToyTwo, registered, vote_loss
@@ -99,7 +100,7 @@ def same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 def whole_batch(study: Study) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the images of the training cases, normalised, and their labels."""
     cases = [case for case in study.iter_cases() if case.split == "train"]
-    plan = plan_training(study, "vote", {})
+    plan = plan_training(study, checked_options("vote", {}))
     normalise = plan.config.normaliser()
     images = torch.stack([torch.from_numpy(normalise(np.asarray(c.image))) for c in cases])
     labels = torch.stack([torch.from_numpy(c.labels.astype(np.int64)) for c in cases])
@@ -211,9 +212,9 @@ class TestExtra:
     @pytest.mark.parametrize("mode", ["train", "tiles"])
     @pytest.mark.parametrize("patch_size", ["whole", (5, 4)])
     def test_they_stay_with_their_case(self, mode: Any, patch_size: Any) -> None:
-        given = {**options_of(""), "patch_size": patch_size, "augment": "full"}
+        given = {**options_of(""), "patch_size": patch_size, "augment": "flip"}
         given.pop("progress")
-        planned = plan_training(masks(), "toy-extra", given)
+        planned = plan_training(masks(), checked_options("toy-extra", given))
         part = planned.train if mode == "train" else planned.held_out
         seen = 0
         for batch in make_loader(planned, planned.config.build(), mode):
@@ -284,6 +285,56 @@ class TestAnswers:
             raters.extend(model, masks())
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "study"
+    masks().write(folder)
+    return folder
+
+
+class TestModels:
+    """Trained toys predict and are scored, by what they declare."""
+
+    @pytest.mark.parametrize("name", TOYS)
+    def test_by_command(
+        self,
+        name: str,
+        runs: Path,
+        data: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        run: Run = partial(run_in_process, capsys, monkeypatch)
+        can, rater = TOYS[name].answers, masks().raters[2]
+        asked = {
+            "as_rater": ["--as-rater", rater],
+            "confusion": ["--confusion"],
+            "samples": ["--samples", 2],
+            "weights": ["--weights", f"{rater}=1"],
+        }
+        for answer in asked.keys() - can:
+            said = run("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
+            assert said.code == 2
+            assert f"found {name}, expected a method with" in said.err
+        words = [word for answer, more in asked.items() if answer in can for word in more]
+        said = run("predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities")
+        assert said.code == 0, said.err
+        said = run("evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores")
+        assert said.code == 0, said.err
+        assert (tmp_path / "scores" / "summary.csv").exists()
+
+    @pytest.mark.parametrize("name", TOYS)
+    def test_scores_are_those_of_what_is_declared(self, name: str, runs: Path) -> None:
+        found = raters.evaluate(runs / name, masks(), "val", surfaces=False, samples=3)
+        can = TOYS[name].answers
+        assert bool(found.as_rater) == ("as_rater" in can)
+        sampled = any("ged" in row for row in found.variability)
+        assert sampled == ("samples" in can)
+        joint = [row["form"] for row in found.likelihood if row.get("form") == "joint"]
+        assert bool(joint) == ("confusion" in can)
+
+
 class Bold(MethodOptions):
     """Options of a method from outside."""
 
@@ -305,7 +356,7 @@ class TestFromOutside:
         assert "bold as brass" in run("methods").out
         assert "--boldness" in run("methods", "bold").out
         assert json.loads(run("methods", "bold", "--json").out)["name"] == "bold"
-        said = run("train", "--help").out
+        said = run("train", "--help-all").out
         assert "--boldness" in said
         said = run("train", "nowhere", "-m", "blod", "-o", "run").err
         assert "bold" in said

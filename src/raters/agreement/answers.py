@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,8 @@ from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.study.triplets import Triplets
+from raters.study.study import Study, many
+from raters.study.triplets import Triplets
 
 
 def answer_agreement(study: Study) -> Agreement:

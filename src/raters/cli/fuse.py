@@ -27,12 +27,7 @@ def fuse(
         str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
     ],
     method: Annotated[
-        str,
-        typer.Option(
-            "-m",
-            "--method",
-            help=f"{', '.join(METHODS)}; see `raters methods`.",
-        ),
+        str, typer.Option("-m", "--method", help=f"{', '.join(METHODS)}; see `raters methods`.")
     ] = "staple",
     pool: Annotated[
         bool, typer.Option("--pool", help="All cases share the raters' matrices.")

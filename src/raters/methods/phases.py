@@ -30,6 +30,22 @@ class Optimiser:
     optimiser: Optimizer
     schedule: LRScheduler | None = None
 
+    def step_schedule(self) -> None:
+        """Move the schedule on."""
+        if self.schedule is not None:
+            self.schedule.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of both."""
+        schedule = None if self.schedule is None else self.schedule.state_dict()
+        return {"optimiser": self.optimiser.state_dict(), "schedule": schedule}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the state that `state_dict` returned."""
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.schedule is not None:
+            self.schedule.load_state_dict(state["schedule"])
+
 
 class MakeOptimiser(Protocol):
     """Makes AdamW as the options of training say."""
@@ -137,7 +153,7 @@ class Training(nn.Module):
         """
 
     def restart(self, epoch: int) -> Sequence[str]:  # noqa: ARG002
-        """Return the parts (attributes) that start anew in an epoch, after its pass.
+        """Return the names of the modules that start anew in an epoch, after its pass.
 
         Their weights are drawn again; optimisers that move any of them start anew too, with their
         schedules.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.patheffects import Normal, Stroke
@@ -24,10 +26,6 @@ from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _HATCHES = ("///", "\\\\\\", "|||", "---")
 _MOST_PANELS = 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from raters.report.tables import filled, heads
 from raters.report.words import begin, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 MOST_SHOWN = 30
 """How many raters a figure shows at most: those with most labels."""
@@ -225,16 +221,11 @@ def heat_caption(pairs: Sequence[Row], least: int) -> str:
     known = [p for p in pairs if p["agreement"] is not None]
     low = min(known, key=lambda p: (p["agreement"], -p["cases"]))
     high = max(known, key=lambda p: (p["agreement"], p["cases"]))
-    text = (
-        f"{named(low['rater_a'])} and {named(low['rater_b'])} agree least "
-        f"({percent(low['agreement'])} of {low['cases']:,} tasks)"
-    )
+    share = percent(low["agreement"])
+    text = begin(f"{words.couple(low)} agree least ({share} of {low['cases']:,} tasks)")
     if high is not low:
-        text += (
-            f", {named(high['rater_a'])} and {named(high['rater_b'])} most "
-            f"({percent(high['agreement'])} of {high['cases']:,})"
-        )
-    text = begin(text)
+        share = percent(high["agreement"])
+        text += f", {words.couple(high)} most ({share} of {high['cases']:,})"
     gaps = f" Grey: fewer than {least} tasks in common." if least > 1 else ""
     return f"{text}. Raters who agree stand next to each other.{gaps}"
 

@@ -38,6 +38,7 @@ class Learner(lightning.LightningModule):
         best: The best epoch so far.
         stopped: Whether it stopped early: no epoch was better for `patience` epochs.
         after_epoch: Whom to call when an epoch is complete.
+        made: The optimisers of the method by name, once they are made.
     """
 
     def __init__(
@@ -62,12 +63,11 @@ class Learner(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
         """Make the optimisers of the method, and note how they start."""
-        self._optimisers = dict(self.method.optimisers(self._make_optimiser))
-        made = self._optimisers.values()
-        self._fresh = [deepcopy(each.optimiser.state_dict()) for each in made]
-        schedules = [each.schedule for each in made if each.schedule is not None]
-        self._fresh_schedules = {id(each): deepcopy(each.state_dict()) for each in schedules}
-        return [each.optimiser for each in made], schedules
+        self.made = dict(self.method.optimisers(self._make_optimiser))
+        every = self.made.values()
+        self._fresh = {name: deepcopy(each.state_dict()) for name, each in self.made.items()}
+        schedules = [each.schedule for each in every if each.schedule is not None]
+        return [each.optimiser for each in every], schedules
 
     def _make_optimiser(
         self,
@@ -137,14 +137,10 @@ class Learner(lightning.LightningModule):
             part = self.method.get_submodule(name)
             part.load_state_dict(fresh.get_submodule(name).state_dict())
             moved |= {id(parameter) for parameter in part.parameters()}
-        for each, state in zip(self._optimisers.values(), self._fresh, strict=True):
+        for name, each in self.made.items():
             groups = each.optimiser.param_groups
             if any(id(p) in moved for group in groups for p in group["params"]):
-                each.optimiser.load_state_dict(deepcopy(state))
-                if each.schedule is not None:
-                    each.schedule.load_state_dict(
-                        deepcopy(self._fresh_schedules[id(each.schedule)])
-                    )
+                each.load_state_dict(deepcopy(self._fresh[name]))
 
     def on_train_batch_start(self, *_: Any) -> None:  # noqa: ANN401
         """Note that a batch is there."""
@@ -160,15 +156,13 @@ class Learner(lightning.LightningModule):
         self._labels += labels_by_rater(batch, len(self._labels))
         wrapped = self.optimizers()
         steppers = wrapped if isinstance(wrapped, list) else [wrapped]
-        every = dict(zip(self._optimisers, steppers, strict=True))
+        every = dict(zip(self.made, steppers, strict=True))
         for name in self.method.turns(self.current_epoch, number) or every:
             loss = self._loss(name, {**batch, "case": cases})
             self.method.zero_grad()
             self.manual_backward(loss)
             every[name].step()
-            schedule = self._optimisers[name].schedule
-            if schedule is not None:
-                schedule.step()
+            self.made[name].step_schedule()
 
     def _loss(self, turn: str, batch: Batch) -> Tensor:
         """Return the loss; labels are counted over all processes before it is divided."""

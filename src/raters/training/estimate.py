@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from raters.methods.base import Batch, Method
+    from raters.methods.phases import Optimiser
 
 STEPS = 3
 """Steps that are measured, in the warm-up and after it."""
@@ -164,13 +165,13 @@ def _measured(
     fits = train.dataset.cases.fits  # type: ignore[attr-defined]
     fetch = again if fits else reading
     engine = Learner(method, planned.config.training, 1, planned.parts)
-    optimiser = engine.configure_optimizers()
-    optimiser = optimiser[0][0] if isinstance(optimiser, tuple) else optimiser
+    engine.configure_optimizers()
     known = [_on_device(batch, planned.parts.train, device) for batch in batches]
     seconds = {}
     for epoch in sorted({0, method.warm_up}):
         method.start_epoch(epoch)
-        seconds[epoch] = _step_seconds(method, known, optimiser)
+        turns = {name: engine.made[name] for name in method.turns(epoch, 0) or engine.made}
+        seconds[epoch] = _step_seconds(method, known, turns)
     scoring = _scoring(method, planned, held_out, device)
     first = len(train) * max(reading - fetch, 0.0)
     warm, main = (len(train) * (seconds[epoch] + fetch) + scoring for epoch in (0, method.warm_up))
@@ -207,13 +208,14 @@ def _on_device(batch: Batch, positions: Any, device: torch.device) -> Batch:  # 
     return {**moved, "case": torch.from_numpy(positions)[batch["case"]]}
 
 
-def _step_seconds(method: Method, batches: list[Batch], optimiser: torch.optim.Optimizer) -> float:
+def _step_seconds(method: Method, batches: list[Batch], turns: dict[str, Optimiser]) -> float:
     """Return the seconds of a step; the first one, that also sets up memory, counts if alone."""
 
     def step(batch: Batch) -> None:
-        optimiser.zero_grad()
-        method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        for method.turn, each in turns.items():
+            method.zero_grad()
+            method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
+            each.optimiser.step()
 
     device = batches[0]["image"].device
     took = [_timed(partial(step, batch), device) for batch in batches]

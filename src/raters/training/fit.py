@@ -34,8 +34,8 @@ from raters.training.run import (
 )
 from raters.training.trainer import (
     Progress,
+    TrainingBar,
     interruptible,
-    make_bar,
     make_trainer,
     own_randomness,
     quiet,
@@ -93,9 +93,9 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    checked = method if isinstance(method, Checked) else None
+    checked: Checked | None = None
     if isinstance(method, Checked):
-        options = dict(method.given)
+        checked, options = method, dict(method.given)
         method = method.method
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)
@@ -202,7 +202,7 @@ def run_epochs(
         if learner.done:
             return learner
         each = len(data) + (len(held_out) if held_out else 0)
-        bar = make_bar(progress, training.epochs, each)
+        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
         if callable(progress):
             learner.after_epoch.append(epoch_callback(progress, training.epochs))
         trainer = make_trainer(training, bar, loggers)

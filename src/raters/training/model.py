@@ -15,20 +15,21 @@ from torch import Tensor
 
 from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
-from raters.methods.registry import METHODS, MethodEntry
+from raters.methods.registry import METHODS
+from raters.notebook import html
 from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
 from raters.study.paths import refuse_special, written_whole
-from raters.study.study import Study
+from raters.study.study import Study, many
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
 from raters.training.run import CONFIG, WEIGHTS, read_history, refuse_no_model, write_progress
 
 if TYPE_CHECKING:
-    from raters.methods.base import Answer, Method
+    from raters.methods.base import Method
     from raters.networks.options import Own
     from raters.prediction.prediction import Prediction
 
@@ -66,8 +67,13 @@ class Model:
         self._normalise = config.normaliser()
 
     def __repr__(self) -> str:
-        raters = len(self.config.raters)
-        return f"Model({self.config.method}, {raters} raters, {len(self.config.classes)} classes)"
+        raters, classes = len(self.config.raters), len(self.config.classes)
+        return f"Model({self.config.method}, {many(raters, 'rater')}, {many(classes, 'class')})"
+
+    def _repr_html_(self) -> str:
+        """Show the model in a notebook: its raters, and the last epochs of its training."""
+        names = {"raters": ", ".join(self.config.raters[:20]), "best epoch": self.best_epoch}
+        return html(repr(self), {"": [names], "last epochs": self.history[-5:]})
 
     @property
     def device(self) -> torch.device:
@@ -226,7 +232,7 @@ class Model:
             refuse_unanswered(name, answers, asked)
         except RatersError as error:
             lacking = sorted(asked.needed - answers)[0]
-            can = [m for m, entry in METHODS.items() if _answers(entry, lacking)]
+            can = [m for m, entry in METHODS.items() if lacking in entry.answers]
             raise RatersError(
                 f"{error}. {name} can answer {', '.join(sorted(answers))}; methods that can answer "
                 f"{lacking}: {', '.join(can) or 'none of this version'}",
@@ -327,11 +333,6 @@ class Model:
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
         return cls(method.eval(), config, history, best_epoch, cuts)
-
-
-def _answers(entry: MethodEntry, answer: Answer) -> bool:
-    found = entry.load().answers
-    return isinstance(found, frozenset) and answer in found  # options may decide, by a property
 
 
 def _weight(word: str, rater: str) -> float:

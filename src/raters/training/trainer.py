@@ -79,11 +79,6 @@ def _trainer(
     )
 
 
-def make_bar(progress: Progress, epochs: int, steps: int) -> TrainingBar | None:
-    """Make a bar if it is wanted."""
-    return TrainingBar(epochs, steps) if wants_bar(progress) else None
-
-
 def wants_bar(progress: Progress) -> bool:
     """Return whether a bar is wanted: by default on a terminal; one process shows it."""
     if callable(progress) or not first_process():
