@@ -70,13 +70,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
-    "methods/paper_forms.py": (METHODS, PAPERS),
+    "methods/phases.py": ("tests/test_method_protocol.py",),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),
     "methods/separate.py": (f"{LOSS}?separate", METHODS),
     "methods/supervised.py": (f"{LOSS}?targets", METHODS),
-    "methods/tally.py": (f"{LOSS}?oracle", METHODS),
-    "methods/targets.py": (f"{LOSS}?targets|separate|warm_up", METHODS),
+    "methods/targets.py": (f"{LOSS}?targets|separate|warm_up|oracle", METHODS),
 }
 
 
