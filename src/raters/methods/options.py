@@ -165,11 +165,10 @@ The matrices learn at the rate of the network (`confusion_lr_scale=1`)."""
 SINGLE_PAPER: Mapping[str, Any] = {**GLOBAL_PAPER, "on": "vote"}
 """`single-cm` as the baseline of Tanno et al. (2019), section 3.3: on the vote, with the trace."""
 
-PIXEL_PAPER: Mapping[str, Any] = {
+_ZHANG: Mapping[str, Any] = {
     "likelihood": "marginal",  # eq. 1 to 3
     "trace": 0.01,  # ours: the paper sweeps 0 to 0.9 and names none
     "trace_over": "all",  # eq. 4
-    "prior": 0.0,
     "warm_up": 2,  # ours: the paper says 'sufficient iterations'
     # Section 3.4. Two epochs of a small study do not bring random matrices to the identity, which
     # is what it is for: here they also start near it (`init_accuracy`).
@@ -177,10 +176,12 @@ PIXEL_PAPER: Mapping[str, Any] = {
     "annotator": "cnn",  # section 3.2, appendix A.2
     "positivity": "softplus",  # ours: that of Tanno et al. (2019); the paper names none
 }
+
+PIXEL_PAPER: Mapping[str, Any] = {**_ZHANG, "prior": 0.0}
 """`pixel-cm` of Zhang et al. (2020)."""
 
 LOW_RANK_PAPER: Mapping[str, Any] = {
-    **{name: value for name, value in PIXEL_PAPER.items() if name != "prior"},
+    **_ZHANG,
     "factors": "product",  # appendix A.4
     "rank": 2,  # ours: theirs is 1, where rows are all equal and the truth network learns nothing
 }
