@@ -79,6 +79,7 @@ def test_blocks_run(
     page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("raters.simulate.calibrate._DRAWS", 100)  # of 1000: only time
     monkeypatch.syspath_prepend(tmp_path)  # as Python does with the folder of a script
     names: dict[str, object] = {}  # a page's blocks follow one another
     for language, file, text in blocks(page):
