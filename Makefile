@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test docs lint format clean
+.PHONY: setup demo test mutants docs lint format clean
 
 setup: $(STAMP)
 
@@ -21,6 +21,10 @@ demo: setup
 # these fail for no fault of the code. So a failed test is tried once more, and is named (-rR).
 test: setup lint
 	$(BIN)/python -m pytest -q -n 2 --reruns 1 -rfER
+
+# Whether tests notice 300 small mistakes, one at a time; at most 3 hours, resumes in build/mutants.jsonl.
+mutants: setup
+	$(BIN)/python benchmarks/mutants.py
 
 # The site, in build/site; tables of options are renewed first. `make test` builds it too.
 docs: setup

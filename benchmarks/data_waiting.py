@@ -28,10 +28,10 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "usual": {"width": 16, "depth": 3},
 }
 WAYS: dict[str, dict[str, Any]] = {
-    "memory, no workers": {"workers": 0},
-    "disk, no workers": {"workers": 0, "cache": 0.0},
-    "disk, 1 worker": {"workers": 1, "cache": 0.0},
-    "disk, 2 workers": {"workers": 2, "cache": 0.0},
+    "memory, no workers": {"num_workers": 0},
+    "disk, no workers": {"num_workers": 0, "cache": 0.0},
+    "disk, 1 worker": {"num_workers": 1, "cache": 0.0},
+    "disk, 2 workers": {"num_workers": 2, "cache": 0.0},
 }
 
 
@@ -69,8 +69,8 @@ def main() -> None:
     names = sys.argv[1:] or list(NETWORKS)
     with tempfile.TemporaryDirectory() as folder:
         studies: dict[str, tuple[Study, dict[str, Any]]] = {
-            "PNG": (pictures(Path(folder) / "png"), {"batch_size": 8, "patch": (128, 128)}),
-            "NIfTI": (volumes(Path(folder) / "nii"), {"batch_size": 2, "patch": (48, 48, 48)}),
+            "PNG": (pictures(Path(folder) / "png"), {"batch_size": 8, "patch_size": (128, 128)}),
+            "NIfTI": (volumes(Path(folder) / "nii"), {"batch_size": 2, "patch_size": (48, 48, 48)}),
         }
         print("study  network  way                 first epoch: waited  last epoch: waited")
         for name, (study, options) in studies.items():

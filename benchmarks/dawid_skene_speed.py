@@ -46,11 +46,11 @@ def make_table(tasks: int, seed: int = 0) -> Triplets:
 
 def fuse(table: Triplets) -> Fusion:
     """Run exactly `ITERATIONS` steps."""
-    return dawid_skene(table, CLASSES, iterations=ITERATIONS, tolerance=-1.0)
+    return dawid_skene(table, CLASSES, max_iter=ITERATIONS, tol=-1.0)
 
 
 def seconds(work: Callable[[], T], repeats: int) -> tuple[float, float, T]:
-    """Give the best time, the least time of all cores together, and the result."""
+    """Return the best time, the least time of all cores together, and the result."""
     wall, cores = [], []
     for _ in range(repeats):
         began, busy = time.perf_counter(), time.process_time()
@@ -85,7 +85,7 @@ def against_crowd_kit() -> None:
 
 
 def peak_gb() -> float:
-    """Give the most memory that this process has held."""
+    """Return the most memory that this process has held."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 

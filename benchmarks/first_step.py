@@ -44,7 +44,7 @@ raters.fit(study, method, progress=False)
 
 
 def measure(place: str, method: str) -> str:
-    """Give seconds (wall, and of the process) up to each stage, as the process tells them."""
+    """Return seconds (wall, and of the process) up to each stage, as the process tells them."""
     command = [sys.executable, "-c", MEASURE, str(time.time()), place, method]
     run = subprocess.run(command, check=True, capture_output=True, text=True)
     stages = [line.split("=") for line in run.stdout.split() if "=" in line]

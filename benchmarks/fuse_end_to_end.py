@@ -154,7 +154,7 @@ def pairs(folder: Path, out: Path, peer: str | None, own_table: str | None) -> l
 
 
 def usable(peer: str | None) -> str | None:
-    """Give the interpreter if it has crowd-kit; else say that its row is left out."""
+    """Return the interpreter if it has crowd-kit; else say that its row is left out."""
     if peer is None:
         print("without --peer PYTHON (one that has crowd-kit): its row is left out")
         return None

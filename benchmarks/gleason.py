@@ -33,7 +33,7 @@ OPTIONS: Row = {
     "width": 8,
     "depth": 4,
     "select": "likelihood",
-    "matrix_rate": 30.0,  # at the network's pace matrices hardly leave their start in so few steps
+    "confusion_lr_scale": 30.0,  # at the network's pace matrices hardly leave their start
 }
 SMALLER = 8
 FIELDS = ("log_likelihood", "labels", "dice_drawn", "drawn", "dice", "masks")

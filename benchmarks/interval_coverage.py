@@ -59,7 +59,7 @@ def said(random: np.random.Generator, matrices: Array, number: int, share: float
 
 
 def one_case(voxels: int) -> Callable[[np.random.Generator, float], Study]:
-    """Give a maker of studies of one image."""
+    """Return a maker of studies of one image."""
 
     def draw(random: np.random.Generator, share: float) -> Study:
         labels = said(random, RATERS, voxels, share)
@@ -69,7 +69,7 @@ def one_case(voxels: int) -> Callable[[np.random.Generator, float], Study]:
 
 
 def some_cases(cases: int) -> Callable[[np.random.Generator, float], Study]:
-    """Give a maker of studies of cases of 400 voxels whose share of foreground differs."""
+    """Return a maker of studies of cases of 400 voxels whose share of foreground differs."""
 
     def draw(random: np.random.Generator, share: float) -> Study:
         shares = random.beta(4, 4 * (1 - share) / share, cases)
@@ -82,7 +82,7 @@ def some_cases(cases: int) -> Callable[[np.random.Generator, float], Study]:
 def table(
     tasks: int, missing: float, matrices: Array = RATERS
 ) -> Callable[[np.random.Generator, float], Study]:
-    """Give a maker of tables."""
+    """Return a maker of tables."""
 
     def draw(random: np.random.Generator, share: float) -> Study:
         labels = said(random, matrices, tasks, share).T.copy()
@@ -148,7 +148,7 @@ def verdict(share: float) -> str:
 
 
 def scores_coverage(groups: int, skewed: bool, studies: int) -> float:
-    """Give how often the interval of a mean over groups of 1 to 9 cases holds it."""
+    """Return how often the interval of a mean over groups of 1 to 9 cases holds it."""
     hits = 0
     for seed in range(studies):
         random = np.random.default_rng(seed)

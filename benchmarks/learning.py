@@ -65,7 +65,7 @@ class Runs:
         self.rows: list[Row] = [json.loads(line) for line in lines]
 
     def once(self, key: Row, run: Callable[[], Row]) -> Row:
-        """Give the row of a key; it is measured if it is not there."""
+        """Return the row of a key; it is measured if it is not there."""
         for row in self.rows:
             if all(row.get(name) == value for name, value in key.items()):
                 return row
@@ -86,7 +86,7 @@ def trained(study: Study, method: str, **options: Any) -> raters.Model:  # noqa:
 
 
 def dice_to(model: raters.Model, study: Study) -> float:
-    """Give the mean Dice of a model against the reference, cut at 0.5."""
+    """Return the mean Dice of a model against the reference, cut at 0.5."""
     classes = len(study.classes)
     scores = [
         mean_dice(model.labels(case), case.reference, classes)
@@ -97,7 +97,7 @@ def dice_to(model: raters.Model, study: Study) -> float:
 
 
 def dice_at_cuts(model: raters.Model, held_out: Study, test: Study, each: bool = False) -> Row:
-    """Give the mean Dice on test cases at three cuts; cuts are chosen on held-out cases.
+    """Return the mean Dice on test cases at three cuts; cuts are chosen on held-out cases.
 
     At 0.5; at the cut with the best Dice against the held-out references; at the cut where the
     predicted area is the raters' mean area, with blank masks and (`drawn`) without them.
@@ -131,7 +131,7 @@ def _references(case: Case, each: bool) -> list[np.ndarray]:
 
 
 def accuracy_to(model: raters.Model, study: Study) -> float:
-    """Give the accuracy of a model against the reference."""
+    """Return the accuracy of a model against the reference."""
     right = [
         int(model.truth(case).argmax()) == int(case.reference)
         for case in study.iter_cases()

@@ -43,7 +43,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def published(truth: Tensor, matrices: Tensor, labels: Tensor) -> Tensor:
-    """Give the published loss: a mean over pixels, summed over raters, with its trace."""
+    """Return the published loss: a mean over pixels, summed over raters, with its trace."""
     images, classes, height, width = truth.shape
     pixels = images * height * width
     p = truth.softmax(1).view(images, classes, -1).permute(0, 2, 1).contiguous()
@@ -62,7 +62,7 @@ def published(truth: Tensor, matrices: Tensor, labels: Tensor) -> Tensor:
 
 
 def ours(truth: Tensor, matrices: Tensor, labels: Tensor, form: Form = "marginal") -> Tensor:
-    """Give the loss of raters, from logits `(images, raters, true, observed, *space)`."""
+    """Return the loss of raters, from logits `(images, raters, true, observed, *space)`."""
     log_truth = truth.log_softmax(1)
     column, diagonal = PixelConfusion(matrices).see(labels)[:2]
     trace = trace_term(diagonal, labels, log_truth, "all")
@@ -70,7 +70,7 @@ def ours(truth: Tensor, matrices: Tensor, labels: Tensor, form: Form = "marginal
 
 
 def joint(truth: Tensor, matrices: Tensor, labels: Tensor) -> Tensor:
-    """Give the loss of raters in the joint form."""
+    """Return the loss of raters in the joint form."""
     return ours(truth, matrices, labels, "joint")
 
 
@@ -97,7 +97,7 @@ def medians(steps: dict[str, Callable[[], None]], repeats: int) -> dict[str, flo
 
 
 def peak_mb(run: Callable[[], None], leaves: tuple[Tensor, ...]) -> float:
-    """Give the most megabytes allocated at one time, as torch's profiler sees them."""
+    """Return the most megabytes allocated at one time, as torch's profiler sees them."""
     for leaf in leaves:
         leaf.grad = None
     with torch.profiler.profile(profile_memory=True) as profile:
@@ -166,7 +166,7 @@ def low_rank(parts: tuple[Tensor, ...], labels: Tensor, truth: Tensor) -> None:
 
 
 def memory_of_rank(rank: int, classes: int) -> float:
-    """Give the memory of one step with low-rank matrices."""
+    """Return the memory of one step with low-rank matrices."""
     truth = torch.randn(IMAGES, classes, *MANY_SPACE, requires_grad=True)
     labels = torch.randint(0, classes, (IMAGES, RATERS, *MANY_SPACE))
     parts = tuple(

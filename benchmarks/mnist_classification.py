@@ -28,9 +28,9 @@ HELD_OUT, TEST, LAMBDA = 300, 1000, 0.01
 CLEAR = 0.01  # margin by which dominance holds or fails; five flippers of .3 have .02 at best
 OPTIONS: Row = {"epochs": 20, "batch_size": 50, "select": "likelihood"}
 NETWORKS: dict[str, Row] = {
-    "mlp": {"learning_rate": 1e-3, "normalise": "none"},
+    "mlp": {"lr": 1e-3, "normalise": "none"},
     # Both poolings, and half the paper's width: it trains in a minute here.
-    "cnn": {"learning_rate": 3e-3, "normalise": "study", "depth": 3, "width": 16},
+    "cnn": {"lr": 3e-3, "normalise": "study", "depth": 3, "width": 16},
 }
 GROUPS = {
     "flippers .25, no dominance": ("5xpairwise-flipper:0.25", False),
@@ -57,7 +57,7 @@ METHODS: dict[str, tuple[str, Row]] = {
 
 
 def digits(folder: Path, images: int, network: str, seed: int) -> tuple[Study, Study]:
-    """Give digits to label (train and val), and digits to test on."""
+    """Return digits to label (train and val), and digits to test on."""
     whole = open_dataset("mnist", folder)
     order = np.random.default_rng(seed).permutation(60000)[: images + HELD_OUT + TEST]
     cases = [whole[int(k)] for k in order]

@@ -32,7 +32,7 @@ print(opened - start, time.perf_counter() - opened)
 
 
 def load(folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Give images `(cases, 1, 28, 28)` and their classes."""
+    """Return images `(cases, 1, 28, 28)` and their classes."""
     if folder is None:
         rng = np.random.default_rng(0)
         drawn = rng.integers(0, 256, (CASES, 1, 28, 28), dtype=np.uint8)

@@ -49,7 +49,7 @@ RATERS = {"usual": PIXEL_CM, "vote-fails": "good,thicken,thin@0.4,fracture@0.6,b
 OPTIONS: Row = {
     "epochs": 20,
     "batch_size": 16,
-    "learning_rate": 4e-3,
+    "lr": 4e-3,
     "width": 8,
     "select": "likelihood",
     "augment": "none",
@@ -83,7 +83,7 @@ SETTINGS: dict[str, tuple[str, Row]] = {
 
 
 def digits(folder: Path, images: int, seed: int) -> Study:
-    """Give noisy digits with their masks as the reference, in splits."""
+    """Return noisy digits with their masks as the reference, in splits."""
     whole = open_dataset("mnist-masks", folder)
     numbers = np.random.default_rng(seed).permutation(60000)[: images + HELD_OUT + TEST]
     cases = [whole[int(k)] for k in sorted(numbers)]
@@ -99,7 +99,7 @@ def digits(folder: Path, images: int, seed: int) -> Study:
 
 
 def matrix_error(study: Study, known: dict[str, Matrix], estimate: Estimate) -> float:
-    """Give the error of matrices on held-out cases, of the raters who labelled each."""
+    """Return the error of matrices on held-out cases, of the raters who labelled each."""
     errors = []
     for case in study.iter_cases():
         there = (case.labels >= 0).reshape(len(study.raters), -1).any(axis=1)

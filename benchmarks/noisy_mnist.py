@@ -41,7 +41,7 @@ from raters.study.study import Study
 OPTIONS = {
     "epochs": 60,
     "batch_size": 10,
-    "learning_rate": 4e-3,
+    "lr": 4e-3,
     "width": 8,
     "select": "likelihood",
     "augment": "none",

@@ -30,7 +30,7 @@ SHAPE, RATERS = (32, 32, 16), "good,over,under,blank"
 PARTS = {"train": 60, "val": 12, "test": 16}
 OPTIONS: Row = {
     "batch_size": 4,
-    "learning_rate": 4e-3,
+    "lr": 4e-3,
     "width": 4,
     "depth": 3,
     "select": "likelihood",
@@ -54,7 +54,7 @@ def volumes(seed: int) -> Study:
 
 
 def over_all_voxels(model: raters.Model, study: Study) -> np.ndarray[Any, Any]:
-    """Give each rater's mean matrix over all voxels, weighted by truth and dispute."""
+    """Return each rater's mean matrix over all voxels, weighted by truth and dispute."""
     total: np.ndarray[Any, Any] | float = 0.0
     for case in study.iter_cases():
         truth, matrices = model.truth(case), model.confusion(case)
@@ -67,7 +67,7 @@ def over_all_voxels(model: raters.Model, study: Study) -> np.ndarray[Any, Any]:
 
 
 def in_the_ring(model: raters.Model, dense: Study, rater: str) -> float:
-    """Give the mean C[0, 1] of a rater where the rater marks what is background."""
+    """Return the mean C[0, 1] of a rater where the rater marks what is background."""
     row, found = dense.raters.index(rater), []
     for case in dense.iter_cases():
         assert case.reference is not None

@@ -37,7 +37,8 @@ study = raters.Study.from_arrays(
     rng.integers(0, 255, number).astype(np.uint8), masks, classes=list(range(int(classes))),
 )
 patch = 'whole' if int(side) < 64 else (128, 128)
-raters.fit(study, 'pixel-cm', epochs=1, width=int(width), patch=patch, progress=False).save(folder)
+options = dict(epochs=1, width=int(width), patch_size=patch, progress=False)
+raters.fit(study, 'pixel-cm', **options).save(folder)
 """
 
 PREDICT = f"""
@@ -63,7 +64,7 @@ images = source + '/{{case}}/raw_bet/{{case}}_{{modality}}_bet.nii.gz'
 study = raters.read(masks, images=images)
 start = time.perf_counter()
 model = raters.fit(study, 'pixel-cm', epochs=int(epochs), width=int(width), batch_size=2,
-                   patch=(64, 64, 64), patches_per_case=8, progress=False, folder=out + '/run')
+                   patch_size=(64, 64, 64), patches_per_case=8, progress=False, folder=out + '/run')
 seconds, trained = time.perf_counter() - start, {PEAK}
 model = raters.load(out + '/run')
 outputs = Outputs(True, True, (study.raters[0],), confusion == 'True')

@@ -73,7 +73,7 @@ OPTIONS: dict[str, Row] = {
     "lidc": {
         "epochs": 12,
         "batch_size": 32,
-        "learning_rate": 4e-3,
+        "lr": 4e-3,
         "width": 8,
         "depth": 3,
         "select": "likelihood",
@@ -81,14 +81,14 @@ OPTIONS: dict[str, Row] = {
     "chase-db1": {
         "epochs": 40,
         "batch_size": 8,
-        "learning_rate": 4e-3,
-        "patch": (96, 96),
+        "lr": 4e-3,
+        "patch_size": (96, 96),
         "patches_per_case": 8,
         "width": 8,
         "depth": 3,
         "select": "likelihood",
     },
-    "labelme": {"epochs": 40, "batch_size": 64, "learning_rate": 1e-3, "select": "last"},
+    "labelme": {"epochs": 40, "batch_size": 64, "lr": 1e-3, "select": "last"},
 }
 
 

@@ -34,7 +34,7 @@ def draw(space: tuple[int, ...], raters: int = 5) -> np.ndarray:
 
 
 def fastest(labels: np.ndarray, repeats: int, **options: float) -> tuple[float, float, int]:
-    """Give the seconds of the fastest run, by the clock and by the processor, and its steps."""
+    """Return the seconds of the fastest run, by the clock and by the processor, and its steps."""
     runs = []
     for _ in range(repeats):
         clock, processor = time.perf_counter(), time.process_time()
@@ -50,7 +50,7 @@ def measure(labels: np.ndarray, repeats: int) -> None:
     staple(labels, 2)
     print(f"  plain STAPLE (the start) {time.perf_counter() - start:.3f} s")
     for window in (5, 25, 101):
-        options = {"window": window, "iterations": STEPS, "tolerance": 0.0}
+        options = {"window": window, "max_iter": STEPS, "tol": 0.0}
         clock, processor, _ = fastest(labels, repeats, **options)
         whole, _, steps = fastest(labels, repeats, window=window)
         print(

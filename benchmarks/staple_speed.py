@@ -34,7 +34,7 @@ def draw(size: int, raters: int, classes: int, seed: int = 0) -> np.ndarray:
 
 
 def best(function: Callable[[], Any], times: int) -> tuple[float, Any]:
-    """Give the shortest of several times, and the result."""
+    """Return the shortest of several times, and the result."""
     seconds, result = np.inf, None
     for _ in range(times):
         start = time.perf_counter()
@@ -53,7 +53,7 @@ def binary() -> None:
 
     def fuse() -> tuple[Any, np.ndarray]:
         """Fuse; what the filter gives is the map of the foreground (hard labels come along)."""
-        fused = staple(labels, 2, tolerance=1e-10)
+        fused = staple(labels, 2, tol=1e-10)
         return fused, fused.probability(1)
 
     ours, (found, probability) = best(fuse, 7)
@@ -72,7 +72,7 @@ def multi_class() -> None:
     labels = draw(128, raters=5, classes=4)
     images = [SimpleITK.GetImageFromArray(mask.astype(np.uint8)) for mask in labels]
     filter_ = SimpleITK.MultiLabelSTAPLEImageFilter()
-    ours, found = best(lambda: staple(labels, 4, tolerance=1e-5), 5)
+    ours, found = best(lambda: staple(labels, 4, tol=1e-5), 5)
     theirs, image = best(lambda: filter_.Execute(images), 2)
     same = (SimpleITK.GetArrayFromImage(image) == found.labels).mean()
     print("multi-class STAPLE, 5 raters x 4 classes x 128^3")
@@ -105,7 +105,7 @@ def plain(labels: np.ndarray, classes: int, iterations: int) -> np.ndarray:
 def many_patterns() -> None:
     """Compare with a plain vectorised form where nearly every voxel has its own pattern."""
     labels = draw(32, raters=40, classes=20).reshape(40, -1)
-    ours, found = best(lambda: staple(labels, 20, iterations=5, tolerance=0), 3)
+    ours, found = best(lambda: staple(labels, 20, max_iter=5, tol=0), 3)
     theirs, expected = best(lambda: plain(labels, 20, 5), 2)
     print("many patterns, 40 raters x 20 classes x 32^3, 5 steps")
     print(f"  plain     {theirs:8.3f} s   raters {ours:8.4f} s   ratio {theirs / ours:6.1f}")

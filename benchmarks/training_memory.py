@@ -30,7 +30,7 @@ study = raters.read(folder + '/masks/{rater}/{case}.png', images=folder + '/imag
 options = dict(network='patch-cnn', width=2, depth=1, epochs=2, warm_up=1, progress=False)
 if method == 'vote':
     options.pop('warm_up')
-raters.fit(study, method, cache=cache, workers=0, **options)
+raters.fit(study, method, cache=cache, num_workers=0, **options)
 print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])
 """
 

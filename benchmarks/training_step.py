@@ -25,8 +25,8 @@ SIDE, IMAGES, RATERS, CLASSES = 192, 2, 4, 4
 
 def network() -> TruthNetwork:
     """Make the network that both share."""
-    backbone = build_backbone(NetworkOptions("unet", width=16, depth=4), channels=1, dims=2)
-    return TruthNetwork(backbone, CLASSES, dims=2)
+    backbone = build_backbone(NetworkOptions("unet", width=16, depth=4), channels=1, spatial_dims=2)
+    return TruthNetwork(backbone, CLASSES, spatial_dims=2)
 
 
 def make(name: str) -> Method:
@@ -55,7 +55,7 @@ def batch() -> Batch:
 
 
 def stepper(name: str, data: Batch) -> Callable[[], float]:
-    """Give a function that takes a step and returns its time."""
+    """Return a function that takes a step and returns its time."""
     method = make(name)
     optimiser = torch.optim.AdamW(method.parameters(), lr=1e-3)
 

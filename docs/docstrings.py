@@ -20,7 +20,7 @@ class Docstrings(griffe.Extension):
 
 
 def fitting(text: str) -> str:
-    """Give 'Example:' the name that the parser knows, and write formulas as code."""
+    """Return 'Example:' the name that the parser knows, and write formulas as code."""
     text = re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.MULTILINE)
     text = re.sub(r":math:`", "`", text)
     return _MATH.sub(_as_code, text)

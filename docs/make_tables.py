@@ -19,7 +19,7 @@ TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
-    """Give rows as a Markdown table."""
+    """Return rows as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines) + "\n"
 
@@ -29,7 +29,7 @@ def _cell(text: str) -> str:
 
 
 def learning_options(name: str) -> str:
-    """Give the options of a learning method, as `raters methods NAME` shows them."""
+    """Return the options of a learning method, as `raters methods NAME` shows them."""
     from raters.cli.methods import facts
     from raters.cli.typed_options import default_of
     from raters.methods.registry import METHODS
@@ -43,7 +43,7 @@ def learning_options(name: str) -> str:
 
 
 def fusion_options(name: str, kind: str) -> str:
-    """Give the options of a fusion method for masks or tables, by its signature and docstring."""
+    """Return the options of a fusion method for masks or tables, by its signature and docstring."""
     from raters.fusion.methods import METHODS
 
     method = METHODS[name]
@@ -62,7 +62,7 @@ def _none(name: str) -> str:
 
 
 def arguments(docstring: str) -> dict[str, str]:
-    """Give what a docstring says of each argument."""
+    """Return what a docstring says of each argument."""
     section = re.search(r"^Args:\n((?: .*\n|\n)*)", docstring + "\n", re.MULTILINE)
     text = section[1] if section else ""
     found = re.findall(r"^    (\w+): ((?:.*\n(?:        .*\n)*))", text, re.MULTILINE)
@@ -70,7 +70,7 @@ def arguments(docstring: str) -> dict[str, str]:
 
 
 def commands() -> dict[str, Any]:
-    """Give all verbs of the command line as click commands."""
+    """Return all verbs of the command line as click commands."""
     import typer
 
     from raters.cli import app, train_command
@@ -80,7 +80,7 @@ def commands() -> dict[str, Any]:
 
 
 def list_of_verbs() -> str:
-    """Give a row a verb."""
+    """Return one row per verb."""
     rows = [
         [f"[`raters {n}`](#raters-{n})", inspect.cleandoc(c.help or "").split("\n\n")[0]]
         for n, c in commands().items()
@@ -89,7 +89,7 @@ def list_of_verbs() -> str:
 
 
 def verb_options(name: str) -> str:
-    """Give the arguments and options of a verb, but for those that say how to read a study."""
+    """Return the arguments and options of a verb, but for those that say how to read a study."""
     shared, all_of_it = _study_options(), commands()[name].params
     own = [p for p in all_of_it if _what(p) not in shared and p.name != "help"]
     text = markdown(_HEADER, map(_parameter, own)) if own else ""
@@ -99,14 +99,14 @@ def verb_options(name: str) -> str:
 
 
 def study_options() -> str:
-    """Give the options that say how to read a study."""
+    """Return the options that say how to read a study."""
     shared = _study_options()
     found = [p for p in commands()["agree"].params if _what(p) in shared]
     return markdown(_HEADER, map(_parameter, found))
 
 
 def _study_options() -> set[tuple[str, str]]:
-    """Give names and meanings: a verb may give another meaning to one of the names."""
+    """Return names and meanings: a verb may give another meaning to one of the names."""
     from raters.cli.study_options import open_study
 
     names = inspect.signature(open_study).parameters
@@ -140,7 +140,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def renewed(text: str) -> str:
-    """Give a page with all its tables up to date."""
+    """Return a page with all its tables up to date."""
 
     def table(match: re.Match[str]) -> str:
         kind, *words = match[1].split()

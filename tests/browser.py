@@ -20,7 +20,7 @@ _WRAPPED = """(async () => {{
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const until = async (holds) => {{
     for (let k = 0; k < 100 && !holds(); k += 1) await wait(20);
-    if (!holds()) throw new Error("waited in vain for " + holds);
+    if (!holds()) throw new Error("timed out waiting for " + holds);
   }};
   const answer = {{}};
   try {{ {script} }} catch (error) {{ answer.failed = String(error.stack); }}
@@ -40,7 +40,7 @@ class Visit:
 
 
 def browser() -> str | None:
-    """Give the path of an installed browser."""
+    """Return the path of an installed browser."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 

@@ -61,7 +61,7 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
 
 
 def fingerprint(*places: Path) -> dict[str, str]:
-    """Give a hash of every file below some places; links count as what they point to."""
+    """Return a hash of every file below some places; links count as what they point to."""
     found = {}
     for place in places:
         for path in sorted([place, *place.rglob("*")]):
@@ -103,10 +103,10 @@ def draw_masks(
 
 
 def pattern(folder: Path, suffix: str = ".png") -> str:
-    """Give the pattern of the masks that `draw_masks` wrote."""
+    """Return the pattern of the masks that `draw_masks` wrote."""
     return f"{folder}/masks/{{rater}}/{{case}}{suffix}"
 
 
 def images(folder: Path) -> list[str]:
-    """Give the option of the images that `draw_masks` wrote."""
+    """Return the option of the images that `draw_masks` wrote."""
     return ["--images", f"{folder}/images/{{case}}.png"]

@@ -62,12 +62,12 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "large": (
         masks,
         "pixel-cm",
-        {**PLAIN, "batch_size": 5, "warm_up": 1, "patch": (40, 30), "patches_per_case": 1},
+        {**PLAIN, "batch_size": 5, "warm_up": 1, "patch_size": (40, 30), "patches_per_case": 1},
     ),
     "patches": (
         masks,
         "pixel-cm",
-        {**PLAIN, "batch_size": 7, "patch": (4, 4), "patches_per_case": 1}
+        {**PLAIN, "batch_size": 7, "patch_size": (4, 4), "patches_per_case": 1}
         | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
     ),
 }

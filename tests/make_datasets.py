@@ -126,7 +126,7 @@ def batches() -> dict[str, bytes]:
 
 
 def human_labels(**changes: Any) -> dict[str, Any]:
-    """Give what the file of CIFAR-10N's authors holds."""
+    """Return what the file of CIFAR-10N's authors holds."""
     clean = np.array(PHOTO_CLASSES[:10])
     random = {f"random_label{k + 1}": HUMANS[k] for k in range(3)}
     return {"clean_label": clean, "aggre_label": clean, "worse_label": clean} | random | changes
@@ -268,7 +268,7 @@ def lidc_npz(folder: Path) -> Path:
 
 
 def square(row: int, column: int, side: int) -> str:
-    """Give the outline of a square, in lines of x,y."""
+    """Return the outline of a square, in lines of x,y."""
     corners = ((0, 0), (0, side), (side, side), (side, 0), (0, 0))
     return "\n".join(f"{column + c},{row + r}" for r, c in corners)
 

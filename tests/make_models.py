@@ -17,10 +17,10 @@ RATERS = ("ann", "../x", "bob")
 def make_model(
     method: str = "pixel-cm",
     *,
-    dims: int = 2,
+    spatial_dims: int = 2,
     channels: int = 1,
     values: tuple[int | str, ...] = (0, 4),
-    patch: tuple[int, ...] | None = None,
+    patch_size: tuple[int, ...] | None = None,
     raters: tuple[str, ...] = RATERS,
     kind: Any = "segmentation",
     normalisation: dict[str, Any] | None = None,
@@ -29,7 +29,7 @@ def make_model(
     """Make a small model whose weights are random, those of the matrices too."""
     network = NetworkEntry(name="unet", width=2, depth=2, norm=norm)
     if kind == "classification":
-        network = NetworkEntry(name="cnn" if dims else "mlp", width=4)
+        network = NetworkEntry(name="cnn" if spatial_dims else "mlp", width=4)
     options = learning_method(method).parse({}).model_dump()
     config = ModelConfig(
         method=method,
@@ -40,8 +40,8 @@ def make_model(
         raters=raters,
         classes=tuple(ClassEntry(name=f"class {v}", value=v) for v in values),
         channels=channels,
-        dims=dims,
-        patch=patch,
+        spatial_dims=spatial_dims,
+        patch_size=patch_size,
         normalisation=normalisation or {"mode": "case", "mean": [], "std": []},
     )
     torch.manual_seed(0)

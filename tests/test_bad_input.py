@@ -417,7 +417,7 @@ def test_matlab_files(run: Run, tmp_path: Path) -> None:
     (tmp_path / "masks/ann/c1.mat").write_bytes(b"MATLAB 5.0 MAT-file")
     outcome = run("check", pattern(tmp_path, ".mat"))
     assert outcome.code == 2
-    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file a rater", "scipy.io.loadmat")
+    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file per rater", "scipy.io.loadmat")
 
 
 def test_only_grey_masks(run: Run, tmp_path: Path) -> None:
@@ -750,7 +750,7 @@ def test_options_that_fit_nothing(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--new-split", "train"], ("--new-split", "'train'", "train=.7")),
+        (["--new-split", "train"], ("--new-split", "'train'", "train=0.7")),
         (["--new-split", "train=much"], ("--new-split", "train=much")),
         (["--new-split", "train=-1,test=2"], ("-1",)),
         (["--new-split", "train=nan"], ("nan",)),

@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def report(run: Run, *arguments: object) -> dict[str, Any]:
-    """Give what `check --json` prints; its exit code fits what it says."""
+    """Return what `check --json` prints; its exit code fits what it says."""
     outcome = run("check", *arguments, "--json")
     found: dict[str, Any] = json.loads(outcome.out, parse_constant=pytest.fail)
     assert set(found) == KEYS

@@ -19,7 +19,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def problems(run: Run, *arguments: object) -> dict[str, list[str]]:
-    """Give the messages of `raters check` by kind."""
+    """Return the messages of `raters check` by kind."""
     found: dict[str, list[str]] = {}
     for problem in json.loads(run("check", *arguments, "--json").out)["problems"]:
         found.setdefault(problem["kind"], []).append(problem["message"])

@@ -44,7 +44,7 @@ def test_counts_of_images_and_tables_agree() -> None:
 
 def test_repeated_readings_count_each() -> None:
     task, rater, label = np.array([0, 0, 0]), np.array([0, 0, 1]), np.array([1, 0, 1])
-    counts = cm.count_triplets(task, rater, label, np.array([1]), raters=2, classes=2)
+    counts = cm.count_triplets(task, rater, label, np.array([1]), raters=2, num_classes=2)
     assert counts.tolist() == [[[0, 0], [1, 1]], [[0, 0], [0, 1]]]
 
 
@@ -95,11 +95,11 @@ def test_itk_order_on_a_rater_with_a_known_confusion() -> None:
     images = [SimpleITK.GetImageFromArray(m) for m in (truth, truth, truth, wrong.reshape(30, 40))]
     staple = SimpleITK.MultiLabelSTAPLEImageFilter()
     staple.Execute(images)
-    found = cm.from_itk(staple.GetConfusionMatrix(3), classes=3)
+    found = cm.from_itk(staple.GetConfusionMatrix(3), num_classes=3)
     expected = cm.normalise(cm.count(wrong[np.newaxis], truth.ravel(), 3))[0]
     np.testing.assert_allclose(found, expected, atol=1e-3)
     with pytest.raises(RatersError, match="expected 12"):
-        cm.from_itk([1.0, 2.0], classes=3)
+        cm.from_itk([1.0, 2.0], num_classes=3)
 
 
 def test_errors_by_a_slow_loop() -> None:
@@ -193,9 +193,9 @@ def test_pixelwise_shapes_that_do_not_fit_are_refused() -> None:
 
 def test_labels_out_of_range_are_refused() -> None:
     with pytest.raises(RatersError, match="from 0 to 2, expected -1 to 1"):
-        cm.count(np.array([[0, 2]]), np.array([0, 1]), classes=2)
+        cm.count(np.array([[0, 2]]), np.array([0, 1]), num_classes=2)
 
 
 def test_patterns_of_no_raters() -> None:
-    patterns = cm.count_patterns(np.zeros((0, 3, 4), int), classes=2)
+    patterns = cm.count_patterns(np.zeros((0, 3, 4), int), num_classes=2)
     assert patterns.labels.shape == (1, 0) and patterns.counts.tolist() == [12]

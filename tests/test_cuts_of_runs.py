@@ -104,7 +104,7 @@ def test_cuts_are_saved_and_extended_with_the_model(run: Path, tmp_path: Path) -
 
 
 def test_large_images_come_in_bands() -> None:
-    small, study = make_model(patch=(8, 8)), shy_study().select(split="val")
+    small, study = make_model(patch_size=(8, 8)), shy_study().select(split="val")
     found = find_cuts(small, study, "held-out")
     cases = list(study.iter_cases())
     truths = [small.truth(case) for case in cases]
@@ -191,7 +191,7 @@ def test_what_is_no_cut_ends_with_2_and_writes_nothing(
 
 
 def test_class_labels_have_no_cut() -> None:
-    model = make_model(kind="classification", dims=0, channels=3, values=("cat", "dog"))
+    model = make_model(kind="classification", spatial_dims=0, channels=3, values=("cat", "dog"))
     assert model.labels(np.zeros(3)).shape == ()
     with pytest.raises(RatersError, match="a model of class labels, expected none"):
         model.labels(np.zeros(3), cut=0.3)

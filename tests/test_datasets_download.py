@@ -1,4 +1,4 @@
-"""Tests of fetching: going on after a cut, checksums, servers that refuse, and no network."""
+"""Tests of fetching: resuming after a cut, checksums, servers that refuse, and no network."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[start:end])
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 @pytest.fixture

@@ -248,7 +248,7 @@ def test_ctrl_c_ends_with_130_and_goes_on(
     monkeypatch.setattr("raters.fusion.consensus.fuse", stopped)
     said = run_in_process(capsys, monkeypatch, "demo")
     assert said.code == 130
-    assert "goes on from here when it is called again" in said.err
+    assert "resumes from here when it is called again" in said.err
     assert "raters train" not in said.out
     assert (tmp_path / "demo/study/study.yaml").exists()
     assert Path.cwd() == tmp_path

@@ -149,7 +149,7 @@ def test_padding_has_an_image_and_no_labels(patch: tuple[int, ...] | None) -> No
             data = CaseDataset(
                 study,
                 Normalisation("none"),
-                patch=patch,
+                patch_size=patch,
                 mode=mode,
                 targets=lambda case, soft=soft: (
                     np.full((2, 4, 4), 0.5) if soft else case.labels[0]  # type: ignore[misc]

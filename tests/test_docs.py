@@ -32,7 +32,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[tuple[str, str, str]]:
-    """Give language, file name (of code that is a file of its own) and text of what runs."""
+    """Return language, file name (of code that is a file of its own) and text of what runs."""
     found = FENCE.findall(page.read_text(encoding="utf-8"))
     return [block for block in found if block[0] != "text"]
 

@@ -79,7 +79,7 @@ def says(study: Study, seed: int = 1) -> dict[str, Predicted]:
 def stream(
     study: Study, said: dict[str, Predicted], rows: int = 99
 ) -> Iterator[tuple[Case, Iterator[Predicted]]]:
-    """Give what was said in bands of rows."""
+    """Return what was said in bands of rows."""
     for case in study:
         whole = said[case.id]
         if study.kind == "classification":
@@ -364,7 +364,7 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
 
 
 def tail(groups: int) -> float:
-    """Give the quantile at which an interval of so many groups ends (Hesterberg, 2015)."""
+    """Return the quantile at which an interval of so many groups ends (Hesterberg, 2015)."""
     wider = np.sqrt(groups / (groups - 1)) * stats.t.ppf(0.975, groups - 1)
     return float(stats.norm.cdf(-wider))
 

@@ -47,7 +47,7 @@ Bundles = dict[str, tuple[Path, Model]]
 
 
 def model_of(
-    name: str = "unet", dims: int = 2, width: int = 2, depth: int = 2, **other: Any
+    name: str = "unet", spatial_dims: int = 2, width: int = 2, depth: int = 2, **other: Any
 ) -> Model:
     """Make a model with random weights."""
     torch.manual_seed(0)
@@ -61,8 +61,8 @@ def model_of(
         "raters": ("ann", "bob", "cleo"),
         "classes": [{"name": name, "value": k} for k, name in enumerate("abc")],
         "channels": 2,
-        "dims": dims,
-        "patch": None,
+        "spatial_dims": spatial_dims,
+        "patch_size": None,
         "normalisation": how,
     }
     config = ModelConfig.model_validate({**values, **other})
@@ -81,7 +81,7 @@ def images(batch: int, channels: int, space: tuple[int, ...], seed: int = 0) -> 
 def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
     """Compare with `model.truth`, image by image, at sizes and batches that were not exported."""
     for batch, space in SIZES:
-        image = images(batch, model.config.channels, space[: model.config.dims])
+        image = images(batch, model.config.channels, space[: model.config.spatial_dims])
         found = exported(torch.from_numpy(image)).numpy()
         expected = np.stack([model.truth(one) for one in image])
         assert found.shape == expected.shape
@@ -89,9 +89,9 @@ def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
         assert np.ptp(expected, axis=1).max() > 0.01  # not the same for all classes
 
 
-@pytest.mark.parametrize(("name", "dims", "width", "depth"), NETWORKS)
-def test_programs_of_all_networks(name: str, dims: int, width: int, depth: int) -> None:
-    model = model_of(name, dims, width, depth)
+@pytest.mark.parametrize(("name", "spatial_dims", "width", "depth"), NETWORKS)
+def test_programs_of_all_networks(name: str, spatial_dims: int, width: int, depth: int) -> None:
+    model = model_of(name, spatial_dims, width, depth)
     check(model, program_of(truth_of(model)).module())
 
 
@@ -103,11 +103,9 @@ def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
     return runner(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "dims", "width", "depth"), [("unet", 2, 2, 2), NETWORKS[-1]], ids=str
-)
-def test_onnx_of_networks(name: str, dims: int, width: int, depth: int, tmp_path: Path) -> None:
-    model = model_of(name, dims, width, depth)
+@pytest.mark.parametrize("network", [("unet", 2, 2, 2), NETWORKS[-1]], ids=str)
+def test_onnx_of_networks(network: tuple[str, int, int, int], tmp_path: Path) -> None:
+    model = model_of(*network)
     check(model, onnx_runs(model, tmp_path))
 
 
@@ -132,11 +130,11 @@ def test_where_the_normalisation_goes() -> None:
         return truth.input_name, truth.metadata["normalisation"]["inside"]
 
     raw, ready = ("image", True), ("normalised_image", False)
-    assert name() == name(patch=(8, 8)) == name(normalisation=CASE) == raw
-    assert name("outside") == name(normalisation=CASE, patch=(8, 8)) == ready
+    assert name() == name(patch_size=(8, 8)) == name(normalisation=CASE) == raw
+    assert name("outside") == name(normalisation=CASE, patch_size=(8, 8)) == ready
     assert name(normalisation={"mode": "none"}) == ("image", False)
     with pytest.raises(RatersError, match="a window cannot know the whole image's mean"):
-        name("inside", normalisation=CASE, patch=(8, 8))
+        name("inside", normalisation=CASE, patch_size=(8, 8))
     with pytest.raises(RatersError, match="expected one of auto, inside, outside"):
         name("within")
 
@@ -208,7 +206,7 @@ def test_the_command_writes_onnx_with_all_that_users_need(
     told = {prop.key: prop.value for prop in proto.metadata_props}
     assert [entry["name"] for entry in json.loads(told["classes"])] == ["a", "b", "c"]
     assert json.loads(told["normalisation"])["mean"] == [3.0, 50.0]
-    assert told["method"] == "vote" and told["patch"] == "null" and told["raters_version"]
+    assert told["method"] == "vote" and told["patch_size"] == "null" and told["raters_version"]
     shape = proto.graph.input[0].type.tensor_type.shape.dim
     assert [axis.dim_param or axis.dim_value for axis in shape] == ["batch", 2, "side_0", "side_1"]
     assert str(Path(__file__).parent.parent).encode() not in path.read_bytes()
@@ -363,8 +361,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     classes = [{"name": n, "value": v} for n, v in zip("abc", (0, 90, 255), strict=True)]
     how = {"mode": "study", "mean": [120.0], "std": [40.0]}
     models = {
-        "pictures": model_of(channels=1, patch=(16, 12), classes=classes, normalisation=how),
-        "volumes": model_of(dims=3, channels=1, normalisation=CASE),
+        "pictures": model_of(channels=1, patch_size=(16, 12), classes=classes, normalisation=how),
+        "volumes": model_of(spatial_dims=3, channels=1, normalisation=CASE),
         "classes": model_of("cnn", width=4, channels=1, normalisation=CASE),
     }
     above = tmp_path_factory.mktemp("bundles")

@@ -45,7 +45,7 @@ def table() -> Study:
 
 def first(table: Study, method: str, **options: Any) -> raters.Model:
     early = table.select(raters=["ann", "bob"])
-    sizes = {"width": 8, "depth": 1, "batch_size": 100, "learning_rate": 0.03, "progress": False}
+    sizes = {"width": 8, "depth": 1, "batch_size": 100, "lr": 0.03, "progress": False}
     return raters.fit(early, method, **{"epochs": 10, **sizes, **options})
 
 
@@ -105,7 +105,7 @@ def test_masks_by_a_late_rater(method: str) -> None:
     model = raters.fit(
         study.select(raters=["ann", "bob"]), method, epochs=8, progress=False, **options
     )
-    longer = raters.extend(model, study, epochs=10, learning_rate=0.02, progress=False)
+    longer = raters.extend(model, study, epochs=10, lr=0.02, progress=False)
     case = study[3]
     assert np.array_equal(longer.truth(case), model.truth(case))
     for name in ("ann", "bob"):
@@ -153,12 +153,14 @@ def test_an_extended_model_is_saved_and_extended_again(
 
 def test_the_machine_of_the_first_training_is_forgotten() -> None:
     """A model may come from a machine with many GPUs."""
-    there = TrainingOptions(devices=4, nodes=2, workers=8, loggers=("wandb",), precision="16")
+    there = TrainingOptions(
+        devices=4, num_nodes=2, num_workers=8, loggers=("wandb",), precision="16"
+    )
     here = _training(there.model_copy(update={"epochs": 7, "seed": 3}), {})
     assert (here.epochs, here.seed) == (7, 3)
-    assert (here.devices, here.nodes, here.workers, here.loggers) == (1, 1, None, ())
+    assert (here.devices, here.num_nodes, here.num_workers, here.loggers) == (1, 1, None, ())
     assert here.precision == precision_of("auto")
-    assert _training(there, {"workers": 1}).workers == 1
+    assert _training(there, {"num_workers": 1}).num_workers == 1
 
 
 def test_classes_are_weighed(model: raters.Model, table: Study) -> None:
@@ -221,7 +223,7 @@ class TestWhatIsRefused:
             with pytest.raises(RatersError, match="found no labels"):
                 raters.extend(first(table, method, epochs=1), study)
 
-    @pytest.mark.parametrize("option", ["width", "patch", "normalise"])
+    @pytest.mark.parametrize("option", ["width", "patch_size", "normalise"])
     def test_what_is_trained_already(self, model: raters.Model, table: Study, option: str) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
             raters.extend(model, table, **{option: 4})
@@ -241,9 +243,9 @@ def test_joined_weights_keep_each_raters_matrices(kind: str) -> None:
         torch.manual_seed(number)
         found: Any = GlobalRaters(number, 3)
         if kind == "pixel":
-            found = PixelRaters(number, 3, features=5, dims=2)
+            found = PixelRaters(number, 3, features=5, spatial_dims=2)
         elif kind == "low-rank":
-            found = LowRankRaters(number, 3, features=5, dims=2, rank=2)
+            found = LowRankRaters(number, 3, features=5, spatial_dims=2, rank=2)
         for weights in found.parameters():
             torch.nn.init.normal_(weights)
         return found

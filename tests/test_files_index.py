@@ -159,7 +159,7 @@ def test_modalities_on_different_grids_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def by_class(tmp_path: Path) -> Path:
-    """Two raters with a file a class; the squares of disc and cup share a pixel."""
+    """Two raters with one file per class; the squares of disc and cup share a pixel."""
     save(tmp_path / "ann/c1_disc.png", square(value=255))
     save(tmp_path / "ann/c1_cup.png", square(value=1, corner=1))
     save(tmp_path / "bob/c1_disc.png", square(value=255))

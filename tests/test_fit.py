@@ -99,7 +99,7 @@ def test_staple_refuses_answers(method: str, answers: Study) -> None:
 @pytest.mark.parametrize("method", ["vote", "pixel-cm", "low-rank-cm"])
 def test_patches_in_3d_predict_whole_images(method: str) -> None:
     drawn = simulate(phantom_study("lesions", 4, (20, 18, 17)), "good,over", seed=1)
-    model = quiet_fit(drawn, method, **TINY, patch=(12, 12, 12), patches_per_case=2)
+    model = quiet_fit(drawn, method, **TINY, patch_size=(12, 12, 12), patches_per_case=2)
     truth = model.truth(drawn[0])
     assert truth.shape == (2, 20, 18, 17)
     assert np.allclose(truth.sum(axis=0), 1, atol=1e-4)
@@ -137,14 +137,14 @@ def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
 
     CaseDataset.__getitem__ = spy
     try:
-        raters.fit(masks, "vote", **TINY, held_out=0.0)
+        raters.fit(masks, "vote", **TINY, val_fraction=0.0)
     finally:
         CaseDataset.__getitem__ = original
     assert seen == [0] * 16 + [1] * 16 + [2] * 16
 
 
 def test_matrices_are_recovered_and_beat_the_vote() -> None:
-    """Five flippers of skill .4, one label an image: the vote cannot know, the matrices can."""
+    """Five flippers of skill .4, one label per image: the vote cannot know, the matrices can."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 4, 2000)
     features = np.eye(4)[truth] + rng.normal(0, 0.2, (2000, 4))
@@ -154,10 +154,10 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     study = simulate(
         source, "5xpairwise-flipper:0.45", assign="one", seed=2, require_dominance=True
     )
-    options = {"epochs": 20, "batch_size": 50, "learning_rate": 3e-3, "progress": False}
+    options = {"epochs": 20, "batch_size": 50, "lr": 3e-3, "progress": False}
     scores = {}
     for method in ("vote", "global-cm"):
-        right = {"right": 0.7, "warm_up": 1} if method == "global-cm" else {}
+        right = {"init_accuracy": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
         found = [model.labels(case).item() == case.reference for case in test.iter_cases()]
@@ -165,7 +165,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     error = squared_frobenius(model.confusion(test[0]), true_confusion(study, 0))
     assert scores["global-cm"] > 0.97
     assert scores["vote"] < scores["global-cm"] - 0.02
-    assert error < 0.02  # about 100 labels a row: sampling gives .01
+    assert error < 0.02  # about 100 labels per row: sampling gives 0.01
 
 
 def test_a_class_that_is_rare_gets_its_weight(masks: Study) -> None:
@@ -225,11 +225,11 @@ def test_two_raters_cannot_outvote_each_other(number: int, learns_from: str) -> 
 
 @pytest.mark.parametrize("prior_to", ["own", "identity"])
 def test_what_matrices_are_drawn_to(masks: Study, prior_to: str, tmp_path: Path) -> None:
-    """Drawn hard, they are all alike: the raters' own, or the start."""
-    strong = {"prior": 1e4, "prior_to": prior_to, "warm_up": 0}
-    model = quiet_fit(masks, "pixel-cm", **{**TINY, "epochs": 6}, **strong)
-    matrix = model.confusion(masks[0])
-    assert (matrix.std(axis=(3, 4)) < 0.02).all()
+    """Drawn hard, they are all alike: the raters' own, or the start. Else they vary."""
+    options = {**TINY, "epochs": 6, "lr": 0.02, "prior_to": prior_to, "warm_up": 0}
+    free, model = (quiet_fit(masks, "pixel-cm", **options, prior=prior) for prior in (1e-9, 1e4))
+    assert free.confusion(masks[0]).std(axis=(3, 4)).max() > 0.03
+    assert model.confusion(masks[0]).std(axis=(3, 4)).max() < 0.01
     own = model.method.raters.own
     assert (own is None) == (prior_to == "identity")
     copy = raters.load(model.save(tmp_path / "model")).method.raters.own
@@ -257,7 +257,7 @@ def test_partition_keeps_test_cases_and_groups_apart() -> None:
         ({"trase": 0.1}, "found the option 'trase', expected a known one; did you mean 'trace'"),
         ({"trace": -1}, "found trace=-1, expected"),
         ({"epochs": 0}, "found epochs=0, expected"),
-        ({"patch": (8, 8, 8)}, "found a patch of 3 sides"),
+        ({"patch_size": (8, 8, 8)}, "found a patch of 3 sides"),
         ({"network": "unett"}, "unett"),
         ({"network": "cnn"}, "expected one for segmentation"),
         ({"likelihood": "both"}, "likelihood"),

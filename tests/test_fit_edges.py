@@ -95,7 +95,7 @@ def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
     assert matrix.shape[:3] == (len(study.raters), len(truth), len(truth))
     assert matrix.ndim == 3 + len(case.geometry.shape)
     # Windows that overlap are averaged, and the mean of products is not the product of means.
-    near = 1e-4 if model.config.patch is None else 1e-2
+    near = 1e-4 if model.config.patch_size is None else 1e-2
     assert np.allclose((truth[:, np.newaxis] * matrix[-1]).sum(axis=0), told, atol=near)
 
 
@@ -119,7 +119,7 @@ class TestWhatWorks:
     @pytest.mark.parametrize("method", LEARNS_FROM_RATERS)
     def test_batches_without_labels(self, method: str, tmp_path: Path) -> None:
         study = masks(unlabelled=4)
-        model = fit(study, method, **{**TINY, "batch_size": 1}, held_out=0.0)
+        model = fit(study, method, **{**TINY, "batch_size": 1}, val_fraction=0.0)
         check(model, study, tmp_path)
 
     @pytest.mark.parametrize("method", ["global-cm", "low-rank-cm", "pixel-cm", "separate", "vote"])
@@ -144,7 +144,7 @@ class TestWhatWorks:
 
     def test_single_cm_gives_all_raters_one_matrix(self, tmp_path: Path) -> None:
         study = masks(raters=3)
-        options = {"warm_up": 0, "trace": 0.1, "trace_over": "all", "matrix_rate": 10}
+        options = {"warm_up": 0, "trace": 0.1, "trace_over": "all", "confusion_lr_scale": 10}
         model = fit(study, "single-cm", **TINY, **options)
         check(model, study, tmp_path)
         matrix = model.confusion(study[0])
@@ -161,12 +161,12 @@ class TestWhatWorks:
             [rng.integers(0, 2, (2, *size)) for size in sizes],
             reference=[rng.integers(0, 2, size) for size in sizes],
         )
-        check(fit(study, method, **TINY, patch=patch, patches_per_case=2), study, tmp_path)
+        check(fit(study, method, **TINY, patch_size=patch, patches_per_case=2), study, tmp_path)
 
     @pytest.mark.parametrize("patch", ["whole", (8, 8, 8), (4, 8, 2)])
     def test_volumes_smaller_than_patches(self, patch: Any, tmp_path: Path) -> None:
         study = masks(cases=3, space=(6, 5, 4))
-        check(fit(study, "pixel-cm", **TINY, patch=patch), study, tmp_path)
+        check(fit(study, "pixel-cm", **TINY, patch_size=patch), study, tmp_path)
 
     def test_colour_pictures_of_8_bit(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
@@ -217,21 +217,21 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"held_out": 1.5}, "found held_out=1.5, expected"),
-            ({"held_out": "x"}, "found held_out=x, expected a number"),
+            ({"val_fraction": 1.5}, "found val_fraction=1.5, expected"),
+            ({"val_fraction": "x"}, "found val_fraction=x, expected a number"),
             ({"seed": -1}, "found seed=-1, expected"),
             ({"seed": 2**63}, r"found seed=.*, expected"),
             ({"warm_up": 2.5}, r"found warm_up=2\.5, expected a whole number"),
             ({"select": "reference"}, "no reference of a held-out case"),
             ({"select": "likelihood", "held_out": 0}, "no held-out cases"),
-            ({"learning_rate": 1e30}, "found a loss of nan in epoch"),
+            ({"lr": 1e30}, "found a loss of nan in epoch"),
         ],
     )
     def test_options(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(RatersError, match=message):
             fit(masks(), "pixel-cm", **{**TINY, **options})
 
-    @pytest.mark.parametrize("option", ["trace", "warm_up", "right"])
+    @pytest.mark.parametrize("option", ["trace", "warm_up", "init_accuracy"])
     def test_options_that_known_matrices_do_not_use(self, option: str) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
             fit(masks(), "oracle-cm", **TINY, **{option: 0.5})
@@ -319,7 +319,7 @@ def task(number: int, classes: int) -> Task:
 def test_where_nobody_labelled_a_soft_target_is_unknown(method: str, soft: dict[str, Any]) -> None:
     for study in (masks(unlabelled=2), table_with_repeats()):
         space = FLAT if study.kind == "classification" else TINY
-        method_ = fit(study, method, **space, **soft, held_out=0.0).method
+        method_ = fit(study, method, **space, **soft, val_fraction=0.0).method
         for case in study.iter_cases():
             known = case.given.size > 0
             if not known and study.kind == "classification":
@@ -342,7 +342,7 @@ def test_a_class_that_a_case_lacks_has_the_raters_mean_row() -> None:
     labels = reference[:, None].copy()
     labels[1:, :, 2] = 0  # one row of four is missed
     study = Study.from_arrays(np.zeros((4, 1, 8, 8)), labels, reference=reference)
-    known = fit(study, "oracle-cm", **TINY, held_out=0.0).method.raters.log_matrix.exp()
+    known = fit(study, "oracle-cm", **TINY, val_fraction=0.0).method.raters.log_matrix.exp()
     assert known[0, 0, 1].tolist() == pytest.approx([0.25, 0.75], abs=1e-3)
 
 
@@ -372,6 +372,6 @@ def test_the_warm_up_leaves_an_epoch_to_learn_in() -> None:
 
 def test_weights_lost_in_the_last_step_are_told() -> None:
     """Its loss was taken before the step: only what the weights give shows it."""
-    options = {"epochs": 1, "learning_rate": 1e37, "batch_size": 64, "width": 2, "progress": False}
+    options = {"epochs": 1, "lr": 1e37, "batch_size": 64, "width": 2, "progress": False}
     with pytest.raises(RatersError, match="found a held-out loss of nan in epoch 1"):
         fit(masks(), "vote", **options)

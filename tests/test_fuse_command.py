@@ -156,10 +156,10 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
             ("-m", "staple", "--option", "restrict=maybe"),
             "found restrict=maybe, expected yes or no",
         ),
-        (("-m", "staple", "--option", "iterations=abc"), "expected a whole number from 1 on"),
-        (("-m", "staple", "--option", "iterations=-1"), "found iterations=-1, expected a whole"),
-        (("-m", "staple", "--option", "iterations=yes"), "found iterations=True, expected a whole"),
-        (("-m", "staple", "--option", "tolerance=.nan"), "found tolerance=nan, expected a number"),
+        (("-m", "staple", "--option", "max_iter=abc"), "expected a whole number from 1 on"),
+        (("-m", "staple", "--option", "max_iter=-1"), "found max_iter=-1, expected a whole"),
+        (("-m", "staple", "--option", "max_iter=yes"), "found max_iter=True, expected a whole"),
+        (("-m", "staple", "--option", "tol=.nan"), "found tol=nan, expected a number"),
         (("-m", "staple", "--option", "smoothing=-5"), "found smoothing=-5, expected a number"),
         (("-m", "staple", "--option", "smoothing=[1, 2]"), "found smoothing=[1, 2], expected a"),
         (("-m", "staple", "--option", "prior=abc"), "found prior=abc, expected numbers from 0 on"),
@@ -170,9 +170,7 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
     ):
         done: Outcome = run(*words, *more)  # type: ignore[operator]
         assert done.code == 2 and message in done.err, more
-    fine = run(
-        *words, "-m", "staple", "--option", "tolerance=1e-5", "--option", "prior=[0.8, 0.1, 0.1]"
-    )  # type: ignore[operator]
+    fine = run(*words, "-m", "staple", "--option", "tol=1e-5", "--option", "prior=[0.8, 0.1, 0.1]")  # type: ignore[operator]
     assert fine.code == 0, fine.err  # YAML takes 1e-5 for text
     (tmp_path / "full").mkdir()
     (tmp_path / "full/notes.txt").write_text("mine")

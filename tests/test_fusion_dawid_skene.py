@@ -144,7 +144,7 @@ def test_equals_plain_loops(method: Method, smoothing: float, seed: int) -> None
     triplets = random_table(seed)
     one = method is one_coin
     truth, likelihoods = slow_em(triplets, 3, 6, smoothing, one)
-    fused = method(triplets, 3, iterations=6, tolerance=-1, smoothing=smoothing)
+    fused = method(triplets, 3, max_iter=6, tol=-1, smoothing=smoothing)
     np.testing.assert_allclose(fused.truth, truth, atol=1e-9)
     np.testing.assert_allclose(fused.log_likelihoods, likelihoods, rtol=1e-9)
     assert fused.labels[15] == MISSING  # nobody saw it
@@ -152,7 +152,7 @@ def test_equals_plain_loops(method: Method, smoothing: float, seed: int) -> None
 
 
 def test_the_anaesthetists_of_1979() -> None:
-    fused = dawid_skene(anaesthetists(), 4, tolerance=1e-8)
+    fused = dawid_skene(anaesthetists(), 4, tol=1e-8)
     assert fused.converged
     assert fused.confusion is not None
     assert fused.prior is not None
@@ -171,9 +171,9 @@ def test_equals_crowd_kit(name: str, iterations: int) -> None:
     aggregation = pytest.importorskip("crowdkit.aggregation")
     method = dawid_skene if name == "DawidSkene" else one_coin
     for seed in range(3):
-        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels a rater
+        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels per rater
         peer = getattr(aggregation, name)(n_iter=iterations, tol=-np.inf).fit(triplets.frame())
-        fused = method(triplets, 5, iterations=iterations, tolerance=-1)
+        fused = method(triplets, 5, max_iter=iterations, tol=-1)
         there = fused.labels != MISSING
         names = triplets.tasks[there]
         truth = peer.probas_.loc[names, list(range(5))].to_numpy()
@@ -185,7 +185,7 @@ def test_equals_crowd_kit(name: str, iterations: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_likelihood_never_falls(method: Method, seed: int) -> None:
     triplets = random_table(seed, tasks=60, raters=12, classes=4)
-    steps = np.diff(method(triplets, 4, iterations=200, tolerance=-1).log_likelihoods)
+    steps = np.diff(method(triplets, 4, max_iter=200, tol=-1).log_likelihoods)
     assert len(steps) == 199
     assert steps.min() > -1e-7
     assert steps[0] > 0.1
@@ -196,8 +196,8 @@ def test_with_smoothing_it_is_the_posterior_that_never_falls() -> None:
     before = np.where(np.eye(4, dtype=bool), 0.75, 0.25 / 3)
     values = []
     for k in range(25):
-        past = dawid_skene(triplets, 4, iterations=k, tolerance=-1, smoothing=smoothing)
-        fused = dawid_skene(triplets, 4, iterations=k + 1, tolerance=-1, smoothing=smoothing)
+        past = dawid_skene(triplets, 4, max_iter=k, tol=-1, smoothing=smoothing)
+        fused = dawid_skene(triplets, 4, max_iter=k + 1, tol=-1, smoothing=smoothing)
         assert past.confusion is not None
         penalty = smoothing * (before * np.log(past.confusion)).sum()
         values.append(fused.log_likelihoods[-1] + penalty)
@@ -216,7 +216,7 @@ def test_order_does_not_matter(method: Method) -> None:
         classes[triplets.label][rows],
         (40, 7, 4),
     )
-    one, other = (method(t, 4, iterations=10, tolerance=-1) for t in (triplets, moved))
+    one, other = (method(t, 4, max_iter=10, tol=-1) for t in (triplets, moved))
     np.testing.assert_allclose(other.truth[tasks][:, classes], one.truth, atol=1e-9)
     np.testing.assert_allclose(
         other.confusion[raters][:, classes][:, :, classes], one.confusion, atol=1e-9
@@ -229,9 +229,9 @@ def test_two_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     matrices = np.stack([hammer_spammer(p, 3) for p in np.linspace(0.3, 0.9, 10)])
     triplets, _ = simulated(5_000, matrices)  # 50,000 answers: in stretches
     triplets = triplets.select(tasks=np.arange(5_000), raters=[1, 2, 5, 6])
-    together = dawid_skene(triplets, 3, iterations=5, tolerance=-1)
+    together = dawid_skene(triplets, 3, max_iter=5, tol=-1)
     monkeypatch.setattr("raters.fusion.threads._SMALL", 10**9)
-    alone = dawid_skene(triplets, 3, iterations=5, tolerance=-1)
+    alone = dawid_skene(triplets, 3, max_iter=5, tol=-1)
     np.testing.assert_allclose(together.truth, alone.truth, atol=1e-12)
     np.testing.assert_allclose(together.log_likelihoods, alone.log_likelihoods, rtol=1e-12)
 
@@ -255,7 +255,7 @@ def test_finds_the_matrices_of_simulated_raters() -> None:
     errors = []
     for tasks in (200, 2_000, 20_000):
         triplets, truth = simulated(tasks, matrices)
-        fused = dawid_skene(triplets, 4, iterations=500)
+        fused = dawid_skene(triplets, 4, max_iter=500)
         assert fused.converged
         assert (fused.labels == truth).mean() > 0.95
         errors.append(np.sqrt(np.mean((fused.confusion - matrices) ** 2)))
@@ -274,7 +274,7 @@ def test_one_coin_finds_the_accuracies() -> None:
 
 
 def sparse(seed: int) -> tuple[Triplets, Array]:
-    """Draw 3 answers a task by raters of unlike skill who gave about 4 labels a class."""
+    """Draw 3 answers per task by raters of unlike skill who gave about 4 labels per class."""
     rng = np.random.default_rng(seed)
     matrices = np.stack([hammer_spammer(p, 10) for p in rng.uniform(0.2, 0.95, 40)])
     full, truth = simulated(500, matrices, seed)
@@ -316,7 +316,7 @@ def test_thousands_of_raters_on_a_task_do_not_underflow(method: Method, smoothin
 @METHODS
 def test_hard_gives_zeros_and_ones_and_comes_to_rest(method: Method) -> None:
     triplets = random_table(2)
-    fused = method(triplets, 3, hard=True, tolerance=0)
+    fused = method(triplets, 3, hard=True, tol=0)
     assert fused.converged
     there = fused.labels != MISSING
     assert set(np.unique(fused.truth[there])) == {0.0, 1.0}
@@ -340,7 +340,7 @@ def test_a_given_prior_is_kept_and_a_given_start_is_used() -> None:
 
 def test_a_row_without_evidence_is_uniform_over_what_the_rater_says() -> None:
     triplets = table([0, 1, 2], [0, 0, 1], [0, 1, 2])
-    fused = dawid_skene(triplets, 3, iterations=0, start=np.eye(3))
+    fused = dawid_skene(triplets, 3, max_iter=0, start=np.eye(3))
     assert fused.confusion is not None
     expected = [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]
     np.testing.assert_allclose(fused.confusion[0], expected, atol=1e-9)
@@ -401,13 +401,13 @@ def odd_tables(draw: st.DrawFn) -> tuple[Triplets, int]:
     odd=odd_tables(),
     smoothing=st.sampled_from([0.0, 1e-300, 0.1, 5.0, 1e12]),
     hard=st.booleans(),
-    iterations=st.sampled_from([0, 1, 2, 40]),
+    max_iter=st.sampled_from([0, 1, 2, 40]),
 )
 def test_no_table_gives_nan(
-    method: Method, odd: tuple[Triplets, int], smoothing: float, hard: bool, iterations: int
+    method: Method, odd: tuple[Triplets, int], smoothing: float, hard: bool, max_iter: int
 ) -> None:
     triplets, classes = odd
-    fused = method(triplets, classes, smoothing=smoothing, hard=hard, iterations=iterations)
+    fused = method(triplets, classes, smoothing=smoothing, hard=hard, max_iter=max_iter)
     for rows in (fused.truth, fused.confusion, fused.prior):
         assert rows is not None
         assert rows.min() >= 0
@@ -422,9 +422,9 @@ def test_no_table_gives_nan(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
-        ({"classes": 0}, "found 0 classes"),
-        ({"iterations": -1}, "found -1 iterations"),
+        ({"num_classes": 2}, "found class numbers from 0 to 2, expected -1 to 1"),
+        ({"num_classes": 0}, "found 0 classes"),
+        ({"max_iter": -1}, "found max_iter=-1"),
         ({"smoothing": -0.5}, "found the smoothing -0.5"),
         ({"smoothing": np.nan}, "found the smoothing nan"),
         ({"prior": [0.5, 0.5]}, r"found a prior of shape \(2,\), expected \(3,\)"),
@@ -436,7 +436,7 @@ def test_no_table_gives_nan(
 )
 def test_refuses_what_cannot_be(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        dawid_skene(random_table(0), **{"classes": 3} | changed)
+        dawid_skene(random_table(0), **{"num_classes": 3} | changed)
 
 
 @pytest.mark.parametrize(("task", "rater"), [([5], [0]), ([-1], [0]), ([0], [3])])

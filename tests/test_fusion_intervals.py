@@ -91,7 +91,7 @@ def test_errors_of_a_table_are_those_of_its_information(monkeypatch: pytest.Monk
     labels = drawn(np.random.default_rng(1), 400, 0.4)
     labels[np.random.default_rng(2).random(labels.shape) < 0.2] = -1
     study = Study.from_arrays(labels=labels.T.copy())
-    fusion = dawid_skene(study.triplets, 2, iterations=1000, tolerance=1e-9)
+    fusion = dawid_skene(study.triplets, 2, max_iter=1000, tol=1e-9)
     monkeypatch.setattr(table_errors, "DRAWS", 1000)
     groups = np.arange(400) // 4
     found = table_errors.table_errors(study.triplets, groups, fusion, "dawid-skene", {})
@@ -113,7 +113,7 @@ def test_errors_of_one_coin_are_those_of_a_plain_jackknife(
     right = random.random((150, 6)) < np.linspace(0.55, 0.9, 6)
     labels = np.where(right, truth[:, np.newaxis], (truth[:, np.newaxis] + 1) % 3)
     options = {"estimate_prior": True}
-    how: dict[str, Any] = {"iterations": 2000, "tolerance": 1e-9, **options}
+    how: dict[str, Any] = {"max_iter": 2000, "tol": 1e-9, **options}
     study = Study.from_arrays(labels=labels)
     fusion = one_coin(study.triplets, 3, **how)
     monkeypatch.setattr(table_errors, "DRAWS", 1000)
@@ -141,7 +141,7 @@ def test_intervals_are_wilsons_with_students_quantiles() -> None:
 
 
 def shown(study: Study, method: str, **options: Any) -> set[bool]:
-    """Say whether rows have standard errors and intervals."""
+    """Return whether rows have standard errors and intervals."""
     rows = raters.fuse(study, method, **options).rows
     return {row[f"{m}{e}"] is not None for row in rows for m in MEASURES for e in ("_se", "_low")}
 
@@ -174,7 +174,7 @@ def test_no_interval_where_em_stopped_early_or_labels_do_not_tell() -> None:
     masks = Study.from_arrays(labels=labels.reshape(1, 5, 30, 40))
     table = Study.from_arrays(labels=labels.T.copy())
     for study in (masks, table):
-        assert False in shown(study, "dawid-skene", iterations=1)
+        assert False in shown(study, "dawid-skene", max_iter=1)
         assert shown(study.select(raters=["0", "1"]), "dawid-skene") == {False}
     alone = np.concatenate([labels.T, np.full((1200, 1), -1)], axis=1)
     alone = np.concatenate([alone, np.full((200, 6), -1)])
@@ -198,7 +198,7 @@ def test_errors_are_those_of_groups_not_of_tasks() -> None:
 
 
 def covered(studies: list[list[dict[str, Any]]], share: float) -> dict[str, float]:
-    """Give how often intervals of the foreground hold the truth, by measure."""
+    """Return how often intervals of the foreground hold the truth, by measure."""
     truth = np.stack([measures(matrix, np.array([1 - share, share])) for matrix in RATERS])
     hits: dict[str, list[bool]] = {m: [] for m in MEASURES}
     for rows in studies:

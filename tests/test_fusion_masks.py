@@ -43,13 +43,17 @@ def noisy(
 
 
 def slow_staple(
-    labels: np.ndarray, classes: int, iterations: int, prior: np.ndarray | None = None
+    labels: np.ndarray,
+    classes: int,
+    max_iter: int,
+    prior: np.ndarray | None = None,
+    smoothing: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """STAPLE as loops over voxels, raters and classes, written from the formulas."""
     seen = labels[labels >= 0]
     shares = np.array([(seen == t).mean() for t in range(classes)]) if prior is None else prior
     confusion = start_matrices(len(labels), classes, 0.99999)
-    for step in range(iterations + 1):
+    for step in range(max_iter + 1):
         weights = np.zeros((classes, labels.shape[1]))
         for i in range(labels.shape[1]):
             for t in range(classes):
@@ -58,14 +62,14 @@ def slow_staple(
                     if labels[r, i] >= 0:
                         weights[t, i] *= confusion[r, t, labels[r, i]]
             weights[:, i] /= weights[:, i].sum()
-        if step == iterations:
+        if step == max_iter:
             return weights, confusion
         for r in range(len(labels)):
             for t in range(classes):
                 there = labels[r] >= 0
-                total = weights[t, there].sum()
+                total = weights[t, there].sum() + smoothing * classes
                 for o in range(classes):
-                    confusion[r, t, o] = weights[t, labels[r] == o].sum() / total
+                    confusion[r, t, o] = (weights[t, labels[r] == o].sum() + smoothing) / total
     raise AssertionError
 
 
@@ -73,13 +77,32 @@ def slow_staple(
 @given(SEEDS, st.integers(2, 4), st.booleans())
 def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) -> None:
     _, labels, _ = noisy(seed, classes=classes, size=80)
-    truth, confusion = slow_staple(labels, classes, iterations=7)
-    found = staple(labels, classes, iterations=7, tolerance=0, patterns=patterns)
+    truth, confusion = slow_staple(labels, classes, max_iter=7)
+    found = staple(labels, classes, max_iter=7, tol=0, patterns=patterns)
     np.testing.assert_allclose(found.truth, truth, atol=2e-6)
     assert found.confusion is not None
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
     np.testing.assert_array_equal(found.labels[(labels >= 0).any(axis=0)], truth.argmax(axis=0)[
         (labels >= 0).any(axis=0)])  # fmt: skip
+
+
+@pytest.mark.parametrize("smoothing", [0.25, 4.0])
+def test_smoothing_adds_to_every_count(smoothing: float) -> None:
+    """By patterns, voxel by voxel, and pooled over cases; a rater of few labels most of all."""
+    _, labels, _ = noisy(3, classes=3, size=60)
+    labels[0, 5:] = -1
+    truth, confusion = slow_staple(labels, 3, max_iter=7, smoothing=smoothing)
+    _, plain = slow_staple(labels[1:], 3, max_iter=7)
+    assert np.abs(confusion[1:] - plain).max() > 0.01
+    options: dict[str, Any] = {"smoothing": smoothing, "max_iter": 7, "tol": 0}
+    for patterns in (True, False):
+        found = staple(labels, 3, **options, patterns=patterns)
+        assert found.confusion is not None
+        np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
+        np.testing.assert_allclose(found.truth, truth, atol=2e-6)
+    study = Study.from_arrays(labels=labels.reshape(4, 3, 20, 1).swapaxes(0, 1))
+    pooled = PooledStaple(study, **options, starts="vote")
+    np.testing.assert_allclose(pooled.state.confusion, confusion, atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)
@@ -91,7 +114,7 @@ def test_binary_staple_equals_simpleitk(seed: int, number: int) -> None:
     filter_ = SimpleITK.STAPLEImageFilter()
     filter_.SetForegroundValue(1)
     expected = SimpleITK.GetArrayFromImage(filter_.Execute(images))
-    found = staple(masks.astype(np.int8), 2, iterations=5000, tolerance=1e-12)
+    found = staple(masks.astype(np.int8), 2, max_iter=5000, tol=1e-12)
     np.testing.assert_allclose(found.truth[1], expected, atol=1e-4)
     assert found.confusion is not None
     np.testing.assert_allclose(found.confusion[:, 1, 1], filter_.GetSensitivity(), atol=1e-4)
@@ -101,8 +124,8 @@ def test_binary_staple_equals_simpleitk(seed: int, number: int) -> None:
 def test_two_raters_and_ties_equal_the_slow_loop() -> None:
     """Where SimpleITK's multi-label filter is wrong."""
     labels = np.array([[0, 1, 2, 2, 1, 0, 0, 2], [0, 1, 2, 1, 2, 0, 1, 2]])
-    truth, confusion = slow_staple(labels, 3, iterations=12)
-    found = staple(labels, 3, iterations=12, tolerance=0)
+    truth, confusion = slow_staple(labels, 3, max_iter=12)
+    found = staple(labels, 3, max_iter=12, tol=0)
     np.testing.assert_allclose(found.truth, truth, atol=1e-6)
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)  # type: ignore[arg-type]
 
@@ -111,14 +134,14 @@ def test_two_raters_and_ties_equal_the_slow_loop() -> None:
 @given(SEEDS, st.booleans())
 def test_log_likelihood_never_falls(seed: int, estimate: bool) -> None:
     _, labels, _ = noisy(seed)
-    steps = staple(labels, 3, iterations=60, estimate_prior=estimate).log_likelihoods
+    steps = staple(labels, 3, max_iter=60, estimate_prior=estimate).log_likelihoods
     assert (np.diff(steps) > -1e-8 * abs(steps[0])).all()
 
 
 def test_patterns_and_voxels_give_the_same_with_many_classes() -> None:
     _, labels, _ = noisy(1, raters=3, classes=20, size=20_000)
-    by_pattern = staple(labels, 20, iterations=5)
-    by_voxel = staple(labels, 20, iterations=5, patterns=False)
+    by_pattern = staple(labels, 20, max_iter=5)
+    by_voxel = staple(labels, 20, max_iter=5, patterns=False)
     np.testing.assert_allclose(by_pattern.truth, by_voxel.truth, atol=1e-6)
     np.testing.assert_array_equal(by_pattern.labels, by_voxel.labels)
 
@@ -146,9 +169,9 @@ def test_a_prior_map_decides_where_labels_do_not() -> None:
 def test_restricted_staple_looks_only_where_raters_differ() -> None:
     _, labels, _ = noisy(3, classes=2, size=300, missing=0)
     agreed = (labels == labels[0]).all(axis=0)
-    found = staple(labels, 2, restrict=True, iterations=30)
+    found = staple(labels, 2, restrict=True, max_iter=30)
     np.testing.assert_array_equal(found.truth[1][agreed], labels[0][agreed])
-    alone = staple(labels[:, ~agreed], 2, iterations=30)
+    alone = staple(labels[:, ~agreed], 2, max_iter=30)
     np.testing.assert_allclose(found.confusion, alone.confusion, atol=1e-9)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.truth[:, ~agreed], alone.truth, atol=1e-6)
 
@@ -236,8 +259,8 @@ def test_pooled_matrices_are_those_of_all_cases_in_one(number: int) -> None:
     """3 raters by counting patterns, 12 by passes over the cases."""
     parts = [noisy(seed, raters=number, classes=3, size=64)[1] for seed in range(5)]
     study = Study.from_arrays(labels=[part.reshape(number, 8, 8) for part in parts])
-    pooled = PooledStaple(study, iterations=15, tolerance=0)
-    whole = staple(np.concatenate(parts, axis=1), 3, iterations=15, tolerance=0)
+    pooled = PooledStaple(study, max_iter=15, tol=0)
+    whole = staple(np.concatenate(parts, axis=1), 3, max_iter=15, tol=0)
     np.testing.assert_allclose(pooled.state.confusion, whole.confusion, atol=1e-9)  # type: ignore[arg-type]
     together = np.concatenate(
         [pooled.fuse(case.labels).truth.reshape(3, -1) for case in study], axis=1
@@ -278,11 +301,11 @@ def test_consensus_of_a_study_and_its_performance() -> None:
 
 @pytest.mark.parametrize(("number", "classes"), [(5, 2), (8, 6)])
 def test_memory_beyond_input_and_output_is_small(number: int, classes: int) -> None:
-    """At most 2 bytes a voxel and rater, by patterns (5 raters) and voxel by voxel (8)."""
+    """At most 2 bytes per voxel and rater, by patterns (5 raters) and voxel by voxel (8)."""
     labels = np.random.default_rng(0).integers(0, classes, (number, 300_000), np.int8)
-    staple(labels[:, :1000].copy(), classes, iterations=1)  # compiles
+    staple(labels[:, :1000].copy(), classes, max_iter=1)  # compiles
     tracemalloc.start()
-    found = staple(labels, classes, iterations=2)
+    found = staple(labels, classes, max_iter=2)
     size = found.truth.nbytes + found.labels.nbytes
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -333,9 +356,9 @@ def test_many_classes_of_one_rater_and_labels_out_of_range() -> None:
 def test_simple_goes_on_until_the_raters_are_settled_too() -> None:
     for seed in range(20):
         _, labels, _ = noisy(seed, raters=6, classes=2, size=60, missing=0)
-        found = simple(labels, 2, iterations=50)
+        found = simple(labels, 2, max_iter=50)
         assert found.converged
-        np.testing.assert_array_equal(found.labels, simple(labels, 2, iterations=500).labels)
+        np.testing.assert_array_equal(found.labels, simple(labels, 2, max_iter=500).labels)
 
 
 def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:

@@ -128,7 +128,7 @@ def test_a_window_means_the_same_through_files_and_on_arrays(tmp_path: Path) -> 
     spacing = (0.5, 0.75, 3.0)
     labels = volume(tmp_path, spacing)
     study = raters.read(str(tmp_path / "{rater}/{case}.nii.gz"))
-    options = {"window": 6.0, "prior_weight": 5.0, "iterations": 4}
+    options = {"window": 6.0, "prior_weight": 5.0, "max_iter": 4}
     through_file = raters.fuse(study, "spatial-staple", **options)["case"]
     on_array = spatial_staple(labels, 2, spacing=spacing, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(through_file.truth, on_array.truth)

@@ -92,7 +92,7 @@ def test_equals_the_slow_definition(
 ) -> None:
     labels = noisy(space, classes, 3, missing)
     fused = spatial_staple(
-        labels, classes, window=window, prior_weight=k, iterations=4, tolerance=0, maps=True
+        labels, classes, window=window, prior_weight=k, max_iter=4, tol=0, maps=True
     )
     truth = staple(labels, classes).truth.astype(np.float64)
     assert fused.prior is not None
@@ -101,9 +101,7 @@ def test_equals_the_slow_definition(
         truth = slow_posteriors(labels, local, fused.prior)
     np.testing.assert_allclose(fused.truth, truth, atol=1e-6)
     np.testing.assert_allclose(fused.confusion, local, atol=1e-6)
-    plain = spatial_staple(
-        labels, classes, window=window, prior_weight=k, iterations=4, tolerance=0
-    )
+    plain = spatial_staple(labels, classes, window=window, prior_weight=k, max_iter=4, tol=0)
     np.testing.assert_allclose(plain.confusion, whole, atol=1e-6)
     assert fused.iterations == 4
 
@@ -117,8 +115,8 @@ def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int,
     prior = np.array([[0.4], [0.6]])
     state = EMState(prior, start_matrices(4, 2, 0.7))
     truth = posteriors(columns, state).astype(np.float64)
-    for _ in range(5):  # from a start that is far from where EM comes to rest
-        options = EMOptions(iterations=1, tolerance=0)
+    for _ in range(5):  # from a start that is far from where EM converges
+        options = EMOptions(max_iter=1, tol=0)
         state = run_em(partial(e_step, columns), EMState(prior, state.confusion), options)
         whole, out = _m_step(volume, truth, state.confusion), np.empty_like(truth)
         _e_step(volume, window, np.log(prior), truth, whole, out)
@@ -131,9 +129,9 @@ def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int,
 def test_a_window_over_everything_ends_where_plain_staple_does(classes: int) -> None:
     labels = noisy((40, 37), classes, 4, 0.1)
     prior = np.arange(1.0, classes + 1)
-    plain = staple(labels, classes, prior=prior, iterations=500)
+    plain = staple(labels, classes, prior=prior, max_iter=500)
     local = spatial_staple(
-        labels, classes, window=81, prior_weight=0, class_prior=prior, tolerance=1e-9, maps=True
+        labels, classes, window=81, prior_weight=0, class_prior=prior, tol=1e-9, maps=True
     )
     np.testing.assert_allclose(local.truth, plain.truth, atol=1e-6)
     np.testing.assert_array_equal(local.labels, plain.labels)
@@ -192,7 +190,7 @@ def test_stripes_and_threads_do_not_change_the_result(monkeypatch: pytest.Monkey
     results = []
     for workers in (1, 7):
         monkeypatch.setattr("os.cpu_count", lambda workers=workers: workers)
-        results.append(spatial_staple(labels, 3, window=9, iterations=3, maps=True))
+        results.append(spatial_staple(labels, 3, window=9, max_iter=3, maps=True))
     np.testing.assert_allclose(results[0].truth, results[1].truth, atol=1e-7)
     np.testing.assert_allclose(results[0].confusion, results[1].confusion, atol=1e-6)
 
@@ -264,7 +262,7 @@ def test_any_input_gives_a_sound_result(data: st.DataObject) -> None:
         classes,
         window=data.draw(st.sampled_from([1, 2, 3, 99])),
         prior_weight=data.draw(st.sampled_from([0.0, 1e-9, 1.0, 1e9, None])),
-        iterations=data.draw(st.sampled_from([0, 1, 30])),
+        max_iter=data.draw(st.sampled_from([0, 1, 30])),
     )
 
 
@@ -287,8 +285,8 @@ def test_a_prior_map_decides_where_nobody_labels() -> None:
 
 def test_windows_in_millimetres_are_windows_in_voxels() -> None:
     labels = noisy((10, 9, 6), 2, 3, 0.1)
-    voxels = spatial_staple(labels, 2, window=(5, 5, 3), iterations=5)
-    millimetres = spatial_staple(labels, 2, window=2.5, spacing=(0.5, 0.5, 1.0), iterations=5)
+    voxels = spatial_staple(labels, 2, window=(5, 5, 3), max_iter=5)
+    millimetres = spatial_staple(labels, 2, window=2.5, spacing=(0.5, 0.5, 1.0), max_iter=5)
     np.testing.assert_array_equal(voxels.truth, millimetres.truth)
     assert reach_of(0.3, (0.1,), (9,)) == (1,)
     assert reach_of(1, None, (9, 9)) == (0, 0)
@@ -296,12 +294,12 @@ def test_windows_in_millimetres_are_windows_in_voxels() -> None:
 
 def test_stops_at_the_tolerance_or_the_number_of_steps() -> None:
     _, labels, _ = left_and_right(64)
-    loose = spatial_staple(labels, 2, tolerance=0.1)
-    tight = spatial_staple(labels, 2, tolerance=1e-4)
-    short = spatial_staple(labels, 2, tolerance=0, iterations=2)
+    loose = spatial_staple(labels, 2, tol=0.1)
+    tight = spatial_staple(labels, 2, tol=1e-4)
+    short = spatial_staple(labels, 2, tol=0, max_iter=2)
     assert loose.converged and tight.converged and not short.converged
     assert loose.iterations < tight.iterations and short.iterations == 2
-    start = spatial_staple(labels, 2, iterations=0)
+    start = spatial_staple(labels, 2, max_iter=0)
     np.testing.assert_allclose(start.truth, staple(labels, 2).truth, atol=1e-6)
 
 

@@ -55,7 +55,7 @@ def table(answers: np.ndarray, classes: int) -> Triplets:
 
 
 def score(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
-    """Give the Dice of all fused cases together."""
+    """Return the Dice of all fused cases together."""
     fused = [pooled.fuse(case.labels).labels for case in study]
     return float(dice(np.stack(fused), truth)[0])
 
@@ -144,7 +144,7 @@ def test_order_of_raters_and_voxels_does_not_matter(
 ) -> None:
     labels, classes, random = drawn(seed, symmetric)
     raters_, voxels = random.permutation(len(labels)), random.permutation(labels.shape[1])
-    options = {"estimate_prior": estimate, "patterns": patterns, "iterations": 60}
+    options = {"estimate_prior": estimate, "patterns": patterns, "max_iter": 60}
     one = staple(labels, classes, **options)  # type: ignore[arg-type]
     other = staple(labels[raters_][:, voxels], classes, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(one.labels[voxels], other.labels)
@@ -158,8 +158,8 @@ def test_order_of_raters_and_tasks_does_not_matter(
 ) -> None:
     labels, classes, random = drawn(seed, symmetric)
     raters_, tasks = random.permutation(len(labels)), random.permutation(labels.shape[1])
-    one = method(table(labels, classes), classes, iterations=60)  # type: ignore[operator]
-    other = method(table(labels[raters_][:, tasks], classes), classes, iterations=60)  # type: ignore[operator]
+    one = method(table(labels, classes), classes, max_iter=60)  # type: ignore[operator]
+    other = method(table(labels[raters_][:, tasks], classes), classes, max_iter=60)  # type: ignore[operator]
     np.testing.assert_array_equal(one.labels[tasks], other.labels)
     np.testing.assert_array_equal(one.truth[tasks], other.truth)
 
@@ -204,7 +204,7 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
 ) -> None:
     """The last has more patterns than 64 bits can number."""
     study = Study.from_arrays(labels=many(0, number, classes, cases=4), classes=range(classes))
-    options = {"iterations": 12, "tolerance": 0.0, "starts": "vote"}
+    options = {"max_iter": 12, "tol": 0.0, "starts": "vote"}
     counted = PooledStaple(study, **options)  # type: ignore[arg-type]
     assert counted.columns is not None and counted.columns.voxels == 4 * 400
     monkeypatch.setattr(pattern_counts, "MOST_KEPT", 100)

@@ -22,7 +22,7 @@ SHAPE = (4, 5, 6)
 
 
 def changed(**parts: Any) -> Geometry:
-    """Give the grid with other spacings (by a factor), rotated, or moved."""
+    """Return the grid with other spacings (by a factor), rotated, or moved."""
     affine = GRID.copy()
     turn = np.radians(parts.get("degrees", 0))
     rotation = np.array(

@@ -71,7 +71,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def command(folder: Path, out: str, form: str, *more: object) -> list[object]:
-    """Give the import of what `draw` drew."""
+    """Return the import of what `draw` drew."""
     reference = f"{folder}/truth/{{case}}.png"
     return ["import", pattern(folder), *images(folder), "--reference", reference,
             "-o", folder / out, "--form", form, *more]  # fmt: skip
@@ -86,7 +86,7 @@ def draw(folder: Path, cases: int = 6) -> Path:
 
 
 def content(out: Path) -> dict[str, str]:
-    """Give the hash of every file of a study but the journal, and the lock while it is written."""
+    """Return the hash of every file of a study but the journal and the lock."""
     found = fingerprint(out)
     passing = (JOURNAL, ".lock")
     kept = [path for path in found if Path(path).name not in passing]
@@ -242,7 +242,7 @@ def test_ctrl_c_says_how_to_go_on(run: Run, tmp_path: Path) -> None:
     code = AFTER_CASES.format(k=2, signal="SIGINT")
     stopped, _ = finish_after(run, tmp_path, "canonical", code, signal=130)
     assert "stopped" in stopped.err
-    assert "goes on" in stopped.err
+    assert "resumes" in stopped.err
     assert "Traceback" not in stopped.err
 
 

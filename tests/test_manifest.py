@@ -1,4 +1,4 @@
-"""Manifests: a CSV with a row a mask."""
+"""Manifests: a CSV with one row per mask."""
 
 from __future__ import annotations
 

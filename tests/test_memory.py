@@ -1,4 +1,4 @@
-"""A case that needs more memory than there is: named, and the others go on."""
+"""A case that needs more memory than there is: named, and the others continue."""
 
 from __future__ import annotations
 

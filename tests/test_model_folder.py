@@ -63,7 +63,7 @@ def test_a_copy_predicts_the_same(method: str, tmp_path: Path) -> None:
 
 def test_a_network_without_layers_of_its_width_loads(tmp_path: Path) -> None:
     """Logistic regression has a width in its configuration, and no weights of that size."""
-    model = make_model("global-cm", kind="classification", dims=0, channels=3)
+    model = make_model("global-cm", kind="classification", spatial_dims=0, channels=3)
     network = model.config.network.model_copy(update={"depth": 0, "width": 128})
     config = model.config.model_copy(update={"network": network})
     raters.Model(config.build().eval(), config).save(tmp_path / "model")
@@ -166,14 +166,14 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({"patch": [0, 0]}, r"found patch=\[0, 0\], expected 2 positive sides"),
-        ({"patch": [-4, -4]}, r"found patch=\[-4, -4\]"),
-        ({"patch": []}, r"found patch=\[\]"),
-        ({"patch": [8]}, r"found patch=\[8\]"),
-        ({"patch": [8, 8, 8]}, r"found patch=\[8, 8, 8\]"),
-        ({"patch": [8] * 10_000}, r"found patch=\[8, 8, 8, 8, 8\] \.\.\., expected"),
-        ({"dims": 0, "patch": None}, "found dims=0, expected 1 to 3"),
-        ({"dims": 2**70}, "found dims="),
+        ({"patch_size": [0, 0]}, r"found patch_size=\[0, 0\], expected 2 positive sides"),
+        ({"patch_size": [-4, -4]}, r"found patch_size=\[-4, -4\]"),
+        ({"patch_size": []}, r"found patch_size=\[\]"),
+        ({"patch_size": [8]}, r"found patch_size=\[8\]"),
+        ({"patch_size": [8, 8, 8]}, r"found patch_size=\[8, 8, 8\]"),
+        ({"patch_size": [8] * 10_000}, r"found patch_size=\[8, 8, 8, 8, 8\] \.\.\., expected"),
+        ({"spatial_dims": 0, "patch_size": None}, "found spatial_dims=0, expected 1 to 3"),
+        ({"spatial_dims": 2**70}, "found spatial_dims="),
         ({"channels": -1}, "found channels=-1, expected 1 or more"),
         ({"classes": [{"name": "a", "value": 0}, {"name": "b", "value": 2**70}]}, "64 bits"),
         ({"classes": [{"name": "a", "value": 0}, {"name": "b", "value": "b"}]}, "value 'b' of"),
@@ -223,7 +223,7 @@ def test_scores_that_unfold_without_end_are_refused(text: str, folder: Path) -> 
         ({"method": "magic"}, "'magic'"),
         ({"network__name": "magic"}, "'magic'"),
         ({"channels": -1}, "channels"),
-        ({"dims": 7}, "7"),
+        ({"spatial_dims": 7}, "7"),
         ({"raters": "ann"}, "raters"),
         ({"normalisation": {"mode": "magic"}}, "magic"),
         ({"normalisation": {"mode": "study", "mean": 3, "std": 3}}, "without means"),

@@ -26,35 +26,37 @@ from raters.networks.patch_cnn import PatchCNN
 from raters.rater_models.pointwise import pointwise
 
 CASES = [
-    (name, dims, norm)
+    (name, spatial_dims, norm)
     for name, kind in NETWORKS.items()
-    for dims in kind.dims
+    for spatial_dims in kind.spatial_dims
     for norm in ("instance", "group", "none")
 ]
 SIZES = {0: (), 2: (20, 13), 3: (9, 5, 7)}
 
 
 def small(name: str, **changes: object) -> NetworkOptions:
-    """Give options of a network that is small enough to test."""
+    """Return options of a network that is small enough to test."""
     depth = {"resnet": 18, "resnet-large": 18, "unet": 3, "segresnet": 3}.get(name)
     return NetworkOptions(**{"name": name, "width": 4, "depth": depth, **changes})
 
 
-def truth_network(options: NetworkOptions, dims: int, seed: int = 0, classes: int = 3) -> nn.Module:
+def truth_network(
+    options: NetworkOptions, spatial_dims: int, seed: int = 0, classes: int = 3
+) -> nn.Module:
     torch.manual_seed(seed)
-    backbone = build_backbone(options, channels=2, dims=dims)
-    return TruthNetwork(backbone, classes, dims if backbone.dense else 0)
+    backbone = build_backbone(options, channels=2, spatial_dims=spatial_dims)
+    return TruthNetwork(backbone, classes, spatial_dims if backbone.dense else 0)
 
 
-def images(dims: int, size: tuple[int, ...] | None = None, cases: int = 2) -> Tensor:
-    space = SIZES[dims] if size is None else size
+def images(spatial_dims: int, size: tuple[int, ...] | None = None, cases: int = 2) -> Tensor:
+    space = SIZES[spatial_dims] if size is None else size
     return torch.randn(cases, 2, *space, generator=torch.Generator().manual_seed(7))
 
 
-@pytest.mark.parametrize(("name", "dims", "norm"), CASES)
-def test_shapes_and_gradients(name: str, dims: int, norm: str) -> None:
-    network = truth_network(small(name, norm=norm), dims)
-    image = images(dims)
+@pytest.mark.parametrize(("name", "spatial_dims", "norm"), CASES)
+def test_shapes_and_gradients(name: str, spatial_dims: int, norm: str) -> None:
+    network = truth_network(small(name, norm=norm), spatial_dims)
+    image = images(spatial_dims)
     features, logits = network(image)
     space = image.shape[2:] if NETWORKS[name].dense else ()
     assert network.backbone.dense == NETWORKS[name].dense
@@ -111,44 +113,50 @@ def test_unet_sees_single_pixels_at_full_resolution() -> None:
     assert network(image)[0].std((2, 3)).max() > 0
 
 
-@pytest.mark.parametrize(("name", "dims"), [(n, d) for n, d, norm in CASES if norm == "none"])
-def test_the_seed_decides(name: str, dims: int) -> None:
-    image = images(dims)
-    first, again, other = (truth_network(small(name), dims, s).eval()(image)[1] for s in (1, 1, 2))
+@pytest.mark.parametrize(
+    ("name", "spatial_dims"), [(n, d) for n, d, norm in CASES if norm == "none"]
+)
+def test_the_seed_decides(name: str, spatial_dims: int) -> None:
+    image = images(spatial_dims)
+    first, again, other = (
+        truth_network(small(name), spatial_dims, s).eval()(image)[1] for s in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_weights_can_be_saved_and_loaded(name: str) -> None:
-    dims = NETWORKS[name].dims[0]
-    one, two = (truth_network(small(name), dims, seed).eval() for seed in (1, 2))
+    spatial_dims = NETWORKS[name].spatial_dims[0]
+    one, two = (truth_network(small(name), spatial_dims, seed).eval() for seed in (1, 2))
     file = io.BytesIO()
     torch.save(one.state_dict(), file)
     file.seek(0)
     two.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(one(images(dims))[1], two(images(dims))[1])
+    assert torch.equal(one(images(spatial_dims))[1], two(images(spatial_dims))[1])
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_wider_is_larger(name: str) -> None:
-    dims = NETWORKS[name].dims[0]
-    counts = [parameter_count(truth_network(small(name, width=w), dims)) for w in (4, 8, 16)]
+    spatial_dims = NETWORKS[name].spatial_dims[0]
+    counts = [
+        parameter_count(truth_network(small(name, width=w), spatial_dims)) for w in (4, 8, 16)
+    ]
     assert counts[0] < counts[1] < counts[2]
 
 
 @pytest.mark.parametrize("name", ["unet", "segresnet", "patch-cnn", "mlp"])
 def test_deeper_is_larger(name: str) -> None:
-    dims = NETWORKS[name].dims[0]
-    counts = [parameter_count(truth_network(small(name, depth=d), dims)) for d in (1, 2, 3)]
+    spatial_dims = NETWORKS[name].spatial_dims[0]
+    counts = [parameter_count(truth_network(small(name, depth=d), spatial_dims)) for d in (1, 2, 3)]
     assert counts[0] < counts[1] < counts[2]
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_dropout_only_in_training(name: str) -> None:
-    dims = NETWORKS[name].dims[0]
-    network = truth_network(small(name, dropout=0.5, width=8), dims)
-    image = images(dims)
+    spatial_dims = NETWORKS[name].spatial_dims[0]
+    network = truth_network(small(name, dropout=0.5, width=8), spatial_dims)
+    image = images(spatial_dims)
     assert not torch.equal(network(image)[1], network(image)[1])
     network.eval()
     assert torch.equal(network(image)[1], network(image)[1])
@@ -170,9 +178,9 @@ def test_no_layer_looks_at_other_images_of_the_batch(name: str, norm: str) -> No
 
 def on_a_patch(network: PatchCNN, patch: Tensor) -> Tensor:
     """Run the plain network with strides on one patch, with the weights of the dense one."""
-    dims = patch.ndim - 2
-    convolve = {2: functional.conv2d, 3: functional.conv3d}[dims]
-    pool = {2: functional.max_pool2d, 3: functional.max_pool3d}[dims]
+    spatial_dims = patch.ndim - 2
+    convolve = {2: functional.conv2d, 3: functional.conv3d}[spatial_dims]
+    pool = {2: functional.max_pool2d, 3: functional.max_pool3d}[spatial_dims]
     features = patch
     for stage in network.stages:
         for layer in stage:
@@ -182,17 +190,17 @@ def on_a_patch(network: PatchCNN, patch: Tensor) -> Tensor:
                 features = layer(features)
         features = pool(features, 2)
     weight = network.connected.weight.flatten(1)
-    assert features.shape[2:] == (2,) * dims
+    assert features.shape[2:] == (2,) * spatial_dims
     return network.activation(
         functional.linear(features.flatten(1), weight, network.connected.bias)
     )
 
 
-@pytest.mark.parametrize(("dims", "depth"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)])
-def test_patch_network_equals_its_plain_form_on_each_patch(dims: int, depth: int) -> None:
-    network = truth_network(small("patch-cnn", norm="none", depth=depth), dims).backbone
+@pytest.mark.parametrize(("spatial_dims", "depth"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)])
+def test_patch_network_equals_its_plain_form_on_each_patch(spatial_dims: int, depth: int) -> None:
+    network = truth_network(small("patch-cnn", norm="none", depth=depth), spatial_dims).backbone
     side, before = network.patch_side, network.before
-    image = images(dims, tuple(side + more for more in (3, 2, 1)[:dims]))
+    image = images(spatial_dims, tuple(side + more for more in (3, 2, 1)[:spatial_dims]))
     dense = network(image)
     count = 0
     for start in itertools.product(*(range(length - side + 1) for length in image.shape[2:])):
@@ -200,7 +208,7 @@ def test_patch_network_equals_its_plain_form_on_each_patch(dims: int, depth: int
         found = dense[(slice(None), slice(None), *(at + before for at in start))]
         torch.testing.assert_close(found, on_a_patch(network, patch), rtol=1e-4, atol=1e-5)
         count += 1
-    assert count == (12 if dims == 2 else 24)
+    assert count == (12 if spatial_dims == 2 else 24)
     assert before == side // 2
 
 
@@ -255,13 +263,16 @@ def test_mlp_without_layers_is_logistic_regression() -> None:
     assert parameter_count(network) == 2 * 3 + 3
 
 
-@pytest.mark.parametrize("dims", [0, 1, 2, 3])
-def test_pointwise_is_linear_at_each_pixel(dims: int) -> None:
-    head = pointwise(4, 3, dims)
-    features = torch.randn(2, 4, *(5, 2, 3)[:dims])
+@pytest.mark.parametrize("spatial_dims", [0, 1, 2, 3])
+def test_pointwise_is_linear_at_each_pixel(spatial_dims: int) -> None:
+    head = pointwise(4, 3, spatial_dims)
+    features = torch.randn(2, 4, *(5, 2, 3)[:spatial_dims])
     expected = torch.einsum("oi,bi...->bo...", head.weight.reshape(3, 4), features)
     torch.testing.assert_close(
-        head(features), expected + head.bias.reshape(1, 3, *(1,) * dims), rtol=1e-4, atol=1e-5
+        head(features),
+        expected + head.bias.reshape(1, 3, *(1,) * spatial_dims),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
@@ -292,7 +303,7 @@ def test_choice_by_the_data(kind: str, shape: tuple[int, ...], expected: tuple[s
 
 
 @pytest.mark.parametrize(
-    ("options", "dims", "says"),
+    ("options", "spatial_dims", "says"),
     [
         (NetworkOptions("vgg"), 2, "'vgg', expected one of unet, segresnet"),
         (NetworkOptions("cnn"), 0, "feature vectors for the network 'cnn'.*mlp can take"),
@@ -307,9 +318,11 @@ def test_choice_by_the_data(kind: str, shape: tuple[int, ...], expected: tuple[s
         (NetworkOptions("unet", dropout=1.0), 2, "dropout 1.0"),
     ],
 )
-def test_what_cannot_be_built_says_why(options: NetworkOptions, dims: int, says: str) -> None:
+def test_what_cannot_be_built_says_why(
+    options: NetworkOptions, spatial_dims: int, says: str
+) -> None:
     with pytest.raises(RatersError, match=says):
-        build_backbone(options, 1, dims)
+        build_backbone(options, 1, spatial_dims)
 
 
 def test_no_channels_no_pixels_no_space() -> None:
@@ -323,9 +336,9 @@ def test_no_channels_no_pixels_no_space() -> None:
 
 def test_a_network_for_the_other_kind_of_question() -> None:
     with pytest.raises(RatersError, match=r"whole image \(CNN\), expected one for segmentation"):
-        TruthNetwork(build_backbone(NetworkOptions("cnn"), 1, 2), 2, dims=2)
+        TruthNetwork(build_backbone(NetworkOptions("cnn"), 1, 2), 2, spatial_dims=2)
     with pytest.raises(RatersError, match=r"each pixel \(UNet\), expected one for classification"):
-        TruthNetwork(build_backbone(NetworkOptions("unet"), 1, 2), 2, dims=0)
+        TruthNetwork(build_backbone(NetworkOptions("unet"), 1, 2), 2, spatial_dims=0)
 
 
 def test_monai_is_imported_only_where_it_is_used() -> None:

@@ -32,7 +32,7 @@ def scene(*space: int) -> tuple[Tensor, Tensor]:
 
 
 def by_formula(logits: Tensor, truth: Tensor) -> np.ndarray:
-    """Give `G[t, o]` over all pixels, in numpy."""
+    """Return `G[t, o]` over all pixels, in numpy."""
     matrices = np.exp(logits.double().numpy()[0]).reshape(2, 2, 2, -1)
     p = truth.double().numpy()[0].reshape(2, -1)
     said = np.einsum("ts,rtos->ros", p, matrices).mean(0)
@@ -42,7 +42,7 @@ def by_formula(logits: Tensor, truth: Tensor) -> np.ndarray:
 
 
 def followed(logits: Tensor, truth: Tensor, case: int = 0) -> np.ndarray:
-    """Give what a rater model follows from one image, without the start that is mixed in."""
+    """Return what a rater model follows from one image, without the start that is mixed in."""
     space = truth.shape[2:]
     model = PixelRaters(2, 2, 1, len(space), compares="own")
     labels = torch.zeros(1, 2, *space, dtype=torch.int16)

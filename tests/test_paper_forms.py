@@ -26,17 +26,21 @@ TINY: dict[str, Any] = {"epochs": 3, "width": 2, "depth": 2, "progress": False, 
 PAPERS = pytest.mark.parametrize("name", ["global-cm", "single-cm", "pixel-cm", "low-rank-cm"])
 
 
-def made(name: str, dims: int = 2, **options: Any) -> Method:
+def made(name: str, spatial_dims: int = 2, **options: Any) -> Method:
     """Make a method in its paper's form, past its warm-up, with weights that say something."""
     entry = learning_method(name)
 
     def network() -> TruthNetwork:
-        kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-        return TruthNetwork(build_backbone(kind, 1, dims), L, dims)
+        kind = (
+            NetworkOptions("patch-cnn", 2, 1, "none")
+            if spatial_dims
+            else NetworkOptions("mlp", 4, 1)
+        )
+        return TruthNetwork(build_backbone(kind, 1, spatial_dims), L, spatial_dims)
 
     torch.manual_seed(0)
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, network)  # type: ignore[arg-type]
+    kind = "segmentation" if spatial_dims else "classification"
+    task = Task(kind, tuple("abc"), L, spatial_dims, network)  # type: ignore[arg-type]
     method = entry.load()(task, entry.parse({"form": "paper", **options})).double()
     with torch.no_grad():
         for parameter in method.parameters():
@@ -153,7 +157,7 @@ def test_other_warm_ups_start_where_they_did() -> None:
 
 
 def listing(data: Batch, logits: np.ndarray, rho: np.ndarray, scale: float) -> float:
-    """Give the loss of appendix F, line by line; labels by rater, a MISSING one as zeros."""
+    """Return the loss of appendix F, line by line; labels by rater, a MISSING one as zeros."""
     matrices = np.zeros((R, L, L))
     for r, i, j in np.ndindex(R, L, L):
         matrices[r, i, j] = softplus(rho[r, i, j]) / sum(softplus(x) for x in rho[r, i])
@@ -174,7 +178,7 @@ def listing(data: Batch, logits: np.ndarray, rho: np.ndarray, scale: float) -> f
 @pytest.mark.parametrize("scale", [0.0, 0.01, 0.5])
 def test_global_cm_is_the_listing(scale: float) -> None:
     """The loss here is theirs divided by the labels of an image, and so is its gradient."""
-    method, data = made("global-cm", dims=0, trace=scale), batch(cases=7)
+    method, data = made("global-cm", spatial_dims=0, trace=scale), batch(cases=7)
     assert isinstance(method.raters, GlobalRaters)
     logits = method.network(data["image"])[1].detach().numpy()  # type: ignore[operator]
     rho = method.raters.logits.detach().numpy().copy()
@@ -195,7 +199,7 @@ def test_global_cm_is_the_listing(scale: float) -> None:
 
 def test_global_cm_counts_answers_of_a_table_as_masks() -> None:
     """Who answered is given by name there; a rater without an answer counts in the trace."""
-    method = made("global-cm", dims=0, trace=0.5)
+    method = made("global-cm", spatial_dims=0, trace=0.5)
     data = batch(cases=5)
     order = torch.tensor([[2, 0, 1]]).expand(5, -1)
     by_name = {**data, "labels": data["labels"].gather(1, order), "raters": order}
@@ -235,10 +239,10 @@ def test_softplus_far_out_has_numbers_and_gradients() -> None:
 # single-cm
 
 
-@pytest.mark.parametrize("dims", [0, 2])
-def test_single_cm_explains_the_vote_with_the_trace(dims: int) -> None:
-    method = made("single-cm", dims=dims, trace=0.3)
-    data = batch(*(4, 5)[:dims], cases=6)
+@pytest.mark.parametrize("spatial_dims", [0, 2])
+def test_single_cm_explains_the_vote_with_the_trace(spatial_dims: int) -> None:
+    method = made("single-cm", spatial_dims=spatial_dims, trace=0.3)
+    data = batch(*(4, 5)[:spatial_dims], cases=6)
     truth = method.truth(data["image"]).detach().numpy().reshape(6, L, -1)
     assert isinstance(method.raters, GlobalRaters)
     rho = method.raters.logits.detach().numpy()[0]
@@ -316,9 +320,9 @@ def test_the_form_is_a_preset_that_options_override(name: str) -> None:
     assert plain["form"] == "own" and plain["likelihood"] == "joint" and plain["trace"] == 0
 
 
-def study(dims: int = 2) -> Study:
+def study(spatial_dims: int = 2) -> Study:
     rng = np.random.default_rng(0)
-    space = (8,) * dims
+    space = (8,) * spatial_dims
     images = rng.normal(size=(24, 1, *space)).astype(np.float32)
     truth = (images[:, 0] > 0).astype(np.int16)
     noisy = rng.random((24, 3, *space)) < 0.1
@@ -351,13 +355,13 @@ def test_papers_forms_train_and_are_loaded_again(name: str, tmp_path: Path) -> N
 
 
 def test_matrices_learn_at_the_network_s_rate_in_the_paper_s_form() -> None:
-    data = study(dims=0)
+    data = study(spatial_dims=0)
     rates = {
         form: raters.fit(data, "global-cm", form=form, epochs=1, depth=0, progress=False)
         for form in ("own", "paper")
     }
-    assert rates["own"].config.training.matrix_rate == 10
-    assert rates["paper"].config.training.matrix_rate == 1
+    assert rates["own"].config.training.confusion_lr_scale == 10
+    assert rates["paper"].config.training.confusion_lr_scale == 1
     assert rates["paper"].config.options["warm_up"] == 0
 
 

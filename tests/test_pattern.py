@@ -18,7 +18,7 @@ words = st.text(st.sampled_from("abc_-. 12é漢"), min_size=1, max_size=6).filte
 
 
 def found(root: Path, pattern: str) -> dict[str, dict[str, str]]:
-    """Give what a pattern finds below a folder, and hold it to having no problems."""
+    """Return what a pattern finds below a folder, and hold it to having no problems."""
     problems: list[RatersError] = []
     matches = list(Pattern(str(root / pattern)).walk(problems))
     assert not problems

@@ -113,7 +113,7 @@ def draw_all(folder: Path) -> None:
     study.write(folder / "study")
     write_consensus(raters.fuse(study, "vote"), folder / "consensus")
     small = {"network": "patch-cnn", "width": 2, "depth": 1, "norm": "none", "epochs": 1}
-    raters.fit(study, "vote", progress=False, folder=folder / "run", held_out=0, **small)
+    raters.fit(study, "vote", progress=False, folder=folder / "run", val_fraction=0, **small)
 
 
 def read(folder: Path) -> raters.Study:

@@ -84,7 +84,7 @@ def performance(names: list[str]) -> list[Row]:
 
 
 def figures(names: list[str], theme: plots.Theme) -> dict[str, Callable[[], Figure]]:
-    """Give every figure, with raters (and classes) of these names."""
+    """Return every figure, with raters (and classes) of these names."""
     count = len(names)
     masks = (rng().random((count, 12, 12)) < 0.5).astype(int)
     given_study = study(count, names)

@@ -132,7 +132,7 @@ class TestOneCase:
     def test_windows_are_blended_for_all_that_is_asked(self, method: str) -> None:
         from monai.inferers.utils import sliding_window_inference
 
-        model = make_model(method, patch=(16, 16))
+        model = make_model(method, patch_size=(16, 16))
         image = RNG.normal(size=(1, 40, 33))
         found = predict_case(model, image, ["bob"], confusion=True)
         batch = model.pixels(image)[None]
@@ -165,7 +165,7 @@ class TestOneCase:
         whole = predict_case(model, image).truth
         assert window_of(model, (1024, 1024)) is None
         assert window_of(model, (4000, 4000)) == (512, 512)
-        assert window_of(make_model(dims=3), (240, 240, 155)) == (96, 96, 96)
+        assert window_of(make_model(spatial_dims=3), (240, 240, 155)) == (96, 96, 96)
         monkeypatch.setattr(predicting, "LARGEST_WHOLE", {2: 1000})
         monkeypatch.setattr(predicting, "LARGE_WINDOW", {2: 32})
         parts = predict_case(model, image).truth
@@ -175,13 +175,13 @@ class TestOneCase:
     @pytest.mark.parametrize("mode", ["case", "study"])
     def test_constant_images_give_numbers(self, mode: str) -> None:
         given = {"mode": mode, "mean": [3.0], "std": [0.0]} if mode == "study" else None
-        model = make_model(normalisation=given, patch=(16, 16))
+        model = make_model(normalisation=given, patch_size=(16, 16))
         for image in (np.full((1, 20, 20), 7.0), np.zeros((1, 3, 5))):
             assert np.isfinite(predict_case(model, image, RATERS).truth).all()
 
     @pytest.mark.parametrize("space", [(1, 1), (3, 30), (15, 16), (5, 2)])
     def test_images_smaller_than_a_patch(self, space: tuple[int, int]) -> None:
-        found = predict_case(make_model(patch=(16, 16)), RNG.normal(size=(1, *space)), ["ann"])
+        found = predict_case(make_model(patch_size=(16, 16)), RNG.normal(size=(1, *space)), ["ann"])
         assert found.truth.shape == found.as_rater["ann"].shape == (2, *space)
         assert np.isfinite(found.truth).all()
 
@@ -189,7 +189,7 @@ class TestOneCase:
         sides = [(9, 12)] * 5 + [(30, 8)] + [(9, 12)] * 2 + [(12, 9)]
         images = [RNG.normal(size=(1, *side)) for side in sides]
         study = Study.from_arrays(images=images, classes=["a", "b"])
-        model = make_model(patch=(16, 16))
+        model = make_model(patch_size=(16, 16))
         found = list(predict_cases(model, study.iter_cases(), Asked(("bob",), confusion=True)))
         assert [case.id for case, _ in found] == list(study.index.ids)
         for image, (_, part) in zip(images, found, strict=True):
@@ -211,7 +211,7 @@ def brains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for k in range(3):
         affine = np.array([[0, -1.5, 0, 3], [0.5, 0, 0, -7], [0, 0, 2, k], [0, 0, 0, 1]])
         save(folder / "images" / f"c{k}.nii.gz", RNG.normal(size=(9, 12, 7)).astype("f"), affine)
-    make_model(dims=3, patch=(8, 8, 8), values=(0, 4, 9)).save(folder / "model")
+    make_model(spatial_dims=3, patch_size=(8, 8, 8), values=(0, 4, 9)).save(folder / "model")
     return folder
 
 
@@ -219,7 +219,7 @@ def brains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pictures(tmp_path: Path) -> Path:
     for k in range(4):
         save(tmp_path / "images" / f"c{k}.png", RNG.integers(0, 255, (20, 24), dtype=np.uint8))
-    make_model(patch=(16, 16)).save(tmp_path / "model")
+    make_model(patch_size=(16, 16)).save(tmp_path / "model")
     return tmp_path
 
 
@@ -261,7 +261,7 @@ class TestFiles:
 
     def test_flat_volumes_of_one_band_keep_their_probabilities(self, tmp_path: Path) -> None:
         """A volume that is no higher than a window is one band of many windows."""
-        model = make_model(dims=3, patch=(8, 8, 8))
+        model = make_model(spatial_dims=3, patch_size=(8, 8, 8))
         image = RNG.normal(size=(1, 5, 20, 17)).astype(np.float32)
         nib.save(nib.Nifti1Image(image[0], np.diag([1.0, 2, 3, 1])), tmp_path / "flat.nii.gz")
         study = open_images(str(tmp_path / "flat.nii.gz"), model.config)
@@ -273,7 +273,7 @@ class TestFiles:
 
     def test_cases_do_not_lie_among_other_maps(self, tmp_path: Path) -> None:
         """Else the labels of one case would take the file of another's probabilities."""
-        model = make_model(dims=3)
+        model = make_model(spatial_dims=3)
         study = Study.from_arrays(np.ones((2, 1, 4, 4, 4)), cases=["a", "soft/a"])
         with pytest.raises(RatersError, match="found the case 'soft/a', expected none in 'soft/'"):
             predict_study(model, study, tmp_path / "out", Outputs(probabilities=True))
@@ -349,7 +349,7 @@ class TestFiles:
 
     def test_other_work_is_not_mixed_in(self, pictures: Path, run: Run) -> None:
         assert run(*given(pictures)).code == 0
-        make_model("low-rank-cm", patch=(16, 16)).save(pictures / "model")
+        make_model("low-rank-cm", patch_size=(16, 16)).save(pictures / "model")
         said = run(*given(pictures))
         assert said.code == 2
         assert "holds other work" in said.err
@@ -409,13 +409,17 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 class TestClasses:
-    """Models that give one class a case."""
+    """Models that give one class per case."""
 
     def test_features_give_a_table(self, tmp_path: Path, run: Run) -> None:
         model = make_model(
-            "global-cm", kind="classification", dims=0, channels=5, values=("cat", "dog", "eel"),
+            "global-cm",
+            kind="classification",
+            spatial_dims=0,
+            channels=5,
+            values=("cat", "dog", "eel"),
             normalisation={"mode": "none", "mean": [], "std": []},
-        )  # fmt: skip
+        )
         model.save(tmp_path / "model")
         features = RNG.normal(size=(300, 5))
         np.save(tmp_path / "features.npy", features)
@@ -551,7 +555,9 @@ class TestBadInput:
         assert "found a study of segmentation" in said.err
 
     def test_features_of_another_number(self, tmp_path: Path, run: Run) -> None:
-        make_model("vote", kind="classification", dims=0, channels=5).save(tmp_path / "model")
+        make_model("vote", kind="classification", spatial_dims=0, channels=5).save(
+            tmp_path / "model"
+        )
         np.save(tmp_path / "three.npy", np.zeros((4, 3)))
         np.save(tmp_path / "flat.npy", np.zeros(5))
         (tmp_path / "three.csv").write_text("case,a,b,c\n1,2,3,4\n")

@@ -25,9 +25,9 @@ from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_pass import true_counts
 from raters.rows import Row
-from raters.study.answers import CaseAnswers
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.triplets import CaseAnswers
 from raters.training.collate import collate
 from raters.training.dataset import CaseDataset
 from raters.training.normalise import Normalisation
@@ -50,13 +50,13 @@ class Crowd:
     truth: dict[str, str] = field(default_factory=dict)
 
     def right(self, rater: str, label: str) -> float:
-        """Give how often a rater is right on a true class, by a slow loop over the rows."""
+        """Return how often a rater is right on a true class, by a slow loop over the rows."""
         own = [(task, said) for task, worker, said in self.answers if worker == rater]
         found = [said == label for task, said in own if self.truth.get(task) == label]
         return sum(found) / len(found) if found else float("nan")
 
     def skill(self, rater: str) -> float:
-        """Give the mean over the classes that a rater met."""
+        """Return the mean over the classes that a rater met."""
         rights = [self.right(rater, label) for label in CLASSES]
         known = [right for right in rights if right == right]
         return sum(known) / len(known) if known else float("nan")
@@ -104,7 +104,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = make_model(
         "global-cm",
         kind="classification",
-        dims=0,
+        spatial_dims=0,
         channels=3,
         values=CLASSES,
         raters=("cy", "eve", "ann", "dee", "bob"),
@@ -120,7 +120,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report_rows(run: Path, study: Study) -> dict[str, list[Row]]:
-    """Give all tables of a run's report."""
+    """Return all tables of a run's report."""
     report = run_report(run, study, shown=0)
     return {b.name: b.rows for b in all_blocks(report) if isinstance(b, TableBlock)}
 
@@ -199,11 +199,11 @@ def test_matrices_of_a_case_equal_a_loop(tmp_path: Path) -> None:
 
 def test_soft_targets_are_shared_out() -> None:
     answers = CaseAnswers(np.array([2, 0, 2]), np.array([1, 0, 1]), NAMES)
-    found = count_answers(answers, np.array([0.25, 0.75]), classes=2)
+    found = count_answers(answers, np.array([0.25, 0.75]), num_classes=2)
     assert found[2].tolist() == [[0, 0.5], [0, 1.5]]
     assert found[0].tolist() == [[0.25, 0], [0.75, 0]]
     assert not found[[1, 3, 4]].any()
-    assert not count_answers(answers, np.array(MISSING), classes=2).any()
+    assert not count_answers(answers, np.array(MISSING), num_classes=2).any()
 
 
 def test_counts_of_masks_and_of_their_pixels_as_tasks_are_the_same() -> None:
@@ -270,11 +270,16 @@ def test_the_order_of_answers_changes_no_loss(method: str, tmp_path: Path) -> No
         study = read(crowd, tmp_path / name, shuffle)
         study = study.select(cases=list(crowd.truth))  # oracle-cm wants to know the truth
         model = make_model(
-            method, kind="classification", dims=0, channels=3, values=CLASSES, raters=study.raters
+            method,
+            kind="classification",
+            spatial_dims=0,
+            channels=3,
+            values=CLASSES,
+            raters=study.raters,
         )
         model.method.train().prepare(study)
         target = model.method.target if model.method.has_targets else None
-        data = CaseDataset(study, Normalisation("none"), patch=None, targets=target)
+        data = CaseDataset(study, Normalisation("none"), patch_size=None, targets=target)
         batch = collate([data[k] for k in range(len(data))])
         model.method.start_epoch(99)
         torch.manual_seed(0)

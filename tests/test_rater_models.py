@@ -160,12 +160,12 @@ def test_low_rank_in_blocks_is_low_rank_at_once(
     torch.testing.assert_close(both_ways(), at_once)
 
 
-def models(classes: int, features: int, dims: int) -> dict[str, RaterModel]:
+def models(classes: int, features: int, spatial_dims: int) -> dict[str, RaterModel]:
     made = {
         "global": GlobalRaters(2, classes),
         "single": GlobalRaters(1, classes),
-        "pixel": PixelRaters(2, classes, features, dims),
-        "low rank": LowRankRaters(2, classes, features, dims, rank=2),
+        "pixel": PixelRaters(2, classes, features, spatial_dims),
+        "low rank": LowRankRaters(2, classes, features, spatial_dims, rank=2),
     }
     for model in made.values():
         model.double()
@@ -177,7 +177,7 @@ def models(classes: int, features: int, dims: int) -> dict[str, RaterModel]:
 @BOTH
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_gradients_of_the_whole_loss(name: str, form: Form) -> None:
-    model = models(classes=3, features=2, dims=1)[name]
+    model = models(classes=3, features=2, spatial_dims=1)[name]
     labels, features, logits = some_labels(2, 2, 3), normal(2, 2, 3), normal(2, 3, 3)
     truth = logits.softmax(1)  # the trace has no gradient to the truth that weights it
 
@@ -304,7 +304,7 @@ def test_own_matrices_do_not_look_where_nobody_labelled() -> None:
 
 
 def test_one_share_of_right_labels_at_the_start() -> None:
-    assert ConfusionOptions().right == RIGHT
+    assert ConfusionOptions().init_accuracy == RIGHT
 
 
 def test_distance_knows_who_answered() -> None:
@@ -384,15 +384,15 @@ def test_impossible_starts_are_refused() -> None:
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_held_models_stay_at_their_start(name: str, space: tuple[int, ...]) -> None:
     features, labels = normal(2, 2, *space), some_labels(2, 2, *space, missing=0)
-    dims = len(space)
+    spatial_dims = len(space)
     fresh = {
         "global": GlobalRaters(2, 3),
         "single": GlobalRaters(1, 3),
-        "pixel": PixelRaters(2, 3, 2, dims),
-        "low rank": LowRankRaters(2, 3, 2, dims, rank=2),
+        "pixel": PixelRaters(2, 3, 2, spatial_dims),
+        "low rank": LowRankRaters(2, 3, 2, spatial_dims, rank=2),
     }[name].double()
     start = [t.detach() for t in fresh(features, torch.arange(2)).see(labels)[:2]]
-    model = models(3, 2, dims)[name]
+    model = models(3, 2, spatial_dims)[name]
     free = model(features, torch.arange(2)).see(labels)
     assert free.log_column.requires_grad
     assert (free.log_column - start[0]).abs().max() > 0.1
@@ -452,7 +452,7 @@ def test_pixel_wise_matrices_are_found_where_the_truth_is_known() -> None:
     log_truth = nn.functional.one_hot(truth, classes).double().log().T.view(1, classes, 50, 60)
     images = labels.T.reshape(1, 2, 50, 60)
     features = feature.double().view(1, 1, 50, 60)
-    model = PixelRaters(2, classes, features=1, dims=2).double()
+    model = PixelRaters(2, classes, features=1, spatial_dims=2).double()
     found = fit(model, log_truth, images, features, "marginal").matrix().detach()
     by_pixel = found.flatten(4)[0].movedim(-1, 0)
     for value in (0, 1):
@@ -607,7 +607,7 @@ class Largest(TorchDispatchMode):
 def test_low_rank_never_forms_the_matrix(rank: int) -> None:
     classes, pixels = 30, 8
     labels = some_labels(2, 3, pixels, classes=classes)
-    model = LowRankRaters(3, classes, features=2, dims=1, rank=rank)
+    model = LowRankRaters(3, classes, features=2, spatial_dims=1, rank=rank)
     features = torch.randn(2, 2, pixels, generator=generator(0))
 
     def step(model: RaterModel) -> int:

@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Callable[..., Path]:
 
 
 def answers(study: Study) -> list[tuple[str, str, Any]]:
-    """Give all answers by way of the cases, which is not how they are stored."""
+    """Return all answers by way of the cases, which is not how they are stored."""
     values = study.classes.values
     return sorted(
         (case.id, rater, values[label]) for case in study for rater, label in case.answers

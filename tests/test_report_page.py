@@ -83,7 +83,7 @@ def filled(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def drawn_study(shape: tuple[int, ...], cases: int = 2) -> Study:
-    """Give squares that raters draw differently, most so in slice 5; the image is the truth."""
+    """Return squares that raters draw differently, most so in slice 5; the image is the truth."""
     truth = np.zeros((cases, *shape), np.int16)
     truth[:, 4:9, 6:12] = 1
     labels = np.stack([truth, truth, truth], axis=1)

@@ -44,18 +44,18 @@ Array = NDArray[Any]
 
 
 def named(report: Report, name: str) -> Any:
-    """Give the block of a name."""
+    """Return the block of a name."""
     (found,) = [b for b in all_blocks(report) if not isinstance(b, TextBlock) and b.name == name]
     return found
 
 
 def has(report: Report, name: str) -> bool:
-    """Say whether there is a block of a name."""
+    """Return whether there is a block of a name."""
     return any(not isinstance(b, TextBlock) and b.name == name for b in all_blocks(report))
 
 
 def texts(report: Report) -> str:
-    """Give all paragraphs."""
+    """Return all paragraphs."""
     return "\n".join(b.text for b in all_blocks(report) if isinstance(b, TextBlock))
 
 
@@ -197,7 +197,7 @@ def test_viewer_has_all_layers_and_maps(report: Report, study: Study) -> None:
     assert isinstance(viewer, ViewerBlock) and len(viewer.cases) == 2
     told_ = [f"as {name}" for name in study.raters]
     outlined = viewer.cases[0].slices[0].outlines
-    assert set(outlined) == {"predicted truth", "reference", *study.raters, *told_}
+    assert set(outlined) == {"predicted consensus", "reference", *study.raters, *told_}
     confusion = {f"confusion of {name}" for name in study.raters}
     assert set(viewer.cases[0].slices[0].maps) == {"uncertainty", "disagreement", *confusion}
     assert {layer.name for layer in viewer.layers} == set(outlined)
@@ -274,12 +274,12 @@ def test_a_study_of_other_classes_is_refused(run: Path) -> None:
 
 
 def test_volumes_have_slices(tmp_path: Path) -> None:
-    model = make_model(dims=3, raters=("ann", "predicted truth"))
+    model = make_model(spatial_dims=3, raters=("ann", "predicted consensus"))
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8, 6, cases=2), shown=1)
     (case,) = named(report, "cases").cases
     assert len(case.slices) == 6
-    assert set(case.slices[0].outlines) >= {"predicted truth", "predicted truth (model)"}
+    assert set(case.slices[0].outlines) >= {"predicted consensus", "predicted consensus (model)"}
     assert "confusion of ann" in case.slices[0].maps
     assert isinstance(named(report, "confusion_maps"), FigureBlock)
     render(report)
@@ -297,7 +297,7 @@ def test_one_matrix_a_rater_and_none(tmp_path: Path) -> None:
 
 
 def test_classes_of_features(tmp_path: Path) -> None:
-    model = make_model("global-cm", kind="classification", dims=0, channels=3)
+    model = make_model("global-cm", kind="classification", spatial_dims=0, channels=3)
     model.save(tmp_path)
     study = random_study(model)
     report = run_report(tmp_path, study, shown=0)
@@ -314,7 +314,7 @@ def test_classes_of_features(tmp_path: Path) -> None:
 
 
 def test_classes_of_images_have_pictures(tmp_path: Path) -> None:
-    model = make_model("global-cm", kind="classification", dims=2)
+    model = make_model("global-cm", kind="classification", spatial_dims=2)
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8), shown=3)
     viewer = named(report, "cases")
@@ -405,7 +405,7 @@ def test_curves_in_words() -> None:
     ]
     assert "had settled" in told(flat, {"best_epoch": 9})[0].text
     risen = [{**row, "held_out": abs(row["epoch"] - 4)} for row in flat]
-    assert "by heart" in told(risen, {"best_epoch": 4})[0].text
+    assert "overfit" in told(risen, {"best_epoch": 4})[0].text
     dipped = [{**row, "reference": 0.9 - 0.01 * (row["epoch"] > 7)} for row in flat]
     assert "score by the reference had settled" in told(dipped, {"best_epoch": 7})[0].text
     rising = [{**row, "reference": row["epoch"] / 10} for row in risen]
@@ -418,4 +418,4 @@ def test_curves_in_words() -> None:
     assert told(broken, {})[0].kind == "warning"
     assert "--batch-size" in told(flat, {}, steps=2)[1].text
     assert all("--batch-size" not in block.text for block in told(flat, {}, steps=200))
-    assert "--workers" in told(flat, {"waiting": 0.6})[-1].text
+    assert "--num-workers" in told(flat, {"waiting": 0.6})[-1].text

@@ -238,7 +238,7 @@ def test_sentences_name_who_draws_more_and_less() -> None:
 
 def test_nobody_is_named_where_all_draw_the_same() -> None:
     made = make_report(drawn_study({"ann": 0.0, "bob": 0.0, "cy": 0.0}), cases_shown=1)
-    assert "nobody draws 10 % more or less" in words_of(made)
+    assert "no rater draws 10 % more or less" in words_of(made)
 
 
 def test_the_typical_ratio_is_that_of_volumes() -> None:

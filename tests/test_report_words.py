@@ -181,7 +181,7 @@ def test_the_sentence_names_the_lowest_of_each_measure() -> None:
 
 
 def colours_in(drawn: Figure) -> dict[str, str]:
-    """Give the colours of the dots of `plots.skills` by the name beside them."""
+    """Return the colours of the dots of `plots.skills` by the name beside them."""
     axes = drawn.axes[0]
     names = [text.get_text() for text in axes.get_yticklabels()]
     faces = np.asarray(axes.collections[1].get_facecolor())
@@ -242,7 +242,7 @@ def test_colour_blind_people_tell_too_much_from_missed(seen: list[list[float]]) 
 
 
 def estimated(draws_more: Sequence[float], **more: bool) -> Estimated:
-    """Give raters whose matrices are as they draw; 5 % of the picture is foreground."""
+    """Return raters whose matrices are as they draw; 5 % of the picture is foreground."""
     pixels = np.array([95.0, 5.0])
     matrices = []
     for share in draws_more:

@@ -1,4 +1,4 @@
-"""Runs that are killed, interrupted, or find no room: going on gives the very same weights."""
+"""Runs that are killed, interrupted, or find no space: resuming gives the very same weights."""
 
 import errno
 import multiprocessing
@@ -63,7 +63,7 @@ def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model
 
 
 def train(folder: Path, **options: Any) -> None:
-    """Train in a process of its own; it goes on if there is something to go on with."""
+    """Train in a process of its own; it resumes if there is something to resume."""
     torch.set_num_threads(1)
     fit(answers(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
 
@@ -121,7 +121,7 @@ class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
     def test_five_kills_change_nothing(self, tmp_path: Path) -> None:
-        """At random points over the whole run; each time another process goes on."""
+        """At random points over the whole run; each time another process resumes."""
         ended(started(train, tmp_path / "whole"))
         folder, rng = tmp_path / "killed", random.Random(0)
         epoch = read_scores(tmp_path / "whole")["seconds"] / EPOCHS
@@ -176,13 +176,18 @@ class TestKilled:
     ("method", "options", "epoch", "error"),
     [
         ("separate", {}, 1, KeyboardInterrupt),
-        ("vote", {"augment": "full", "patch": (8, 8), "patches_per_case": 2}, 2, RuntimeError),
+        ("vote", {"augment": "full", "patch_size": (8, 8), "patches_per_case": 2}, 2, RuntimeError),
         ("global-cm", {"warm_up": 3, "patience": 4}, 4, KeyboardInterrupt),
         ("global-cm", {"warm_up": 3, "schedule": "constant"}, 2, RuntimeError),
-        ("pixel-cm", {"workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
+        ("pixel-cm", {"num_workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
         ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
         # So many pixels that some are drawn to follow each rater's own matrix.
-        ("pixel-cm", {"patch": (40, 40), "patches_per_case": 1, "warm_up": 1}, 3, RuntimeError),
+        (
+            "pixel-cm",
+            {"patch_size": (40, 40), "patches_per_case": 1, "warm_up": 1},
+            3,
+            RuntimeError,
+        ),
     ],
 )
 def test_an_interrupted_run_of_masks_goes_on_exactly(
@@ -209,7 +214,7 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
 
 def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
     """Killed after the last epoch, or after it stopped early: nothing is trained again."""
-    options = {**FLAT, "schedule": "constant", "learning_rate": 0.3, "patience": 2, "epochs": 30}
+    options = {**FLAT, "schedule": "constant", "lr": 0.3, "patience": 2, "epochs": 30}
     fit(answers(), "global-cm", folder=tmp_path / "whole", **options)
     assert read_scores(tmp_path / "whole")["stopped_early"]
     shutil.copytree(tmp_path / "whole", tmp_path / "late")
@@ -221,14 +226,14 @@ def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> Non
 
 
 class TestNoRoom:
-    """A full disk: the last whole checkpoint stays, and the user is told."""
+    """A full disk: the last whole checkpoint stays, and the user is informed."""
 
     def test_a_limit_of_the_system(self, tmp_path: Path) -> None:
         fit(answers(), "global-cm", folder=tmp_path / "whole", **FLAT)
         folder, told = tmp_path / "full", tmp_path / "told.txt"
         ended(started(train_without_room, folder, told))
-        assert "last.ckpt: found no room for it" in told.read_text()
-        assert "go on with --resume" in told.read_text()
+        assert "last.ckpt: found no space for it" in told.read_text()
+        assert "use --resume" in told.read_text()
         assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
         fit(answers(), folder=folder, resume=True, progress=False)
@@ -245,7 +250,7 @@ class TestNoRoom:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(RatersError, match=r"last\.ckpt: found no room for it \(No space"):
+        with pytest.raises(RatersError, match=r"last\.ckpt: found no space for it \(No space"):
             write_checkpoint(path, {**whole, "lr_schedulers": 8})
         assert read_checkpoint(path)["lr_schedulers"] == 7
         assert os.listdir(tmp_path) == ["last.ckpt"]
@@ -339,7 +344,7 @@ class TestWhatMustBeTheSame:
             ({"trace": 0.5}, "found trace=0.5, expected 0.0"),
             ({"warm_up": 1}, "found warm_up=1, expected 2"),
             ({"width": 5}, "found width=5, expected"),
-            ({"held_out": 0.5}, "found held_out=0.5, expected 0.15"),
+            ({"val_fraction": 0.5}, "found val_fraction=0.5, expected 0.15"),
         ],
     )
     def test_other_options_are_refused(
@@ -362,7 +367,7 @@ class TestWhatMustBeTheSame:
 
     def test_a_finished_run_is_given_back(self, folder: Path) -> None:
         """The same options, in other words, and options that do not change the result."""
-        options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "workers": 2}
+        options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "num_workers": 2}
         before = (folder / "weights.safetensors").stat().st_mtime_ns
         model = fit(answers(), "global-cm", folder=folder, resume=True, **options)
         assert (folder / "weights.safetensors").stat().st_mtime_ns == before
@@ -376,7 +381,7 @@ class TestWhatMustBeTheSame:
 
 
 def regrouped(study: Study, groups: dict[str, str]) -> Study:
-    """Give some cases another group."""
+    """Return some cases another group."""
     names = [groups.get(case, case) for case in study.index.ids]
     images = np.stack([np.asarray(case.image) for case in study.iter_cases()])
     labels = np.array(

@@ -285,7 +285,7 @@ def test_writing_other_arrays_to_the_same_folder_is_seen(tmp_path: Path, form: s
 
 
 def test_a_mask_that_vanished_or_changed_vanishes_from_the_study(tmp_path: Path) -> None:
-    """An import that goes on after the source changed leaves nothing of the old source."""
+    """An import that is resumed after the source changed leaves nothing of the old source."""
     for rater in ("ann", "bob"):
         for case in ("c1", "c2"):
             save(tmp_path / f"masks/{rater}/{case}.png", square())

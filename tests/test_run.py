@@ -38,7 +38,7 @@ from raters.training.run import (
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 
-LONG = {**FLAT, "epochs": 25, "schedule": "constant", "learning_rate": 0.05, "width": 64}
+LONG = {**FLAT, "epochs": 25, "schedule": "constant", "lr": 0.05, "width": 64}
 
 
 def answers(**more: Any) -> Study:
@@ -206,7 +206,7 @@ def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Learner, "training_step", full)
     with pytest.raises(RatersError, match=r"on the GPU \(CUDA out of memory\), expected .*batch"):
         fit(answers(), "vote", folder=tmp_path, **FLAT)
-    assert "stopped by an error: found no room on the GPU" in (tmp_path / "log.txt").read_text()
+    assert "stopped by an error: found no memory on the GPU" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_process_that_trains_alone_writes(
@@ -282,7 +282,7 @@ class TestPatience:
 
     def test_it_needs_scores(self) -> None:
         with pytest.raises(RatersError, match="found patience=2 and no held-out cases"):
-            fit(answers(), "vote", patience=2, held_out=0.0, **FLAT)
+            fit(answers(), "vote", patience=2, val_fraction=0.0, **FLAT)
         with pytest.raises(RatersError, match="found patience=2 and select='last'"):
             fit(answers(), "vote", patience=2, select="last", **FLAT)
 

@@ -16,7 +16,7 @@ from raters.scores.bootstrap_sums import ratio
 
 
 def study(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Give scores of mean .8 in 40 patients of 1 to 9 slices, which are alike in a patient."""
+    """Return scores of mean .8 in 40 patients of 1 to 9 slices, which are alike in a patient."""
     groups = np.repeat(np.arange(40), rng.integers(1, 10, 40))
     return 0.8 + rng.normal(0, 0.1, 40)[groups] + rng.normal(0, 0.05, groups.size), groups
 

@@ -21,7 +21,7 @@ quick = settings(max_examples=50, deadline=None)
 def problem(
     seed: int, classes: int, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give labels (some MISSING) and probabilities `(classes, *shape)`."""
+    """Return labels (some MISSING) and probabilities `(classes, *shape)`."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(MISSING, classes, shape)
     return labels, np.moveaxis(rng.dirichlet(np.full(classes, 0.4), shape), -1, 0)

@@ -21,7 +21,7 @@ SHAPES = [(7,), (6, 5), (4, 5, 3)]
 
 
 def random_labels(shape: tuple[int, ...], classes: int, seed: int) -> NDArray[np.int16]:
-    """Give labels of which some are MISSING."""
+    """Return labels of which some are MISSING."""
     return np.random.default_rng(seed).integers(MISSING, classes, shape).astype(np.int16)
 
 

@@ -26,7 +26,7 @@ def draw(rng: np.random.Generator, n: int, classes: int = 2, low: int = 0) -> Ma
 
 
 def slow_distance(a: Masks, b: Masks, classes: int, score: str) -> float:
-    """Give 1 - overlap from sets of voxels, averaged over foreground classes."""
+    """Return 1 - overlap from sets of voxels, averaged over foreground classes."""
     seen = [v for v in np.ndindex(a.shape) if a[v] != MISSING and b[v] != MISSING]
     total = 0.0
     for c in range(1, classes):
@@ -142,7 +142,7 @@ def test_energy_errors() -> None:
 
 
 def transport(similarity: NDArray[np.float64]) -> float:
-    """Give the best mean as a transport problem: every row and every column weighs the same."""
+    """Return the best mean as a transport problem: every row and every column weighs the same."""
     n, m = similarity.shape
     rows = np.kron(np.eye(n), np.ones(m))
     columns = np.kron(np.ones(n), np.eye(m))

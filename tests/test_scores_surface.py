@@ -30,7 +30,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def slow_surface(mask: Mask) -> list[tuple[int, ...]]:
-    """Give the surface voxels from the definition, one voxel and one neighbour at a time."""
+    """Return the surface voxels from the definition, one voxel and one neighbour at a time."""
     found = []
     for voxel in zip(*np.nonzero(mask), strict=True):
         for axis in range(mask.ndim):
@@ -44,7 +44,7 @@ def slow_surface(mask: Mask) -> list[tuple[int, ...]]:
 
 
 def slow_distances(a: Mask, b: Mask, spacing: tuple[float, ...]) -> list[list[float]]:
-    """Give both directed sets by comparing each surface voxel with each other."""
+    """Return both directed sets by comparing each surface voxel with each other."""
     points = [[[i * s for i, s in zip(v, spacing, strict=True)] for v in slow_surface(m)]
               for m in (a, b)]  # fmt: skip
     return [

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from raters.confusion.dominance import is_dominant
 from raters.errors import RatersError
 from raters.simulate.assign import assign, parse_assign
-from raters.simulate.cifar import CIFAR_CLASSES, cifar_raters
 from raters.simulate.classes import (
+    CIFAR_CLASSES,
     KINDS,
+    cifar_raters,
     draw_labels,
     group,
     hammer_spammer,

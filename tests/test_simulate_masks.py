@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.simulate.backend import rater_confusion
 from raters.simulate.calibrate import DiceOf, calibrate
-from raters.simulate.drawn_confusion import rater_confusion
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, drawer_of
 from raters.simulate.noise import smooth_noise
@@ -156,7 +156,7 @@ def test_large_objects_are_seen_and_small_ones_missed() -> None:
 def test_a_target_class_leaves_the_others_as_stated(name: str) -> None:
     truth, severity = nested(), 30 if name == "miss-small" else 2.5
     rng = np.random.default_rng(1)
-    drawn = draw_classes(truth, DRAWERS[name], severity, rng, target=2, classes=3)
+    drawn = draw_classes(truth, DRAWERS[name], severity, rng, target=2, num_classes=3)
     assert drawn.dtype == np.int16
     other = (truth != 2) & (drawn != truth)
     assert (drawn[other] == 2).all(), "other classes change only where the target grows"
@@ -204,7 +204,7 @@ def test_mean_dice_of_several_classes_and_of_a_target() -> None:
 
 def test_confusion_of_a_drawn_rater_equals_a_slow_count() -> None:
     truth, drawer = nested(), DRAWERS["over"]
-    found = rater_confusion(truth, drawer, 2, np.random.default_rng(3), draws=4, classes=4)
+    found = rater_confusion(truth, drawer, 2, np.random.default_rng(3), draws=4, num_classes=4)
     counts, rng = np.zeros((4, 4)), np.random.default_rng(3)
     for _ in range(4):
         drawn = draw_classes(truth, drawer, 2, rng)
@@ -213,7 +213,7 @@ def test_confusion_of_a_drawn_rater_equals_a_slow_count() -> None:
     counts[3, 3] = 1  # a class that the image does not have
     assert found == pytest.approx(counts / counts.sum(axis=1, keepdims=True))
     assert found.sum(axis=1) == pytest.approx(np.ones(4))
-    unknown = rater_confusion(truth, drawer, 2, rng, 1, classes=4, unseen="nan")
+    unknown = rater_confusion(truth, drawer, 2, rng, 1, num_classes=4, unseen="nan")
     assert np.isnan(unknown[3]).all()
 
 

@@ -164,7 +164,7 @@ def test_own_matrices_and_dominance() -> None:
     [
         ("careless", {}, "expected one of good"),
         ("over", {"severity": 1, "mean_dice": 0.5}, "expected one"),
-        ("over:1", {"assign": 2}, "found 2 raters a case, expected 1 to 1"),
+        ("over:1", {"assign": 2}, "found 2 raters per case, expected 1 to 1"),
         ("over:1", {"assign": "some"}, "found 'some'"),
         ("over@1.5", {}, "found the mean Dice 1.5"),
         ("over", {"severity": -3.0}, r"found the severity -3\.0, expected 0 or more"),

@@ -14,7 +14,7 @@ from command_line import draw_masks, pattern, run_alone
 from makers import square
 from raters.errors import RatersError
 from raters.study import formats
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 from raters.training.run import read_history, read_scores, read_splits
 
 ENDINGS = [".nii", ".nii.gz", ".nrrd", ".mha", ".mhd", ".png", ".tif", ".npy", ".dcm"]

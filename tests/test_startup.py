@@ -93,7 +93,7 @@ def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
 
 
 def processor_time(command: list[str | Path]) -> float:
-    """Give the seconds that a command uses of the processor."""
+    """Return the seconds that a command uses of the processor."""
     before = os.times()
     subprocess.run(command, capture_output=True, check=True)
     after = os.times()

@@ -76,7 +76,7 @@ def test_the_store_gives_what_memory_gives(
 ) -> None:
     study = files_study(tmp_path / "study", suffix)
     patch = None if whole else (4, 5) if suffix == ".png" else (4, 5, 4)
-    options: dict[str, Any] = {"patch": patch, "mode": mode, "patches_per_case": 3}
+    options: dict[str, Any] = {"patch_size": patch, "mode": mode, "patches_per_case": 3}
     options["targets"] = lambda case: np.stack([case.labels[0] == 0, case.labels[0] == 1]) / 1.0
     _, expected = items(study, None, **options)
     data, found = items(study, tmp_path / "cache", **options)
@@ -87,7 +87,7 @@ def test_the_store_gives_what_memory_gives(
 
 def test_a_patch_of_the_store_reads_a_view(tmp_path: Path) -> None:
     study = files_study(tmp_path / "study", ".nii.gz")
-    data, _ = items(study, tmp_path / "cache", patch=(4, 4, 4))
+    data, _ = items(study, tmp_path / "cache", patch_size=(4, 4, 4))
     case = data.cases(2)
     assert case.image.dtype == np.int16  # smaller than normalised
     assert case.labels.dtype == np.int8
@@ -101,10 +101,10 @@ def test_a_patch_of_the_store_reads_a_view(tmp_path: Path) -> None:
 def test_workers_fill_one_store(tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")
     raw = Normalisation("none")
-    expected = list(loader(CaseDataset(study, raw, patch=(4, 4)), 2, shuffle=True))
-    data = CaseDataset(study, raw, patch=(4, 4), cache_folder=tmp_path / "cache")
+    expected = list(loader(CaseDataset(study, raw, patch_size=(4, 4)), 2, shuffle=True))
+    data = CaseDataset(study, raw, patch_size=(4, 4), cache_folder=tmp_path / "cache")
     for _ in range(2):
-        found = list(loader(data, 2, shuffle=True, workers=2))
+        found = list(loader(data, 2, shuffle=True, num_workers=2))
         for a, b in zip(found, expected, strict=True):
             assert all(torch.equal(a[key], b[key]) for key in a)
     assert len(list((tmp_path / "cache").glob("*/*.case"))) == 5
@@ -114,14 +114,14 @@ def test_workers_fill_one_store(tmp_path: Path) -> None:
 def test_arrays_are_not_copied(tmp_path: Path) -> None:
     study = files_study(tmp_path / "study", cases=1)
     packed = study.write(tmp_path / "packed", "packed")
-    items(packed, tmp_path / "cache", patch=(4, 4))
+    items(packed, tmp_path / "cache", patch_size=(4, 4))
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("damage", ["cut", "mark", "header", "empty", "gone", "longer"])
 def test_what_is_damaged_is_made_again(damage: str, tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")
-    data, expected = items(study, tmp_path / "cache", patch=None)
+    data, expected = items(study, tmp_path / "cache", patch_size=None)
     for file in (tmp_path / "cache").glob("*/*.case"):
         content = file.read_bytes()
         file.unlink()  # mapped ones must not change under their readers
@@ -158,25 +158,25 @@ def test_a_disk_without_room_is_said_and_files_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = files_study(tmp_path / "study")
-    _, expected = items(study, None, patch=None)
+    _, expected = items(study, None, patch_size=None)
     usage = shutil.disk_usage(tmp_path)._replace(free=100)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.warns(UserWarning, match="files are read each time"):
-        data, found = items(study, tmp_path / "cache", patch=None)
+        data, found = items(study, tmp_path / "cache", patch_size=None)
     assert data.cases.store is None
     assert all(map(same, found, expected))
 
 
 def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = files_study(tmp_path / "study")
-    _, expected = items(study, None, patch=None)
+    _, expected = items(study, None, patch_size=None)
 
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(stores, "written_whole", full)
     with pytest.warns(UserWarning, match="No space left on device") as told:
-        _, found = items(study, tmp_path / "cache", patch=None)
+        _, found = items(study, tmp_path / "cache", patch_size=None)
     assert len(told) == 1
     assert all(map(same, found, expected))
 
@@ -184,16 +184,16 @@ def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_memory_first_then_the_store(tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")
     raw = Normalisation("none")
-    one = CaseDataset(study, raw, patch=None).cases.first.nbytes
-    data = CaseDataset(study, raw, patch=None, cache_bytes=2 * one + 50, cache_folder=tmp_path)
+    one = CaseDataset(study, raw, patch_size=None).cases.first.nbytes
+    data = CaseDataset(study, raw, patch_size=None, cache_bytes=2 * one + 50, cache_folder=tmp_path)
     for k in range(5):
         data[k]
     assert data.cases.kept == 2 or data.cases.kept == 1
     assert len(list(tmp_path.glob("*/*.case"))) == 5 - data.cases.kept
     assert enough_workers(data) <= 2
-    roomy = CaseDataset(study, raw, patch=None)
+    roomy = CaseDataset(study, raw, patch_size=None)
     assert enough_workers(roomy) == 0
-    loader(roomy, 2, shuffle=True, workers=None)
+    loader(roomy, 2, shuffle=True, num_workers=None)
     assert roomy.cases.store is None
 
 
@@ -266,7 +266,7 @@ def test_what_a_killed_process_left_is_removed(
 def test_training_is_the_same_from_memory_store_and_workers(method: str, tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")
     found = []
-    for options in ({}, {"cache": 0.0, "workers": 0}, {"workers": 1}):
+    for options in ({}, {"cache": 0.0, "num_workers": 0}, {"num_workers": 1}):
         model = raters.fit(study, method, epochs=2, batch_size=2, **TINY, **options)
         found.append([row["loss"] for row in model.history])
         assert all(0 <= row["waiting"] <= 1 for row in model.history)
@@ -292,7 +292,7 @@ def test_values_that_are_not_finite_name_case_and_file(bad: float, tmp_path: Pat
         images=f"{tmp_path}/images/{{case}}.nii.gz",
     )
     with pytest.raises(RatersError, match="NaN or infinite") as caught:
-        raters.fit(study, "pixel-cm", epochs=1, held_out=0.0, **TINY)
+        raters.fit(study, "pixel-cm", epochs=1, val_fraction=0.0, **TINY)
     assert caught.value.case == "c2"
     assert str(file) in str(caught.value)
 
@@ -306,7 +306,7 @@ def test_constant_images_train_as_zeros(normalise: str) -> None:
     model = raters.fit(study, "pixel-cm", epochs=2, normalise=normalise, **TINY)
     assert np.isfinite([row["loss"] for row in model.history]).all()
     assert np.isfinite(model.truth(images[0])).all()
-    data = CaseDataset(study, model.config.normaliser(), patch=None)
+    data = CaseDataset(study, model.config.normaliser(), patch_size=None)
     assert not data[0]["image"].any()
 
 
@@ -315,9 +315,9 @@ def test_images_smaller_than_a_patch_are_filled_with_missing_labels() -> None:
     images = [rng.normal(size=(1, 5 + k, 6)) for k in range(6)]
     labels = [np.stack([image[0] > 0, image[0] > 0.2]).astype(int) for image in images]
     study = Study.from_arrays(images, labels)
-    data = CaseDataset(study, Normalisation("none"), patch=(16, 16))
+    data = CaseDataset(study, Normalisation("none"), patch_size=(16, 16))
     assert (data[0]["labels"] >= 0).sum() == labels[0].size
-    model = raters.fit(study, "pixel-cm", epochs=1, patch=(16, 16), **TINY)
+    model = raters.fit(study, "pixel-cm", epochs=1, patch_size=(16, 16), **TINY)
     assert np.isfinite(model.history[-1]["loss"])
     assert model.truth(images[2]).shape == (2, 7, 6)
 

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from pairs import all_pairs
 from raters.errors import RatersError
-from raters.study import table_files, table_names, table_text
+from raters.study import table_files, table_text
+from raters.study import tables as table_names
 from raters.study.names import natural_key, natural_order
-from raters.study.table_cells import number
-from raters.study.table_names import Names
-from raters.study.tables import read_table
+from raters.study.table_files import number
+from raters.study.table_folder import read_triplets, write_triplets
+from raters.study.tables import Names, read_table
 from raters.study.triplets import Triplets
-from raters.study.triplets_file import read_triplets, write_triplets
 
 LONG = "task,worker,label\n10,ann,1\n2,bob,0\n2,ann,1\n2,ann,0\n"
 quick = settings(

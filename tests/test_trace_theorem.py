@@ -25,7 +25,7 @@ def stochastic(random: np.random.Generator, *shape: int) -> Array:
 
 
 def every_answer(matrices: Array, truth: Array) -> tuple[Tensor, float]:
-    """Give the log-likelihood `(cases, raters, L)` of each possible label, and the mean trace."""
+    """Return the log-likelihood `(cases, raters, L)` of each possible label, and the mean trace."""
     classes, raters = matrices.shape[-1], len(matrices)
     confusion = SharedConfusion(torch.tensor(matrices).log()[None])
     log_truth = torch.tensor(truth).log()

@@ -138,7 +138,7 @@ def test_a_subset_of_raters_is_all_that_a_model_knows(tmp_path: Path) -> None:
 
 def test_truth_leaves_out_what_has_no_reference() -> None:
     study = sparse()
-    model = raters.fit(study, "truth", held_out=0.0, **TINY)
+    model = raters.fit(study, "truth", val_fraction=0.0, **TINY)
     # Only case 2 has both: ann labelled half of it, and the reference is background.
     known = study[2].labels[0][4:]
     expected = [(known == 0).mean(), (known == 1).mean()]
@@ -161,7 +161,7 @@ class TestClasses:
 
     def test_a_class_that_nobody_used_is_named(self) -> None:
         study = classes_of([1, 1], ["background", "tumour", "cyst", "edema"])
-        with pytest.warns(UserWarning, match="the classes 'cyst', 'edema': what nobody used"):
+        with pytest.warns(UserWarning, match="the classes 'cyst', 'edema': an unused class"):
             check_classes(study, "pixel-cm")
         with pytest.warns(UserWarning, match="'cyst', 'edema'"):
             raters.fit(study, "vote", network="patch-cnn", **TINY)  # importing MONAI warns, too
@@ -261,7 +261,7 @@ def test_images_that_are_not_numbers_name_case_and_file(tmp_path: Path) -> None:
     [
         ({"epochs": "many"}, "found epochs=many, expected a whole number"),
         ({"epochs": 0}, "found epochs=0, expected 1 or more"),
-        ({"held_out": 1.5}, "found held_out=1.5, expected less than 1"),
+        ({"val_fraction": 1.5}, "found val_fraction=1.5, expected less than 1"),
         ({"augment": "all"}, "found augment=all, expected auto, none, flip or full"),
         ({"epoch": 3}, "found the option 'epoch', expected a known one; did you mean 'epochs'\\?$"),
         ({"rank": 3}, "found the option 'rank' for pixel-cm, expected it with: low-rank-cm"),

@@ -130,7 +130,7 @@ def test_values_that_are_not_finite_are_counted(mode: Any, bad: float) -> None:
     study = Study.from_arrays(images, np.zeros((2, 1, 3, 3), int), cases=["good", "bad"])
     with pytest.raises(RatersError, match=r"found 2 values in channel 1 .*case 'bad'") as caught:
         normalisation = fit_normalisation(study, mode)
-        CaseDataset(study, normalisation, patch=None)[1]
+        CaseDataset(study, normalisation, patch_size=None)[1]
     assert caught.value.case == "bad"
 
 
@@ -320,7 +320,7 @@ def test_augmentations_that_do_not_fit(name: str, axes: int, message: str) -> No
 
 def test_whole_images() -> None:
     study = mask_study()
-    data = CaseDataset(study, RAW, patch=None, patches_per_case=3)
+    data = CaseDataset(study, RAW, patch_size=None, patches_per_case=3)
     assert len(data) == 6
     for k, case in enumerate(study):
         item = data[k]
@@ -339,7 +339,7 @@ def test_items_depend_on_seed_epoch_and_number_only(augment: str) -> None:
 
     def items(seed: int, epoch: int, order: Any = range(12), **more: Any) -> list[Item]:
         data = CaseDataset(
-            study, RAW, patch=(5, 5), augment=augment, seed=seed, patches_per_case=2, **more
+            study, RAW, patch_size=(5, 5), augment=augment, seed=seed, patches_per_case=2, **more
         )
         data.set_epoch(epoch)
         found = {k: data[k] for k in order}
@@ -354,7 +354,7 @@ def test_items_depend_on_seed_epoch_and_number_only(augment: str) -> None:
 
 def test_random_patches_are_where_they_say() -> None:
     study = mask_study()
-    data = CaseDataset(study, RAW, patch=(5, 14), patches_per_case=2)
+    data = CaseDataset(study, RAW, patch_size=(5, 14), patches_per_case=2)
     assert len(data) == 12
     for k in range(12):
         position, corner = data.place(k)
@@ -377,7 +377,9 @@ def test_tiles_put_every_case_together_again() -> None:
     labels = [np.stack([im[0] % 3, im[0] % 2]).astype(int) for im in images]
     study = Study.from_arrays(images, labels, [None, labels[1][0], None])
     soft = [np.stack([la[0] == c for c in range(3)]).astype(float) for la in labels]
-    data = CaseDataset(study, RAW, patch=(4, 4), mode="tiles", targets=lambda c: soft[int(c.id)])
+    data = CaseDataset(
+        study, RAW, patch_size=(4, 4), mode="tiles", targets=lambda c: soft[int(c.id)]
+    )
     assert len(data) == 4 + 3 + 1
     count = [0.0] * 3
     for k in range(len(data)):
@@ -416,7 +418,7 @@ def test_tiles_read_headers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return original(self, case, ndim)
 
     monkeypatch.setattr(type(study.backend), "image", spy)
-    data = CaseDataset(study, RAW, patch=(4, 4, 4), mode="tiles")
+    data = CaseDataset(study, RAW, patch_size=(4, 4, 4), mode="tiles")
     assert len(data) == 3 * 4
     assert set(read_from) == {"0"}
     assert data[11]["image"].shape == (1, 4, 4, 4)
@@ -425,7 +427,7 @@ def test_tiles_read_headers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_hard_targets_are_cut_and_flipped_along() -> None:
     study = mask_study()
     data = CaseDataset(
-        study, RAW, patch=(5, 14), augment="flip", targets=lambda case: case.labels[2]
+        study, RAW, patch_size=(5, 14), augment="flip", targets=lambda case: case.labels[2]
     )
     for k in range(6):
         np.testing.assert_array_equal(data[k]["target"], data[k]["labels"][2])
@@ -435,7 +437,7 @@ def test_hard_targets_are_cut_and_flipped_along() -> None:
 def test_targets_of_another_shape(target: NDArray[Any]) -> None:
     good = np.zeros((12, 10), int)
     targets = lambda case: target if case.id == "2" else good  # noqa: E731
-    data = CaseDataset(mask_study(), RAW, patch=None, targets=targets)
+    data = CaseDataset(mask_study(), RAW, patch_size=None, targets=targets)
     with pytest.raises(RatersError, match=re.escape(f"{target.shape} for case '2', expected")):
         data[2]
 
@@ -445,7 +447,7 @@ def test_tables_with_features() -> None:
     data = CaseDataset(
         table_study(features, np.array([1, -1, 0, 2], np.int16)),
         RAW,
-        patch=None,
+        patch_size=None,
         mode="tiles",
         targets=lambda case: np.eye(3)[int(case.id[1:]) % 3],
     )
@@ -462,8 +464,8 @@ def test_tables_with_features() -> None:
 
 def test_tables_with_images_are_augmented() -> None:
     images = np.random.default_rng(0).normal(size=(4, 1, 6, 6))
-    data = CaseDataset(table_study(images), RAW, patch=None, augment="full")
-    plain = CaseDataset(table_study(images), RAW, patch=None)
+    data = CaseDataset(table_study(images), RAW, patch_size=None, augment="full")
+    plain = CaseDataset(table_study(images), RAW, patch_size=None)
     assert data[0]["labels"].tolist() == [1, 0, 2]
     assert any(not np.array_equal(data[k]["image"], plain[k]["image"]) for k in range(4))
     assert {data[k]["image"].shape for k in range(4)} == {(1, 6, 6)}
@@ -472,8 +474,8 @@ def test_tables_with_images_are_augmented() -> None:
 def test_references_are_read_for_scores_only() -> None:
     labels = np.zeros((3, 2, 4, 4), int)
     study = Study.from_arrays(np.ones((3, 1, 4, 4)), labels, reference=labels[:, 0])
-    assert "reference" not in CaseDataset(study, RAW, patch=None)[0]
-    assert "reference" in CaseDataset(study, RAW, patch=None, mode="tiles")[0]
+    assert "reference" not in CaseDataset(study, RAW, patch_size=None)[0]
+    assert "reference" in CaseDataset(study, RAW, patch_size=None, mode="tiles")[0]
 
 
 @pytest.mark.parametrize("mode", ["none", "study", "case"])
@@ -483,7 +485,7 @@ def test_patches_are_cut_from_the_normalised_image(mode: Any, dtype: type) -> No
     images: NDArray[Any] = np.random.default_rng(0).integers(0, 200, (2, 2, 9, 7)).astype(dtype)
     study = Study.from_arrays(images, np.ones((2, 1, 9, 7), int))
     normalisation = fit_normalisation(study, mode)
-    data = CaseDataset(study, normalisation, patch=(4, 9), mode="tiles")
+    data = CaseDataset(study, normalisation, patch_size=(4, 9), mode="tiles")
     for k in range(len(data)):
         position, corner = data.place(k)
         assert corner is not None
@@ -498,14 +500,14 @@ def test_patches_are_cut_from_the_normalised_image(mode: Any, dtype: type) -> No
 def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
     study = mask_study()
     one = 2 * 120 * 4 + 3 * 120  # a float32 image of two channels, int8 labels by three raters
-    data = CaseDataset(study, RAW, patch=None, cache_bytes=2 * one + 1)
+    data = CaseDataset(study, RAW, patch_size=None, cache_bytes=2 * one + 1)
     for k in range(6):
         data[k]
     assert data.cases.kept == 2
     with pytest.raises(ValueError, match="read-only"):
         data[0]["image"][:] = 0
     assert not data.cases.fits
-    rest = CaseDataset(study, RAW, patch=None, cache_bytes=6 * one)
+    rest = CaseDataset(study, RAW, patch_size=None, cache_bytes=6 * one)
     assert rest.cases.fits
     assert all(same(data[k], rest[k]) for k in range(6))
     assert rest.cases.kept == 6
@@ -513,7 +515,7 @@ def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
 
 def test_a_selection_counts_its_own_cases() -> None:
     study = mask_study().select(cases=["4", "2"], raters=["1"])
-    data = CaseDataset(study, RAW, patch=(20, 20), mode="tiles")
+    data = CaseDataset(study, RAW, patch_size=(20, 20), mode="tiles")
     assert [data[k]["case"] for k in range(len(data))] == [0, 1]
     assert data[1]["image"][0, 0, 0] == 4 * 120
     assert data[1]["labels"].shape == (1, 20, 20)
@@ -530,7 +532,7 @@ def test_collate_fills_up_to_the_largest() -> None:
         data = CaseDataset(
             study,
             RAW,
-            patch=None,
+            patch_size=None,
             mode="tiles",
             targets=lambda case, soft=soft: (
                 np.full((2, *case.labels.shape[1:]), 0.5)  # type: ignore[misc]
@@ -572,8 +574,8 @@ def test_workers_give_the_same_batches_and_leave_torch_its_randomness() -> None:
     study = mask_study(cases=7)
 
     def batches(workers: int, epoch: int) -> list[dict[str, torch.Tensor]]:
-        data = CaseDataset(study, RAW, patch=(4, 4), augment="flip", patches_per_case=2)
-        found = loader(data, 4, shuffle=True, seed=1, workers=workers)
+        data = CaseDataset(study, RAW, patch_size=(4, 4), augment="flip", patches_per_case=2)
+        found = loader(data, 4, shuffle=True, seed=1, num_workers=workers)
         set_epoch(found, epoch)
         return list(found)
 
@@ -593,8 +595,8 @@ def test_the_epoch_may_be_told_after_the_iterator_is_made(workers: int) -> None:
     """As Lightning does it when a run is resumed."""
     first = []
     for late in (False, True):
-        data = CaseDataset(mask_study(), RAW, patch=(4, 4), augment="flip")
-        found = loader(data, 6, shuffle=True, workers=workers)
+        data = CaseDataset(mask_study(), RAW, patch_size=(4, 4), augment="flip")
+        found = loader(data, 6, shuffle=True, num_workers=workers)
         if not late:
             set_epoch(found, 3)
         batches = iter(found)
@@ -610,14 +612,14 @@ def test_the_epoch_may_be_told_after_the_iterator_is_made(workers: int) -> None:
 def test_cases_without_image() -> None:
     labels = np.zeros((2, 1, 3, 3), int)
     study = Study.from_arrays([np.ones((1, 3, 3)), None], labels, cases=["a", "b"])
-    data = CaseDataset(study, RAW, patch=None)
+    data = CaseDataset(study, RAW, patch_size=None)
     for use in (lambda: data[1], lambda: fit_normalisation(study, "study")):
         with pytest.raises(RatersError, match=r"no image of case 'b'.*needs images .*or features"):
             use()
     with pytest.raises(RatersError, match="no image of case 'b'"):
-        CaseDataset(study, RAW, patch=(2, 2), mode="tiles")
+        CaseDataset(study, RAW, patch_size=(2, 2), mode="tiles")
     with pytest.raises(RatersError, match="no image of case '0'"):
-        CaseDataset(Study.from_arrays(labels=np.zeros((3, 2), int)), RAW, patch=None)
+        CaseDataset(Study.from_arrays(labels=np.zeros((3, 2), int)), RAW, patch_size=None)
 
 
 @pytest.mark.parametrize(
@@ -628,7 +630,7 @@ def test_images_that_differ(shape: tuple[int, ...], message: str) -> None:
     labels = [np.zeros((1, 4, 4), int), np.zeros((1, *shape[1:]), int)]
     study = Study.from_arrays([np.ones((1, 4, 4)), np.ones(shape)], labels, cases=["a", "b"])
     with pytest.raises(RatersError, match=message) as caught:
-        CaseDataset(study, RAW, patch=None)[1]
+        CaseDataset(study, RAW, patch_size=None)[1]
     assert caught.value.case == "b"
     assert "'b'" in str(caught.value)
 
@@ -636,25 +638,25 @@ def test_images_that_differ(shape: tuple[int, ...], message: str) -> None:
 def test_image_and_masks_of_two_shapes() -> None:
     study = Study.from_arrays(np.ones((1, 1, 4, 4)), np.zeros((1, 1, 4, 5), int))
     with pytest.raises(RatersError, match="found shape 4 x 5, expected 4 x 4"):
-        CaseDataset(study, RAW, patch=None)
+        CaseDataset(study, RAW, patch_size=None)
 
 
 @pytest.mark.parametrize("patch", [(4,), (4, 4, 4), (0, 4)])
 def test_patches_that_do_not_fit(patch: tuple[int, ...]) -> None:
     with pytest.raises(RatersError, match="expected 2 sides of 1 or more"):
-        CaseDataset(mask_study(), RAW, patch=patch)
+        CaseDataset(mask_study(), RAW, patch_size=patch)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(RatersError, match="expected 'none'"):
-        CaseDataset(mask_study(), RAW, patch=(4, 4), mode="tiles", augment="flip")
+        CaseDataset(mask_study(), RAW, patch_size=(4, 4), mode="tiles", augment="flip")
     with pytest.raises(RatersError, match="class labels"):
-        CaseDataset(table_study(np.ones((4, 1, 4, 4))), RAW, patch=(2, 2))
+        CaseDataset(table_study(np.ones((4, 1, 4, 4))), RAW, patch_size=(2, 2))
     with pytest.raises(RatersError, match="feature vectors"):
-        CaseDataset(table_study(np.ones((4, 3))), RAW, patch=None, augment="flip")
+        CaseDataset(table_study(np.ones((4, 3))), RAW, patch_size=None, augment="flip")
     empty = mask_study()
     empty = Study(empty.backend, CaseIndex.of([]), empty.raters, _classes=empty.classes)
     with pytest.raises(RatersError, match="no cases"):
-        CaseDataset(empty, RAW, patch=None)
+        CaseDataset(empty, RAW, patch_size=None)
     with pytest.raises(RatersError, match="no cases"):
         fit_normalisation(empty)

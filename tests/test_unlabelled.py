@@ -23,12 +23,12 @@ from raters.training.checks import without_labels
 from raters.training.held_out import HeldOutScores
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
-TABLE = {**SHORT, "depth": 0, "batch_size": 20, "matrix_rate": 10.0}
+TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}
 NOTED = pytest.mark.filterwarnings("ignore:found no label by the rater")
 
 
 def table(silent: int = 1, right: float = 0.8) -> Study:
-    """Give answers of ann, bob and cy, and of others who never answer."""
+    """Return answers of ann, bob and cy, and of others who never answer."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 120)
     labels = np.where(rng.random((120, 3)) < right, truth[:, None], 1 - truth[:, None])
@@ -41,7 +41,7 @@ def table(silent: int = 1, right: float = 0.8) -> Study:
 
 
 def masks() -> Study:
-    """Give masks of ann and bob; cy drew nothing that is to be trained on."""
+    """Return masks of ann and bob; cy drew nothing that is to be trained on."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(10, 1, 8, 8)).astype(np.float32)
     truth = (images[:, 0] > 0).astype(np.int16)

@@ -48,10 +48,10 @@ class TestBadFiles:
 
     @staticmethod
     def listed(outcome: Outcome) -> list[str]:
-        """Give the files that are listed at the end."""
+        """Return the files that are listed at the end."""
         assert outcome.code == 2, outcome
         lines = outcome.err.splitlines()
-        start = lines.index("2 cases left out, for what could not be read:")
+        start = lines.index("2 cases left out because of unreadable files:")
         return [line.strip().split(": ")[0] for line in lines[start + 1 :]]
 
     def test_agree_compares_the_others(self, run: Run, folder: Path) -> None:
@@ -62,7 +62,7 @@ class TestBadFiles:
         bad = [f"{folder}/masks/{who}.png" for who in ("ann/c1", "bob/c4")]
         assert self.listed(outcome) == bad
         found, expected = json.loads(outcome.out), json.loads(whole.out)
-        note = "2 cases were left out, for what could not be read: c1, c4"
+        note = "2 cases were left out because of unreadable files: c1, c4"
         assert found.pop("notes") == [*expected.pop("notes"), note]
         assert found == expected
         assert sorted(p.name for p in (folder / "maps").glob("*.png")) == [
@@ -74,16 +74,16 @@ class TestBadFiles:
         (folder / "images/c3.png").write_bytes(b"nonsense")
         outcome = run("report", pattern(folder), *images_of(folder), "-o", folder / "report")
         assert outcome.code == 2
-        assert "3 cases left out, for what could not be read:" in outcome.err
+        assert "3 cases left out because of unreadable files:" in outcome.err
         for name in ("masks/ann/c1.png", "images/c3.png", "masks/bob/c4.png"):
             assert f"\n  {folder}/{name}: " in outcome.err
         page = (folder / "report/report.html").read_text()
-        assert "3 cases were left out, for what could not be read: c1, c3, c4" in page
+        assert "3 cases were left out because of unreadable files: c1, c3, c4" in page
 
     def test_train_names_all_and_trains_on_none(self, run: Run, folder: Path) -> None:
         (folder / "images/c3.png").write_bytes(b"nonsense")
         words = ("train", pattern(folder), *images_of(folder), "-o", folder / "run", *SMALL)
-        for more in ((), ("--workers", "1")):
+        for more in ((), ("--num-workers", "1")):
             outcome = run(*words, *more)
             assert outcome.code == 2
             said = outcome.err[outcome.err.index("error: ") :].splitlines()
@@ -154,7 +154,7 @@ class TestNoRoom:
         words = ("train", pattern(tmp_path), *images_of(tmp_path), "-o", tmp_path / "run", *SMALL)
         with limited(4000):
             outcome = run(*words)
-        refused(outcome, "last.ckpt: found no room for it (File too large)", "go on with --resume")
+        refused(outcome, "last.ckpt: found no space for it (File too large)", "use --resume")
         assert run(*words, "--resume").code == 0
 
     def test_a_file_that_is_written_whole_is_named(self, tmp_path: Path) -> None:

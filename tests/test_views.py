@@ -29,7 +29,7 @@ MISSING = raters.MISSING
 
 
 def head() -> tuple[NDArray[Any], NDArray[Any]]:
-    """Give an image and three raters' masks in RAS, none of which is like its mirror image."""
+    """Return an image and three raters' masks in RAS, none of which is like its mirror image."""
     rng = np.random.default_rng(0)
     image = rng.random((10, 12, 8)) + 1
     image[:, :, 0] = image[0] = 0  # air
@@ -52,7 +52,7 @@ def _change(code: str) -> NDArray[Any]:
 
 
 def saved_as(code: str, oblique: float = 0.0) -> tuple[Study, NDArray[Any]]:
-    """Give the head with its voxels in the order of a code such as 'LPS', and its affine."""
+    """Return the head with its voxels in the order of a code such as 'LPS', and its affine."""
     image, masks = head()
     affine = np.diag([*SPACING, 1.0])
     affine[:3, 3] = [-3, 40, 7]
@@ -75,7 +75,7 @@ def viewed(study: Study, **options: Any) -> report.ViewerCase:
 
 
 def without_numbers(view: report.ViewerCase) -> list[Any]:
-    """Give what is seen of slices; their numbers are those of the file."""
+    """Return what is seen of slices; their numbers are those of the file."""
     return [(part.picture, part.outlines, part.maps) for part in view.slices]
 
 
@@ -114,7 +114,7 @@ def test_figures_are_the_same_too(code: str, oblique: float) -> None:
 
 
 def _drawn(figure: Any) -> tuple[list[bytes], list[str], list[float]]:
-    """Give the pixels, letters and shapes of pixels of all panels."""
+    """Return the pixels, letters and shapes of pixels of all panels."""
     axes = [panel for panel in figure.axes if panel.images]
     pixels = [np.ascontiguousarray(panel.images[0].get_array()).tobytes() for panel in axes]
     letters = [text.get_text() for panel in axes for text in panel.texts]
@@ -168,7 +168,7 @@ def test_an_axis_can_be_asked_for() -> None:
 
 
 def made_up(space: tuple[int, int, int]) -> NDArray[Any]:
-    """Give the affine that nibabel makes up for a file that has none."""
+    """Return the affine that nibabel makes up for a file that has none."""
     return nibabel.Nifti1Image(np.zeros(space), None).header.get_best_affine()
 
 

@@ -170,7 +170,7 @@ def test_threshold_on_the_command_line(
 
 
 def peak_of(work: Callable[[], object]) -> int:
-    """Give the most bytes that some work holds at once beside what was there before."""
+    """Return the most bytes that some work holds at once beside what was there before."""
     tracemalloc.start()
     try:
         work()

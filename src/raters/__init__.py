@@ -1,4 +1,4 @@
-"""Learning from raters who disagree: what is true, and how far each rater can be trusted."""
+"""Learning from raters who disagree: a consensus, and how far each rater can be trusted."""
 
 from __future__ import annotations
 

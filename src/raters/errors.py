@@ -46,7 +46,7 @@ class RatersError(Exception):
     def at(
         self, *, file: str | Path | None = None, case: str | None = None, rater: str | None = None
     ) -> RatersError:
-        """Give the same error with the place named, where it was not named yet."""
+        """Return the same error with the place named, where it was not named yet."""
         return RatersError(
             self.message,
             kind=self.kind,
@@ -58,7 +58,7 @@ class RatersError(Exception):
 
 @contextmanager
 def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator[None]:
-    """Turn a lack of memory into an error of one case, so that the others go on.
+    """Turn a lack of memory into an error of one case, so that the others continue.
 
     Example:
         >>> with enough_memory(case="slide 7"):
@@ -73,7 +73,7 @@ def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator
 
 
 def no_memory(error: MemoryError, case: str | None, rater: str | None = None) -> RatersError:
-    """Say that there was too little memory for a case."""
+    """Report that there was too little memory for a case."""
     place = "" if case is None else f" for case {case!r}"
     reason = str(error) or "MemoryError"
     message = f"found too little memory{place} ({reason}), expected more"

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def track(items: Iterable[T], total: int, what: str, show: bool) -> Iterator[T]:
-    """Give the items on, and show how many of `total` have passed and the time left."""
+    """Return the items on, and show how many of `total` have passed and the time left."""
     if not show:
         yield from items
         return

@@ -79,7 +79,7 @@ def _json_parts(items: Iterator[Any]) -> Iterator[str]:
 
 
 def to_json(content: Any) -> str:  # noqa: ANN401
-    """Give plain data as JSON text.
+    """Return plain data as JSON text.
 
     Example:
         >>> import numpy as np
@@ -90,7 +90,7 @@ def to_json(content: Any) -> str:  # noqa: ANN401
 
 
 def _harmless(value: Any) -> Any:  # noqa: ANN401
-    """Give a cell that no spreadsheet runs; numbers stay numbers, also as texts.
+    """Return a cell that no spreadsheet runs; numbers stay numbers, also as texts.
 
     Example:
         >>> _harmless("=cmd|'/c calc'!A1"), _harmless("-1.5"), _harmless(-1.5), _harmless("ann")

@@ -1,4 +1,4 @@
-"""Says what is wrong with options and files in our own words: 'found X, expected Y'."""
+"""Reports what is wrong with options and files in our own words: 'found X, expected Y'."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def worded(error: ValidationError) -> str:
-    """Say in one sentence what was found first and what was expected.
+    """Report in one sentence what was found first and what was expected.
 
     Example:
         >>> from pydantic import BaseModel, Field
@@ -54,7 +54,7 @@ def worded(error: ValidationError) -> str:
         return f"found no {name}, expected it"
     if first["type"] == "extra_forbidden":
         return f"found the unknown key {name!r}, expected none of this name"
-    # What may be one thing or another is refused once for each.
+    # What may be one thing or another is rejected once for each.
     same = [_expected(one) for one in found if _name(one["loc"]) == name]
     shown = _shown(first["input"])
     what = f"{name}={shown}" if name else shown
@@ -78,7 +78,7 @@ def _expected(error: Mapping[str, Any]) -> str:
 
 
 def _name(place: tuple[int | str, ...]) -> str:
-    """Give the name of a field, without the alternatives that were tried for it."""
+    """Return the name of a field, without the alternatives that were tried for it."""
     parts = [str(part) for part in place if "[" not in str(part)]
     while len(parts) > 1 and parts[-1] in ("int", "str", "float", "bool"):
         parts.pop()
@@ -94,7 +94,7 @@ def _shown(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Give a text with its control characters written out, so that no name steers a terminal.
+    r"""Return a text with its control characters written out, so that no name steers a terminal.
 
     Line breaks stay; escape sequences, and marks that turn the direction of writing, do not.
 

@@ -62,7 +62,7 @@ class PairTable:
         self.first, self.second, self.counts, self.tasks = first, second, counts, tasks
 
     @classmethod
-    def of(cls, triplets: Triplets, classes: int) -> PairTable:
+    def of(cls, triplets: Triplets, num_classes: int) -> PairTable:
         """Count the pairs of all readings of each task; tasks of equal size go together."""
         raters = max(len(triplets.raters), 1)
         sizes = np.bincount(triplets.task, minlength=len(triplets.tasks))
@@ -71,21 +71,25 @@ class PairTable:
         shared: dict[int, int] = {}
         for size in np.unique(sizes[sizes >= 2]):
             rows = starts[sizes == size][:, np.newaxis] + np.arange(size)
-            _count_pairs(triplets.rater[rows], triplets.label[rows], raters, classes, cells, shared)
+            _count_pairs(
+                triplets.rater[rows], triplets.label[rows], raters, num_classes, cells, shared
+            )
         pairs = np.array(sorted(shared), np.int64)
-        counts = np.zeros((len(pairs), classes * classes), np.int64)
+        counts = np.zeros((len(pairs), num_classes * num_classes), np.int64)
         codes = np.array(list(cells), np.int64)
-        place = np.searchsorted(pairs, codes // classes**2)
-        counts[place, codes % classes**2] = list(cells.values())
+        place = np.searchsorted(pairs, codes // num_classes**2)
+        counts[place, codes % num_classes**2] = list(cells.values())
         tasks = np.array([shared[int(pair)] for pair in pairs], np.int64)
-        return cls(pairs // raters, pairs % raters, counts.reshape(-1, classes, classes), tasks)
+        return cls(
+            pairs // raters, pairs % raters, counts.reshape(-1, num_classes, num_classes), tasks
+        )
 
 
 def _count_pairs(
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
     raters: int,
-    classes: int,
+    num_classes: int,
     cells: dict[int, int],
     shared: dict[int, int],
 ) -> None:
@@ -95,7 +99,7 @@ def _count_pairs(
     rater = np.take_along_axis(rater, order, axis=1).astype(np.int64)
     label = np.take_along_axis(label, order, axis=1)
     pair = rater[:, first] * raters + rater[:, second]
-    cell = (pair * classes + label[:, first]) * classes + label[:, second]
+    cell = (pair * num_classes + label[:, first]) * num_classes + label[:, second]
     for code, number in zip(*np.unique(cell, return_counts=True), strict=True):
         cells[int(code)] = cells.get(int(code), 0) + int(number)
     task = np.arange(len(rater))[:, np.newaxis]
@@ -134,13 +138,13 @@ class _Readings:
     Args:
         triplets: The answers.
         tasks: The number of tasks.
-        classes: The number of classes.
+        num_classes: The number of classes.
     """
 
-    def __init__(self, triplets: Triplets, tasks: int, classes: int) -> None:
+    def __init__(self, triplets: Triplets, tasks: int, num_classes: int) -> None:
         reading = triplets.task.astype(np.int64) * max(len(triplets.raters), 1) + triplets.rater
         pairs, place = np.unique(reading, return_inverse=True)
-        counts = np.zeros((len(pairs), classes))
+        counts = np.zeros((len(pairs), num_classes))
         np.add.at(counts, (place, triplets.label), 1)
         self.task = pairs // max(len(triplets.raters), 1)
         self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -158,11 +162,11 @@ class _Readings:
         return sums
 
     def fleiss(self) -> float | None:
-        """Give Fleiss' kappa between raters."""
+        """Return Fleiss' kappa between raters."""
         return known(fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2)))
 
     def alpha(self) -> float | None:
-        """Give Krippendorff's alpha between raters: pairs of two raters make coincidences."""
+        """Return Krippendorff's alpha between raters: pairs of two raters make coincidences."""
         votes = self._sums(self.shares)
         size = np.bincount(self.task, minlength=self.tasks)
         weight = np.where(size >= 2, 1 / np.maximum(size - 1, 1), 0.0)[:, np.newaxis]
@@ -214,12 +218,12 @@ def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> l
 
 
 def _against_rest(
-    triplets: Triplets, votes: NDArray[np.int64], raters: int, classes: int
+    triplets: Triplets, votes: NDArray[np.int64], raters: int, num_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Compare each reading with what most of the other readings say; ties count for nothing."""
     reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
     pairs, place = np.unique(reading, return_inverse=True)
-    own = np.zeros((len(pairs), classes), np.int64)
+    own = np.zeros((len(pairs), num_classes), np.int64)
     np.add.at(own, (place, triplets.label), 1)
     others = votes[triplets.task] - own[place]
     best = others.max(axis=1, initial=0)
@@ -249,7 +253,7 @@ def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
 
 def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
     notes = [
-        f"nobody used the class {name!r}"
+        f"no rater used the class {name!r}"
         for name, number in zip(study.classes.names, votes.sum(axis=0), strict=True)
         if number == 0
     ]

@@ -76,73 +76,75 @@ class CaseAgreement:
 
 
 def case_agreement(
-    case: str, labels: NDArray[np.int16], classes: int, spacing: tuple[float, ...]
+    case: str, labels: NDArray[np.int16], num_classes: int, spacing: tuple[float, ...]
 ) -> CaseAgreement:
     """Count all that agreement needs of one case, in one pass over its voxels.
 
     Args:
         case: The name of the case.
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
         spacing: The size of a voxel by axis.
 
     Example:
         >>> labels = np.array([[0, 1, 1, 1], [0, 0, 1, 1]], np.int16)
-        >>> agreement = case_agreement("a", labels, classes=2, spacing=(1.0,))
+        >>> agreement = case_agreement("a", labels, num_classes=2, spacing=(1.0,))
         >>> agreement.pairs.tolist(), agreement.dice.tolist(), agreement.differing
         ([[[1, 0], [1, 2]]], [[0.8]], 0.25)
     """
-    patterns = count_patterns(labels, classes)
+    patterns = count_patterns(labels, num_classes)
     raters = len(labels)
-    pairs = [_joint(patterns, a, b, classes) for a, b in combinations(range(raters), 2)]
-    votes = patterns.votes(classes)
+    pairs = [_joint(patterns, a, b, num_classes) for a, b in combinations(range(raters), 2)]
+    votes = patterns.votes(num_classes)
     return CaseAgreement(
         case,
         (patterns.labels != MISSING).any(axis=0),
-        np.array(pairs, np.int64).reshape(-1, classes, classes),
+        np.array(pairs, np.int64).reshape(-1, num_classes, num_classes),
         votes,
         patterns.counts,
-        _against_rest(patterns, votes, classes),
-        _volumes(patterns, classes),
+        _against_rest(patterns, votes, num_classes),
+        _volumes(patterns, num_classes),
         (patterns.labels != MISSING).all(axis=0),
         float(np.prod(spacing)),
     )
 
 
-def _joint(patterns: Patterns, a: int, b: int, classes: int) -> NDArray[np.int64]:
-    return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, classes)
+def _joint(patterns: Patterns, a: int, b: int, num_classes: int) -> NDArray[np.int64]:
+    return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, num_classes)
 
 
 def joint_counts(
-    first: NDArray[Any], second: NDArray[Any], weights: NDArray[Any], classes: int
+    first: NDArray[Any], second: NDArray[Any], weights: NDArray[Any], num_classes: int
 ) -> NDArray[np.int64]:
     """Count pairs of labels, each with a weight; MISSING counts for nothing."""
     both = (first != MISSING) & (second != MISSING)
-    cell = first[both].astype(np.int64) * classes + second[both]
-    flat = np.bincount(cell, weights=weights[both], minlength=classes * classes)
-    return np.rint(flat).astype(np.int64).reshape(classes, classes)
+    cell = first[both].astype(np.int64) * num_classes + second[both]
+    flat = np.bincount(cell, weights=weights[both], minlength=num_classes * num_classes)
+    return np.rint(flat).astype(np.int64).reshape(num_classes, num_classes)
 
 
-def _against_rest(patterns: Patterns, votes: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+def _against_rest(
+    patterns: Patterns, votes: NDArray[np.int64], num_classes: int
+) -> NDArray[np.int64]:
     """Compare each rater with what most of the others say; where they tie, nothing counts."""
     counts = []
     for rater in range(patterns.labels.shape[1]):
         own = patterns.labels[:, rater]
-        others = votes - (own[:, np.newaxis] == np.arange(classes))
+        others = votes - (own[:, np.newaxis] == np.arange(num_classes))
         best = others.max(axis=1)
         decided = (others == best[:, np.newaxis]).sum(axis=1) == 1
         vote = np.where(decided & (best > 0), others.argmax(axis=1), MISSING)
-        counts.append(joint_counts(own, vote, patterns.counts, classes))
-    return np.array(counts, np.int64).reshape(-1, classes, classes)
+        counts.append(joint_counts(own, vote, patterns.counts, num_classes))
+    return np.array(counts, np.int64).reshape(-1, num_classes, num_classes)
 
 
-def _volumes(patterns: Patterns, classes: int) -> NDArray[np.int64]:
-    counts = [patterns.counts @ (patterns.labels == c) for c in range(classes)]
+def _volumes(patterns: Patterns, num_classes: int) -> NDArray[np.int64]:
+    counts = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
     return np.stack(counts, axis=1)
 
 
 def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
-    """Give the entropy in bits of votes `(classes, ...)`; 0 where nobody voted.
+    """Return the entropy in bits of votes `(classes, ...)`; 0 where nobody voted.
 
     Example:
         >>> entropy(np.array([[2, 1, 0], [0, 1, 0]]))
@@ -153,15 +155,15 @@ def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(-(share * np.log2(np.where(share > 0, share, 1))).sum(axis=0) + 0.0)
 
 
-def entropy_map(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
-    """Give the entropy (in bits) of the raters' labels at each voxel; 0 where nobody labelled.
+def entropy_map(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+    """Return the entropy (in bits) of the raters' labels at each voxel; 0 where nobody labelled.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
 
     Example:
-        >>> entropy_map(np.array([[0, 1], [0, 0]]), classes=2)
+        >>> entropy_map(np.array([[0, 1], [0, 0]]), num_classes=2)
         array([0., 1.], dtype=float32)
     """
     flat = labels.reshape(len(labels), -1)
@@ -169,6 +171,6 @@ def entropy_map(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
     for start in range(0, bits.size, _BLOCK):  # whole, votes and shares of a slide take gigabytes
         part = flat[:, start : start + _BLOCK]
         bits[start : start + _BLOCK] = entropy(
-            np.stack([(part == c).sum(axis=0) for c in range(classes)])
+            np.stack([(part == c).sum(axis=0) for c in range(num_classes)])
         )
     return bits.reshape(labels.shape[1:])

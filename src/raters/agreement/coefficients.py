@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def cohen_kappa(counts: NDArray[Any]) -> float:
-    """Give Cohen's kappa of two raters.
+    """Return Cohen's kappa of two raters.
 
     `kappa = (p_o - p_e) / (1 - p_e)`, with `p_o` the share of labels that agree and `p_e =
     sum_c p_a(c) p_b(c)` the share expected by chance. Cohen (1960), "A Coefficient of Agreement
@@ -42,7 +42,7 @@ def _corrected(observed: float, expected: float) -> float:
 def fleiss_kappa(
     votes: NDArray[Any], weights: NDArray[Any] | None = None, own: NDArray[Any] | None = None
 ) -> float:
-    """Give Fleiss' kappa in the form for a varying number of raters.
+    """Return Fleiss' kappa in the form for a varying number of raters.
 
     With `n_ij` the raters who gave item `i` the class `j` and `n_i = sum_j n_ij`:
 
@@ -50,7 +50,7 @@ def fleiss_kappa(
         p_e = sum_j pi_j^2,   pi_j = mean over the same items of  n_ij / n_i
 
     and `kappa = (p_o - p_e) / (1 - p_e)`. With equal `n_i` this is Fleiss (1971), where `own_ij =
-    n_ij`: what a rater shares with himself is no agreement. Gwet (2014),
+    n_ij`: a rater's agreement with themselves does not count. Gwet (2014),
     "Handbook of Inter-Rater Reliability", chapter 2, but for items with one label: they say
     nothing on agreement and must not move what is expected by chance either. One class only: 1.
     No item with two labels: NaN.
@@ -80,7 +80,7 @@ def fleiss_kappa(
 
 
 def krippendorff_alpha(votes: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
-    """Give Krippendorff's alpha for nominal data.
+    """Return Krippendorff's alpha for nominal data.
 
     With the coincidences `o_ck = sum_u n_uc (n_uk - [c = k]) / (n_u - 1)` over units with at
     least two labels, `n_c = sum_k o_ck` and `n = sum_c n_c`:
@@ -109,7 +109,7 @@ def krippendorff_alpha(votes: NDArray[Any], weights: NDArray[Any] | None = None)
 
 
 def alpha_of_coincidences(coincidence: NDArray[np.float64]) -> float:
-    """Give Krippendorff's alpha from the coincidences `o_ck`, `(L, L)`."""
+    """Return Krippendorff's alpha from the coincidences `o_ck`, `(L, L)`."""
     marginal = coincidence.sum(axis=0)
     total = marginal.sum()
     if total == 0:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 MARK = ".maps"
-"""The file that says whose folder it is: maps take the names of images, and replace nobody's."""
+"""The file that says whose folder it is: maps take the names of images, and replace no others."""
 
 
 def refuse_place(study: Study, folder: str | Path) -> None:
-    """Refuse a folder where inputs would be replaced, or that holds other files than maps."""
+    """Reject a folder where inputs would be replaced, or that holds other files than maps."""
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, MARK, "earlier maps")
 
@@ -37,7 +37,7 @@ def write_entropy_maps(
 ) -> int:
     """Write a map per case; give how many were written.
 
-    With a list of `failures`, what goes wrong with a case is added to it and the others go on.
+    With a list of `failures`, what goes wrong with a case is added to it and the others continue.
 
     Volumes with geometry hold bits as floats. Pictures are PNG, where 255 is the highest entropy
     that so many classes can have, `log2(classes)` bits, so that maps of one study compare.

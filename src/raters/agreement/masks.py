@@ -57,12 +57,14 @@ def mask_agreement(
 
 
 def _surfaces(
-    labels: NDArray[np.int16], classes: int, spacing: tuple[float, ...]
+    labels: NDArray[np.int16], num_classes: int, spacing: tuple[float, ...]
 ) -> NDArray[np.float64]:
-    """Give HD95 and the average surface distance of all pairs, `(2, pairs, L - 1)`."""
-    found = [surface_distances_by_class(a, b, classes, spacing) for a, b in combinations(labels, 2)]
+    """Return HD95 and the average surface distance of all pairs, `(2, pairs, L - 1)`."""
+    found = [
+        surface_distances_by_class(a, b, num_classes, spacing) for a, b in combinations(labels, 2)
+    ]
     scores = [[(d.hd95, d.assd) for d in by_class] for by_class in found]
-    return np.array(scores).reshape(-1, classes - 1, 2).transpose(2, 0, 1)
+    return np.array(scores).reshape(-1, num_classes - 1, 2).transpose(2, 0, 1)
 
 
 class _Totals:
@@ -141,7 +143,7 @@ class _Totals:
         return list(self.study.classes.names[1:])
 
     def _used(self) -> NDArray[np.bool_]:
-        """Say which foreground classes somebody used."""
+        """Return which foreground classes any rater used."""
         return np.asarray(self.drawn[1:] > 0)
 
     def _overall(self) -> list[Row]:
@@ -208,7 +210,7 @@ class _Totals:
         ]
         for name, used in zip(self._names, self._used(), strict=True):
             if not used:
-                notes.append(f"nobody used the class {name!r}: it has no scores")
+                notes.append(f"no rater used the class {name!r}: it has no scores")
         if not self.cases_of_pair.any():
             return ["no two raters labelled the same voxel: there is nothing to compare"]
         alone = sum(row["raters"] < 2 for row in self.rows)
@@ -229,7 +231,7 @@ def _chance_corrected(votes: NDArray[Any], weights: NDArray[Any]) -> Row:
 
 
 def _bias(volume: NDArray[Any]) -> NDArray[np.float64]:
-    """Give the relative difference of each rater's volumes from the mean of the others'."""
+    """Return the relative difference of each rater's volumes from the mean of the others'."""
     exist = ~np.isnan(volume)
     total, number = np.where(exist, volume, 0.0).sum(axis=0), exist.sum(axis=0)
     others = (total - np.where(exist, volume, 0.0)) / np.maximum(number - exist, 1)
@@ -237,7 +239,7 @@ def _bias(volume: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _class_kappa(counts: NDArray[Any], chosen: int) -> float | None:
-    """Give Cohen's kappa of one class; None where neither has it: there is nothing to agree on."""
+    """Return Cohen's kappa of one class; None where neither has it."""
     binary = _binary(counts, chosen)
     return known(cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
 
@@ -280,8 +282,8 @@ class _Means:
 class _Votes:
     """How often which votes occur; equal ones are merged as they come."""
 
-    def __init__(self, classes: int) -> None:
-        self._rows = np.zeros((0, classes), np.int64)
+    def __init__(self, num_classes: int) -> None:
+        self._rows = np.zeros((0, num_classes), np.int64)
         self._weights = np.zeros(0, np.int64)
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 

@@ -28,7 +28,7 @@ class Agreement:
     Attributes:
         kind: 'segmentation' or 'classification'.
         overall: A row per class: mean pairwise scores, Fleiss' kappa, Krippendorff's alpha.
-        pairs: A row a pair of raters and class.
+        pairs: One row per pair of raters and class.
         raters: A row per rater and class: against the vote of the others, volumes and bias.
         cases: A row per case, the most disputed first.
         notes: What a reader must know about the tables.
@@ -48,7 +48,7 @@ class Agreement:
         return f"Agreement({self.kind}, {len(self.cases):,} cases, {sizes})"
 
     def frame(self, table: str) -> pd.DataFrame:
-        """Give one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
+        """Return one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(getattr(self, table))
@@ -61,7 +61,7 @@ class Agreement:
         write_json(Path(folder) / "agreement.json", self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {name: value for name, value in vars(self).items() if name != "inputs"}
 
 
@@ -71,5 +71,5 @@ def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
 
 
 def known(value: Any) -> float | None:  # noqa: ANN401
-    """Give None for a number that does not exist (NaN), else the number."""
+    """Return None for a number that does not exist (NaN), else the number."""
     return None if value is None or value != value else float(value)

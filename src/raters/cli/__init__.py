@@ -82,7 +82,7 @@ def raters(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Learn from raters who disagree: what is true, and how far each rater can be trusted.
+    """Learn from raters who disagree: a consensus, and how far each rater can be trusted.
 
     STUDY is a quoted pattern ("masks/{rater}/{case}.nii.gz"), a folder written by raters, a
     manifest (CSV: case, rater, mask, image) or a table of class labels (CSV: task, worker, label).
@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def _of_system(error: OSError) -> str:
-    """Say what the system refused, and of which file; where nobody knows, which folder it was."""
+    """Return what the system refused, and of which file; failing that, which folder."""
     why = error.strerror or str(error) or type(error).__name__
     if error.filename:
         named = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
@@ -129,18 +129,18 @@ def _of_system(error: OSError) -> str:
 
 
 def _without_memory(text: str) -> str:
-    """Say that there is not enough memory, in a line."""
+    """Report that there is not enough memory, in a line."""
     why = " ".join(text.split())
     more = f" ({why[:200]})" if why else ""
     return f"found too little memory{more}, expected more: try smaller images, patches or batches"
 
 
 def _when_stopped(arguments: list[str]) -> str:
-    """Say what happens to the work of a verb that was stopped; some verbs say it themselves."""
+    """Return what happens to the work of a verb that was stopped; some verbs say it themselves."""
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
         return ""
-    goes_on = f": raters {verb} goes on from here when it is called again"
+    goes_on = f": raters {verb} resumes from here when it is called again"
     return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 
 

@@ -106,6 +106,6 @@ def _of_all(rows: list[Row], several: bool) -> list[Row]:
 
 
 def _short(rows: list[Row]) -> list[Row]:
-    """Leave out what a terminal has no room for: groups that are the cases, 1 - Dice."""
+    """Leave out what does not fit a terminal: groups that are the cases, 1 - Dice."""
     dull = {"disagreement"} | ({"group"} if all(r["group"] == r["case"] for r in rows) else set())
     return [{k: v for k, v in row.items() if k not in dull} for row in rows]

@@ -1,4 +1,4 @@
-"""`raters check`: what a study holds, and every problem with its file."""
+"""`raters check`: what a study holds, and every problem, with the file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MOST_PROBLEMS = 5
 def check(
     opened: OpenStudy,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    strict: Annotated[bool, typer.Option(help="Warnings too end with exit code 1.")] = False,
+    strict: Annotated[bool, typer.Option(help="Exit with code 1 on warnings, too.")] = False,
 ) -> None:
-    """Show what a study holds and every problem with its file.
+    """Show what a study holds and every problem, with the file.
 
     Exit code 0: clean. 1: warnings, with --strict. 2: errors.
 
@@ -94,7 +94,7 @@ def _show_summary(report: CheckReport, console: Console) -> None:
 
 
 def _cell(text: str) -> str:
-    """Give a text of the user's as it stands, whatever is in it."""
+    """Return a text of the user's as it stands, whatever is in it."""
     from rich.markup import escape
 
     return escape(printable(text))

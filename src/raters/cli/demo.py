@@ -46,7 +46,7 @@ def demo(
 ) -> None:
     """Draw a study by five raters who err, fuse, train on one label per image, report.
 
-    Every line that it prints after a $ can be run alone. Called again, it goes on where it
+    Every line that it prints after a $ can be run alone. Called again, it resumes where it
     stopped: what is drawn, fused and trained is not done again.
 
     raters demo
@@ -97,7 +97,7 @@ def _draw_small(folder: Path) -> None:
 
 
 def _refuse_without_training() -> None:
-    """Say at once, and not after minutes, that the parts for training are not installed."""
+    """Report at once, and not after minutes, that the parts for training are not installed."""
     from importlib.util import find_spec
 
     absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]
@@ -109,7 +109,7 @@ def _refuse_without_training() -> None:
 
 
 def _run(step: Step) -> None:
-    """Show a command as a user would type it, and run it; a run that is there goes on."""
+    """Show a command as a user would type it, and run it; an existing run is resumed."""
     from raters.cli import app
     from raters.demo.story import line
     from raters.training.run import holds_run
@@ -121,14 +121,14 @@ def _run(step: Step) -> None:
         typer.echo(f"\n{step.why}")
     typer.secho(f"{'' if step.why else chr(10)}$ {line(tuple(arguments))}", bold=True)
     before = sys.argv
-    sys.argv = ["raters", *arguments]  # what `raters train` says how to go on with
+    sys.argv = ["raters", *arguments]  # what `raters train` names to resume with
     try:
         code = app(arguments, standalone_mode=False)
     finally:
         sys.argv = before
     if code:
         if code == _STOPPED:
-            typer.echo("the demo goes on from here when it is called again", err=True)
+            typer.echo("the demo resumes from here when it is called again", err=True)
         raise typer.Exit(code)
 
 

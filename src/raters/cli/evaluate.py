@@ -91,7 +91,7 @@ def evaluate(
 
 
 def show_summary(summary: list[Row], written: bool) -> None:
-    """Print the means over classes; a terminal has no room for all."""
+    """Print the means over classes; all would not fit a terminal."""
     several = len({row.get("class") for row in summary}) > 1
     rows = [_short(row, several) for row in summary if not several or row["class"] == "all"]
     dull = set() if any(row.get("undefined") for row in rows) else {"undefined"}
@@ -106,7 +106,7 @@ def show_summary(summary: list[Row], written: bool) -> None:
 
 
 def _short(row: Row, several: bool) -> Row:
-    """Put the interval beside the first score and leave out what has no room."""
+    """Put the interval beside the first score and leave out what does not fit."""
     first = next(name for name in row if f"{name}_low" in row)
     low, high = row[f"{first}_low"], row[f"{first}_high"]
     short: Row = {}

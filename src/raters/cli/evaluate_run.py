@@ -196,5 +196,5 @@ def _signed(row: Row, name: str) -> str | None:
 
 
 def _plus(value: float) -> str:
-    """Give a number with its sign; a rounded -0 plus 0 is 0."""
+    """Return a number with its sign; a rounded -0 plus 0 is 0."""
     return f"{round(value, 3) + 0.0:+.3f}"

@@ -28,7 +28,7 @@ def export(
         typer.Option(
             "-o",
             "--out",
-            help="The file (.onnx, .pt2) or folder to write; it must not be there yet.",
+            help="The file (.onnx, .pt2) or folder to write; it must not exist yet.",
             show_default=False,
         ),
     ],
@@ -36,11 +36,11 @@ def export(
         str,
         typer.Option(
             help="auto, inside or outside: whether the normalisation of images becomes part of "
-            "the network. auto: wherever that is right."
+            "the network. auto: inside where possible."
         ),
     ] = "auto",
 ) -> None:
-    """Write the truth network of a model for use without raters, and compare the two.
+    """Export a model's network for use without raters, and compare the two.
 
     Images of any size go in, the probability of each class comes out.
 
@@ -63,7 +63,7 @@ def _show(done: Exported) -> None:
     bundle = done.format == "monai-bundle"
     lines = [f"input: {needs['name']} ({needs['meaning']})"] if not bundle else []
     lines.append(f"normalisation: {_normalisation(done.metadata['normalisation'], bundle)}")
-    if done.metadata["patch"]:
+    if done.metadata["patch_size"]:
         lines.append(f"windows: {done.metadata['windows']}")
     if done.difference is None:
         lines.append("not compared with the model: found no onnxruntime, expected it for that")
@@ -76,11 +76,11 @@ def _show(done: Exported) -> None:
 
 
 def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
-    """Say who normalises images: the user has to know what is left to do.
+    """Report who normalises images: the user has to know what is left to do.
 
     Example:
         >>> _normalisation({"mode": "study", "inside": False, "mean": [0.5], "std": [0.25]}, False)
-        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, a channel each'
+        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, per channel'
     """
     if bundle:
         return "done by the bundle (configs/inference.json): give it the files as they are"
@@ -96,11 +96,11 @@ def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
     if len(facts["mean"]) > _MOST_CHANNELS:
         mean, std = (f"normalisation.{name} of the metadata" for name in ("mean", "std"))
     rule = f"(image - mean) / std with mean {mean} and std {std}"
-    return f"outside, do it first: {rule}, a channel each"
+    return f"outside, do it first: {rule}, per channel"
 
 
 def _bytes(size: int) -> str:
-    """Give a size as people say it.
+    """Return a size as people say it.
 
     Example:
         >>> _bytes(512), _bytes(2_340_000)

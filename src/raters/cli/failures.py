@@ -1,4 +1,4 @@
-"""Lists the cases that failed while the others went on, the same in every verb."""
+"""Lists the cases that failed while the others continued, the same in every verb."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LEFT_OUT = "left out, for what could not be read"
+LEFT_OUT = "left out because of unreadable files"
 
 _SHOWN = 20
 
@@ -54,7 +54,7 @@ def end_with_failures(failures: Sequence[RatersError], what: str, all_in: str = 
 
     Args:
         failures: The errors, one per case.
-        what: What happened to them, after their number: 'left out, for what could not be read'.
+        what: What happened to them, after their number: 'left out because of unreadable files'.
         all_in: Where all of them are listed, if more than 20 are not shown here.
     """
     if not failures:

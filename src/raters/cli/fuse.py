@@ -41,7 +41,7 @@ def fuse(
         typer.Option("--option", help="An option of the method: restrict=true, ties=undecided."),
     ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Also write probabilities.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Fuse everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Fuse all cases again.")] = False,
     engine: Annotated[str, typer.Option(help="local, or dask (with --scheduler).")] = "local",
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
 ) -> None:
@@ -116,7 +116,7 @@ def worst_first(rows: list[Row]) -> list[Row]:
 
 
 def _short(row: Row) -> Row:
-    """Put its interval beside the sensitivity and leave out what has no room."""
+    """Put its interval beside the sensitivity and leave out what does not fit."""
     short: Row = {}
     for name, value in row.items():
         if not name.endswith(("_se", "_low", "_high")):

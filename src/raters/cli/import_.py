@@ -15,7 +15,7 @@ from raters.errors import RatersError
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
 
-_ONE = 1.015  # shares are often rounded: .67, .17, .17
+_ONE = 1.015  # shares are often rounded: 0.67, 0.17, 0.17
 
 
 @takes_study
@@ -29,12 +29,12 @@ def import_(
     ] = "canonical",
     new_split: Annotated[
         str,
-        typer.Option(help="Split by group: 'train=.7,val=.1,test=.2'.", metavar="NAME=SHARE,..."),
+        typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,..."),
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
 ) -> None:
-    """Convert a study to raters' native format; called again, it goes on where it stopped.
+    """Convert a study to raters' native format; called again, it resumes where it stopped.
 
     raters import "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz" -o study/
     """
@@ -58,7 +58,7 @@ def _fractions(text: str) -> dict[str, float]:
     if not shares or {"", "seed", "self"} & set(fractions) or len(fractions) < len(shares):
         raise RatersError(
             f"--new-split: found {text!r}, "
-            "expected different names with shares, such as 'train=.7,val=.1,test=.2'"
+            "expected different names with shares, such as 'train=0.7,val=0.1,test=0.2'"
         )
     total = sum(fractions.values())
     if total > _ONE and all(share < 1 for share in fractions.values()):
@@ -69,7 +69,7 @@ def _fractions(text: str) -> dict[str, float]:
 
 
 def report(result: ImportResult) -> None:
-    """Say what was written; cases that failed end with exit code 2."""
+    """Return what was written; cases that failed end with exit code 2."""
     from raters.study.study import many
 
     there = f", {result.skipped:,} there already" if result.skipped else ""

@@ -1,4 +1,4 @@
-"""`raters methods`: the learning methods, and what each can be told."""
+"""`raters methods`: the learning methods, and the options of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def methods(
 
 
 def facts(name: str, entry: MethodEntry) -> Row:
-    """Give what there is to know of a method as plain data."""
+    """Return what there is to know of a method as plain data."""
     return {
         "name": name,
         "about": entry.about,

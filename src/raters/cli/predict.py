@@ -53,13 +53,13 @@ def predict(
         ),
     ] = "0.5",
     overlap: Annotated[
-        float, typer.Option(help="Share of a window that the next one covers again.")
+        float, typer.Option(help="Overlap of neighbouring windows (a share).")
     ] = 0.25,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    overwrite: Annotated[bool, typer.Option(help="Predict everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Predict all cases again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Predict the truth of images; called again, finished cases are skipped.
+    """Predict the consensus for images; called again, finished cases are skipped.
 
     raters predict run/ "images/{case}.nii.gz" -o predictions/ --entropy
     """
@@ -113,7 +113,7 @@ def _move(model: Model, device: str) -> None:
 
 
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
-    """Say what was done, and how fast: without what it took to load the model."""
+    """Return what was done, and how fast: without what it took to load the model."""
     from raters.rows import to_json
     from raters.study.study import many
 

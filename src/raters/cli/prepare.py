@@ -19,7 +19,7 @@ def prepare(
     download: Annotated[
         bool, typer.Option(help="Fetch it to SOURCE first, where that is allowed.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the data sets.")] = False,
 ) -> None:
     """Turn a public data set into a study.

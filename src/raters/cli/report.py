@@ -31,7 +31,7 @@ def report(
         str,
         typer.Option(
             "--study",
-            help="The study that a fusion or a run comes from, if it does not know it any more.",
+            help="The study of the fusion or run, if it is no longer where it was.",
             metavar="STUDY",
         ),
     ] = "",
@@ -40,7 +40,7 @@ def report(
         typer.Option("--against", help="Compare a run with this one; can be repeated."),
     ] = [],  # noqa: B006
     cases_shown: Annotated[
-        int, typer.Option("--cases-shown", help="How many cases can be looked at.", min=0)
+        int, typer.Option("--cases-shown", help="How many cases the viewer shows.", min=0)
     ] = 24,
     open_: Annotated[
         str, typer.Option("--open", help="Open it in the browser: yes or no.", metavar="yes|no")
@@ -97,6 +97,6 @@ def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, st
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:
-    """Give the options of the study that the command line names, and not those left as they are."""
+    """Return the options of the study that the command line names."""
     usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
     return read_options({name: value for name, value in given.items() if value != usual[name]})

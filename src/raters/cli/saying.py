@@ -1,4 +1,4 @@
-"""Tells the user at once what is going on, and keeps long texts within a terminal."""
+"""Tells the user at once what is happening, and keeps long texts within a terminal."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ def simulate(
     ] = "",
     severity: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Severity of drawers that have none of their own, in pixels."),
+        typer.Option(help="Severity, in pixels, of raters that name none."),
     ] = None,
     mean_dice: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Mean Dice of drawers that have none of their own."),
+        typer.Option(help="Mean Dice of raters that name none."),
     ] = None,
     assign: Annotated[
         str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")
@@ -47,12 +47,12 @@ def simulate(
     demand_dominance: Annotated[
         bool, typer.Option("--demand-dominance", help="Mean matrix must be column-dominant.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     confusion: Annotated[
         str, typer.Option(help="Also write the raters' true confusion here (.npz).")
     ] = "",
-    form: Annotated[str, typer.Option(help="canonical or packed; by default as the truth.")] = "",
-    overwrite: Annotated[bool, typer.Option(help="Write everything anew.")] = False,
+    form: Annotated[str, typer.Option(help="canonical or packed; by default that of STUDY.")] = "",
+    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
     number: Annotated[
         int, typer.Option(help="How many phantoms to draw.", rich_help_panel=_DRAW)
     ] = 24,
@@ -121,7 +121,7 @@ def _form(truth: Study) -> str:
 
 
 def _say(study: Study) -> None:
-    """Say who the raters are, and whether truth could be told from their labels."""
+    """Report who the raters are, and whether their labels could reveal the truth."""
     typer.echo(study.about.get("simulated raters", ""))
     if study.kind == "classification":
         from raters.confusion.dominance import dominance_margin

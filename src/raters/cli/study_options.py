@@ -63,7 +63,7 @@ def open_study(
         bool,
         _option(
             "--anonymous",
-            text="Raters of one name are not one person: rank and name nobody.",
+            text="One name may mean different people: do not rank or name raters.",
             panel=_CHOOSE,
         ),
     ] = False,
@@ -82,7 +82,7 @@ def open_study(
     ] = "missing",
     threshold: Annotated[
         Optional[float],  # noqa: UP045
-        _option("--threshold", text="Cut grey masks here."),
+        _option("--threshold", text="Threshold for grey-level masks."),
     ] = None,
     overlap: Annotated[
         str,
@@ -147,13 +147,13 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(opened: OpenStudy) -> dict[str, Any]:
-    """Give the arguments of `raters.read` with which a verb opens its study."""
+    """Return the arguments of `raters.read` with which a verb opens its study."""
     assert isinstance(opened, partial)  # made by `takes_study`
     return read_options(opened.keywords)
 
 
 def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the STUDY argument and its options; the verb gets a function that opens it.
+    """Return a verb the STUDY argument and its options; the verb gets a function that opens it.
 
     The options are those of `open_study`, so that no verb lists them again.
     """
@@ -185,7 +185,7 @@ def _parameters(function: Callable[..., Any], but: tuple[str, ...]) -> list[insp
 
 
 def _is_argument(parameter: inspect.Parameter) -> bool:
-    """Say whether a parameter stands without a name on the command line, before STUDY."""
+    """Return whether a parameter stands without a name on the command line, before STUDY."""
     found = getattr(parameter.annotation, "__metadata__", ())
     return any(isinstance(info, typer.models.ArgumentInfo) for info in found)
 

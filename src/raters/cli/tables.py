@@ -35,7 +35,7 @@ def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None
     for column in columns:
         number = any(isinstance(row.get(column), int | float) for row in rows)
         side: Literal["left", "right"] = "right" if number else "left"
-        # A name is never cut: it is folded where there is no room.
+        # A name is never cut: it is folded where it does not fit.
         table.add_column(escape(printable(column.replace("_", " "))), justify=side, overflow="fold")
     for row in rows[:MOST_ROWS]:
         table.add_row(*(escape(shown(row.get(column))) for column in columns))
@@ -61,7 +61,7 @@ def shown(value: Any) -> str:  # noqa: ANN401
 
 
 def study_notes(study: Study) -> list[str]:
-    """Give what has to be said of a study beside any result from it."""
+    """Return what has to be said of a study beside any result from it."""
     facts = [study.about["note"]] if "note" in study.about else []
     return [*study.notes, *facts]
 

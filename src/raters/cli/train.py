@@ -69,11 +69,11 @@ def train(
         ),
     ] = "",
 ) -> None:
-    """Train a network that predicts the truth, and a model of each rater.
+    """Train a network that predicts the consensus, and a model of each rater.
 
     Cases of the split 'train' are trained on, those of 'val' choose the best
     epoch (without splits, a share is held out); 'test' is never touched.
-    Ctrl-C stops, --resume goes on.
+    Ctrl-C stops, --resume continues.
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
@@ -119,13 +119,13 @@ def train(
 
 
 def _words(opened: OpenStudy) -> dict[str, Any]:
-    """Give the words of the command line that name the study."""
+    """Return the words of the command line that name the study."""
     found: dict[str, Any] = opened.keywords  # type: ignore[attr-defined]
     return found
 
 
 def listed() -> None:
-    """Train a network that predicts the truth, and a model of each rater."""
+    """Train a network that predicts the consensus, and a model of each rater."""
 
 
 def command() -> Any:  # noqa: ANN401
@@ -189,7 +189,7 @@ def _left_out(study: Study, method: str | None, options: dict[str, Any]) -> list
     if method is None:
         return []  # said when the run began
     training = checked_options(method, options)[1]
-    parts = partition(study, training.held_out, training.seed, method)
+    parts = partition(study, training.val_fraction, training.seed, method)
     return left_out_note(left_out(study, study.index.ids[np.concatenate(parts)]), method)
 
 
@@ -219,7 +219,7 @@ def _plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def _stoppable(nothing_kept: bool) -> Iterator[None]:
-    """Say how to go on after Ctrl-C."""
+    """Report how to resume after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:

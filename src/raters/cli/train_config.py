@@ -16,8 +16,8 @@ FACTS = (
     "unlabelled",
     "classes",
     "channels",
-    "dims",
-    "patch",
+    "spatial_dims",
+    "patch_size",
     "normalisation",
 )
 """What the `config.yaml` of a run says of its data and of what was chosen for them."""
@@ -64,7 +64,7 @@ def read_config(file: str, method: str | None = None) -> TrainConfig:
 
 
 def _method_options(found: Any, method: str, path: Path) -> dict[str, Any]:  # noqa: ANN401
-    """Give the options of the method; those that make it what it is may be written out."""
+    """Return the options of the method; those that make it what it is may be written out."""
     from raters.methods.registry import learning_method
 
     entry = learning_method(method)
@@ -85,8 +85,8 @@ def _training_options(found: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401
 def _yaml(path: Path) -> Any:  # noqa: ANN401
     import yaml
 
+    from raters.study.paths import read_text
     from raters.study.plain_yaml import load_plain
-    from raters.study.regular import read_text
 
     try:
         return load_plain(read_text(path))

@@ -17,7 +17,7 @@ def asked(
 ) -> tuple[str | None, dict[str, Any], list[str]]:
     """Put command line and file together; check all before anything is read.
 
-    A run that goes on has a method of its own: then None is given on.
+    A resumed run has a method of its own: then None is passed on.
     """
     from raters.cli.train_config import read_config
     from raters.training.given import checked_options

@@ -54,7 +54,7 @@ def _write(model: Model, run: str, out: str, added: list[str], splits: Sequence[
 
 
 def both_splits(earlier: Sequence[Split], later: Sequence[Split]) -> list[Split]:
-    """Say what a case was used for by either: who trained on it once has seen it for good.
+    """Return what a case was used for by either: who trained on it once has seen it for good.
 
     Example:
         >>> both_splits([("a", "train", "a"), ("b", "left-out", "b")], [("a", "held-out", "a")])

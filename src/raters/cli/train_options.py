@@ -12,20 +12,20 @@ PANELS = {
     "Network": ("network", "width", "depth", "norm", "dropout"),
     "Data": (
         "normalise",
-        "patch",
+        "patch_size",
         "patches_per_case",
         "foreground",
         "augment",
         "class_weights",
-        "held_out",
+        "val_fraction",
     ),
-    "Machine": ("workers", "cache", "precision", "devices", "nodes", "loggers"),
+    "Machine": ("num_workers", "cache", "precision", "devices", "num_nodes", "loggers"),
 }
 """Where options of training stand in the help; the others stand under 'Training'."""
 
 
 def training_options() -> list[TypedOption]:
-    """Give the options of training.
+    """Return the options of training.
 
     Example:
         >>> {option.field: option.panel for option in training_options()}["width"]
@@ -39,7 +39,7 @@ def training_options() -> list[TypedOption]:
 
 
 def method_options() -> list[TypedOption]:
-    """Give the options of all methods; each says which methods take it.
+    """Return the options of all methods; each says which methods take it.
 
     Example:
         >>> {option.field: option.takers for option in method_options()}["rank"]
@@ -53,5 +53,5 @@ def method_options() -> list[TypedOption]:
 
 
 def train_options() -> list[TypedOption]:
-    """Give all of them."""
+    """Return all of them."""
     return [*method_options(), *training_options()]

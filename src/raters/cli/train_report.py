@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def told() -> Callable[[str], None] | None:
-    """Say who is told of each epoch: the bar of a terminal, else a line per epoch."""
+    """Return where epochs are reported: the bar of a terminal, else one line per epoch."""
     return None if sys.stderr.isatty() else say
 
 
 def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
-    """Say how it went, where it is, and what comes next."""
+    """Report how it went, where it is, and what comes next."""
     best = next((row for row in model.history if row["epoch"] == model.best_epoch), {})
     named = {"held_out": "held-out loss", "reference": "held-out score by the reference"}
     scores = ("epoch", "loss", "held_out", "reference", "dominance")
@@ -47,7 +47,7 @@ def scored_split(out: str, study: Study) -> str:
 
 
 def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]:
-    """Give lines that a user can run on the new model.
+    """Return lines that a user can run on the new model.
 
     Example:
         >>> for line in next_commands("run", {"study": "a.csv", "images": "x.npy"}, "held-out"):
@@ -65,14 +65,14 @@ def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]
 
 
 def _new_images(images: str | None) -> str:
-    """Give a placeholder for images that the model has not seen."""
+    """Return a placeholder for images that the model has not seen."""
     if images and "{case}" in images:
         return f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'
     return "NEW.npy" if images and images.endswith(".npy") else "NEW_IMAGES"
 
 
 def study_words(study: dict[str, Any]) -> list[str]:
-    """Give the words of the command line that name a study, without those that say nothing new.
+    """Return the words of the command line that name a study, without those that say nothing new.
 
     Example:
         >>> study_words({"study": "a.csv", "wide": True, "header": False, "task": "task"})
@@ -91,13 +91,13 @@ def study_words(study: dict[str, Any]) -> list[str]:
 
 
 def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
-    """Give the user's own command line again, with --resume where there is a run to go on with.
+    """Return the user's own command line again, with --resume where there is a run to resume.
 
     Example:
         >>> stopped_message(["/bin/raters", "train", "a b.csv", "-o", "run"])
-        "stopped; go on with: raters train 'a b.csv' -o run --resume"
+        "stopped; resume with: raters train 'a b.csv' -o run --resume"
     """
     words = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["raters", "train"]
     if nothing_kept or "--resume" in words:
-        return f"stopped; go on with: {shlex.join(words)}"
-    return f"stopped; go on with: {shlex.join([*words, '--resume'])}"
+        return f"stopped; resume with: {shlex.join(words)}"
+    return f"stopped; resume with: {shlex.join([*words, '--resume'])}"

@@ -34,12 +34,12 @@ class TypedOption:
     takers: tuple[str, ...] = ()
 
     def flag(self, taken: Iterable[str]) -> str:
-        """Give the name on the command line; a name that is taken already gets a word in front."""
+        """Return the name on the command line; a taken name gets a word in front."""
         name = self.field.replace("_", "-")
         return f"option-{name}" if name in taken else name
 
     def parameter(self, taken: Iterable[str]) -> inspect.Parameter:
-        """Give the parameter that typer makes an option of; None means that it was not given."""
+        """Return the parameter that typer makes an option of; None means that it was not given."""
         flag, kind = self.flag(taken), plain_type(self.info.annotation)
         flags = f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"
         option = typer.Option(
@@ -57,7 +57,7 @@ class TypedOption:
         )
 
     def help_text(self) -> str:
-        """Say who takes it, what it means, its range and its default."""
+        """Report who takes it, what it means, its range and its default."""
         takers = f"[{', '.join(self.takers)}] " if self.takers else ""
         limits = limits_of(self.info)
         default = default_of(self.info)
@@ -67,7 +67,7 @@ class TypedOption:
 
 
 def plain_type(annotation: Any) -> type:  # noqa: ANN401
-    """Give what the command line reads: a switch, a number, or text.
+    """Return what the command line reads: a switch, a number, or text.
 
     Example:
         >>> plain_type(float | None), plain_type(Literal["a", "b"]), plain_type(bool)
@@ -106,7 +106,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401
 
 
 def limits_of(info: FieldInfo) -> str:
-    """Say which numbers are allowed.
+    """Return which numbers are allowed.
 
     Example:
         >>> from pydantic import Field
@@ -141,7 +141,7 @@ def parsed(option: TypedOption, value: Any) -> Any:  # noqa: ANN401
     Example:
         >>> from pydantic.fields import FieldInfo
         >>> sides = FieldInfo.from_annotation(tuple[int, ...] | Literal["auto"])
-        >>> parsed(TypedOption("patch", sides, ""), "96,96")
+        >>> parsed(TypedOption("patch_size", sides, ""), "96,96")
         (96, 96)
     """
     kinds = _alternatives(option.info.annotation)
@@ -161,21 +161,21 @@ def parsed(option: TypedOption, value: Any) -> Any:  # noqa: ANN401
 
 
 def given_options(options: Sequence[TypedOption], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields that the user set, by name."""
+    """Return the fields that the user set, by name."""
     found = {option.field: values.get(_PREFIX + option.field) for option in options}
     by_name = {option.field: option for option in options}
     return {k: parsed(by_name[k], v) for k, v in found.items() if v is not None}
 
 
 def names_of(function: Callable[..., Any]) -> set[str]:
-    """Give the names that the options of a function have on the command line."""
+    """Return the names that the options of a function have on the command line."""
     return {name.replace("_", "-") for name in inspect.signature(function).parameters}
 
 
 def with_options(
     verb: Callable[..., None], options: Sequence[TypedOption], taken: Iterable[str]
 ) -> Callable[..., None]:
-    """Give a verb typed options; it gets those that the user set as the dictionary `options`."""
+    """Return a verb typed options; it gets those that the user set as the dictionary `options`."""
     signature = inspect.signature(verb, eval_str=True)
     own = [p for name, p in signature.parameters.items() if name != "options"]
     names = {*taken, *names_of(verb)}

@@ -13,7 +13,7 @@ from raters.study.classes import MISSING
 Unseen = Literal["nan", "identity", "uniform"]
 
 
-def count(labels: NDArray[Any], reference: NDArray[Any], classes: int) -> NDArray[np.int64]:
+def count(labels: NDArray[Any], reference: NDArray[Any], num_classes: int) -> NDArray[np.int64]:
     """Count how often each rater said `o` where the reference says `t`.
 
     Pixels that are MISSING in the labels of a rater or in the reference count for nothing.
@@ -21,13 +21,13 @@ def count(labels: NDArray[Any], reference: NDArray[Any], classes: int) -> NDArra
     Args:
         labels: Class numbers `(raters, *space)`.
         reference: Class numbers `(*space)`.
-        classes: The number of classes `L`.
+        num_classes: The number of classes `L`.
 
     Returns:
         Counts `(raters, L, L)`, `[r, t, o]`.
 
     Example:
-        >>> count(np.array([[0, 1, 1, -1]]), np.array([0, 0, 1, 1]), classes=2)
+        >>> count(np.array([[0, 1, 1, -1]]), np.array([0, 0, 1, 1]), num_classes=2)
         array([[[1, 1],
                 [0, 1]]])
     """
@@ -36,17 +36,19 @@ def count(labels: NDArray[Any], reference: NDArray[Any], classes: int) -> NDArra
             f"found labels of shape {labels.shape[1:]}, expected {reference.shape} of the reference"
         )
     for what, array in (("labels", labels), ("reference labels", reference)):
-        if array.size and not (array.min() >= MISSING and array.max() < classes):
+        if array.size and not (array.min() >= MISSING and array.max() < num_classes):
             found = f"from {array.min()} to {array.max()}"
-            raise RatersError(f"found {what} {found}, expected -1 to {classes - 1}")
-    truth = reference.ravel().astype(np.int64) * classes
-    counts = [_count_one(row.ravel(), truth, classes) for row in labels]
-    return np.array(counts, np.int64).reshape(len(labels), classes, classes)
+            raise RatersError(f"found {what} {found}, expected -1 to {num_classes - 1}")
+    truth = reference.ravel().astype(np.int64) * num_classes
+    counts = [_count_one(row.ravel(), truth, num_classes) for row in labels]
+    return np.array(counts, np.int64).reshape(len(labels), num_classes, num_classes)
 
 
-def _count_one(observed: NDArray[Any], truth: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+def _count_one(
+    observed: NDArray[Any], truth: NDArray[np.int64], num_classes: int
+) -> NDArray[np.int64]:
     seen = (observed != MISSING) & (truth >= 0)
-    return np.bincount(truth[seen] + observed[seen], minlength=classes * classes)
+    return np.bincount(truth[seen] + observed[seen], minlength=num_classes * num_classes)
 
 
 def count_triplets(
@@ -55,7 +57,7 @@ def count_triplets(
     label: NDArray[Any],
     reference: NDArray[Any],
     raters: int,
-    classes: int,
+    num_classes: int,
 ) -> NDArray[np.int64]:
     """Count the confusion of raters in a table of answers; repeated readings count each.
 
@@ -65,22 +67,22 @@ def count_triplets(
         label: Class number of each answer.
         reference: The true class of each task, MISSING where unknown.
         raters: The number of raters.
-        classes: The number of classes `L`.
+        num_classes: The number of classes `L`.
 
     Returns:
         Counts `(raters, L, L)`, `[r, t, o]`.
 
     Example:
         >>> task, rater, label = np.array([0, 1]), np.array([0, 0]), np.array([1, 1])
-        >>> count_triplets(task, rater, label, np.array([1, 0]), raters=1, classes=2)
+        >>> count_triplets(task, rater, label, np.array([1, 0]), raters=1, num_classes=2)
         array([[[0, 1],
                 [0, 1]]])
     """
     truth = reference[task].astype(np.int64)
     seen = truth >= 0
-    cell = (rater[seen].astype(np.int64) * classes + truth[seen]) * classes + label[seen]
-    flat = np.bincount(cell, minlength=raters * classes * classes)
-    return flat.reshape(raters, classes, classes)
+    cell = (rater[seen].astype(np.int64) * num_classes + truth[seen]) * num_classes + label[seen]
+    flat = np.bincount(cell, minlength=raters * num_classes * num_classes)
+    return flat.reshape(raters, num_classes, num_classes)
 
 
 def normalise(
@@ -89,7 +91,7 @@ def normalise(
     """Turn counts into `p(o | t)`: `C[t, o] = (n[t, o] + s) / (sum_o n[t, o] + s L)`.
 
     A true class that never occurred says nothing about the rater: without smoothing its row is
-    what `unseen` says, NaN by default so that nobody takes it for knowledge.
+    what `unseen` says, NaN by default so that it is not taken for knowledge.
 
     Example:
         >>> normalise(np.array([[3, 1], [0, 0]]), unseen="identity")

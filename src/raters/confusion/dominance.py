@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def dominance_margin(confusion: NDArray[Any], labels: ArrayLike | None = None) -> float:
-    """Give how far the mean matrix is from losing column dominance; positive if it has it.
+    """Return how far the mean matrix is from losing column dominance; positive if it has it.
 
     With `C*` the mean over raters, the margin is `min_{i != j} C*[i, i] - C*[j, i]`: among the
     labels `i`, those of true class `i` must be more frequent than those of any other true class
@@ -48,7 +48,7 @@ def dominance_margin(confusion: NDArray[Any], labels: ArrayLike | None = None) -
 
 
 def is_dominant(confusion: NDArray[Any]) -> bool:
-    """Say whether the raters' mean matrix is column-dominant.
+    """Return whether the raters' mean matrix is column-dominant.
 
     Example:
         >>> flipper = np.array([[0.3, 0.7], [0.7, 0.3]])

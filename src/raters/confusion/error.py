@@ -17,7 +17,7 @@ from raters.errors import RatersError
 def root_mean_square(
     estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
 ) -> float:
-    """Give the root mean square error over entries, as pixel-cm's 'CM estimation'.
+    """Return the root mean square error over entries, as pixel-cm's 'CM estimation'.
 
     `sqrt(mean_t mean_o (E[t, o] - C[t, o])^2)`, over all leading axes (raters). Rows that are NaN
     in `true` (a class that never occurred) are left out. Zhang et al. (2020, "Disentangling Human
@@ -39,7 +39,7 @@ def root_mean_square(
 def squared_frobenius(
     estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
 ) -> float:
-    """Give the squared Frobenius norm divided by the number of classes, as in global-cm.
+    """Return the squared Frobenius norm divided by the number of classes, as in global-cm.
 
     `1/L sum_t sum_o (E[t, o] - C[t, o])^2`, averaged over leading axes (raters); from 0 to 2.
     Tanno et al. (2019) report it in units of 10^-2.
@@ -59,7 +59,7 @@ def squared_frobenius(
 def _squares(
     estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None, over: str
 ) -> NDArray[np.float64]:
-    """Give the squared error of each row `(..., L)`, NaN where the true class never occurred."""
+    """Return the squared error of each row `(..., L)`, NaN where the true class never occurred."""
     _refuse(estimated, true, truth)
     if truth is None:
         square = (np.asarray(estimated, np.float64) - true) ** 2
@@ -73,7 +73,7 @@ def _squares(
 
 
 def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None) -> None:
-    """Refuse shapes that do not fit, and estimates that are no numbers where the truth is one."""
+    """Reject shapes that do not fit, and estimates that are no numbers where the truth is one."""
     space = () if truth is None else truth.shape
     end = estimated.ndim - len(space)
     matrix, own = estimated.shape[end - 2 : end], estimated.shape[end:]

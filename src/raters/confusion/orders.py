@@ -78,7 +78,7 @@ def to_crowdkit(
     return pd.DataFrame(rows, index=index, columns=pd.Index(labels))
 
 
-def from_itk(flat: Sequence[float] | NDArray[Any], classes: int) -> NDArray[np.float64]:
+def from_itk(flat: Sequence[float] | NDArray[Any], num_classes: int) -> NDArray[np.float64]:
     """Turn one rater's matrix of ITK's multi-label STAPLE into `C[t, o]`.
 
     ITK keeps a row for 'undecided' after those of the labels; it is dropped and the rest made to
@@ -86,11 +86,12 @@ def from_itk(flat: Sequence[float] | NDArray[Any], classes: int) -> NDArray[np.f
 
     Args:
         flat: `MultiLabelSTAPLEImageFilter.GetConfusionMatrix(rater)`, `(L + 1) * L` numbers.
-        classes: The number of labels `L`.
+        num_classes: The number of labels `L`.
     """
     values = np.asarray(flat, np.float64)
-    if values.size != (classes + 1) * classes:
+    if values.size != (num_classes + 1) * num_classes:
         raise RatersError(
-            f"found {values.size} numbers, expected {(classes + 1) * classes} for {classes} classes"
+            f"found {values.size} numbers, expected {(num_classes + 1) * num_classes} for "
+            f"{num_classes} classes"
         )
-    return normalise(from_transpose(values.reshape(classes + 1, classes)[:classes]))
+    return normalise(from_transpose(values.reshape(num_classes + 1, num_classes)[:num_classes]))

@@ -29,20 +29,20 @@ class Patterns:
     labels: NDArray[np.int16]
     counts: NDArray[np.int64]
 
-    def votes(self, classes: int) -> NDArray[np.int64]:
+    def votes(self, num_classes: int) -> NDArray[np.int64]:
         """Count how many raters say each class, `(patterns, classes)`."""
-        return np.stack([(self.labels == c).sum(axis=1) for c in range(classes)], axis=1)
+        return np.stack([(self.labels == c).sum(axis=1) for c in range(num_classes)], axis=1)
 
 
-def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
+def count_patterns(labels: NDArray[Any], num_classes: int) -> Patterns:
     """Count the patterns of labels over all pixels.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
 
     Example:
-        >>> patterns = count_patterns(np.array([[0, 1, 1, 1], [0, 1, 1, -1]]), classes=2)
+        >>> patterns = count_patterns(np.array([[0, 1, 1, 1], [0, 1, 1, -1]]), num_classes=2)
         >>> patterns.labels.tolist(), patterns.counts.tolist()
         ([[0, 0], [1, -1], [1, 1]], [1, 1, 2])
     """
@@ -51,11 +51,11 @@ def count_patterns(labels: NDArray[Any], classes: int) -> Patterns:
         size = int(np.prod(labels.shape[1:]))
         return Patterns(np.zeros((1, 0), np.int16), np.array([size], np.int64))
     flat = np.ascontiguousarray(labels.reshape(raters, -1), np.int16)
-    base = classes + 1
+    base = num_classes + 1
     if base**raters > _FEW:
         return _by_sorting(flat)
     counts = np.zeros(0, np.int64)
-    for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes a voxel
+    for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes per voxel
         part = flat[:, start : start + _BLOCK]
         code = np.zeros(part.shape[1], np.int32)
         for row in part:

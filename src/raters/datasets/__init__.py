@@ -46,7 +46,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def find(name: str) -> Dataset:
-    """Give the data set of that name.
+    """Return the data set of that name.
 
     Raises:
         RatersError: that lists the names.
@@ -92,7 +92,7 @@ def prepare(
         source: The folder or file it is in; with `download` the folder to fetch it to.
         out: The folder to write.
         form: 'canonical' or 'packed'; by default what suits the data set.
-        overwrite: Write everything anew.
+        overwrite: Write all cases again.
         download: Fetch what is not there yet, where that is allowed.
         progress: Show progress bars.
     """

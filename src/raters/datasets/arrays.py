@@ -49,7 +49,7 @@ class Lazy(Sequence[Any]):
 
 
 class SourceArrays(ArraysBackend):
-    """Arrays that know which files they were read from, so that a changed file is imported anew."""
+    """Arrays that know which files they were read from, so a changed file is imported again."""
 
     def __init__(self, sources: Sequence[Path], *args: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)
@@ -108,7 +108,7 @@ def class_study(
 
 
 def grouped(study: Study, group: Callable[[str], str]) -> Study:
-    """Give cases the group that their name tells."""
+    """Return cases the group that their name tells."""
     groups = name_array(group(case) for case in study.index.ids)
     return replace(study, index=replace(study.index, groups=groups))
 

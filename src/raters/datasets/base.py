@@ -31,7 +31,7 @@ class Dataset:
         layout: The files expected, as a small tree.
         where: Where to get it.
         read: Opens the source as a study.
-        form: How `prepare` writes it, unless told otherwise.
+        form: How `prepare` writes it, unless asked otherwise.
         downloads: Files that `prepare --download` fetches.
         form_of: Says the form where it depends on the source.
         anonymous: Whether a column of labels is not one person.
@@ -51,14 +51,14 @@ class Dataset:
     anonymous: bool = False
 
     def about(self, *notes: str) -> dict[str, str]:
-        """Give the facts to keep with the study; empty notes are left out."""
+        """Return the facts to keep with the study; empty notes are left out."""
         facts = {"title": self.title, "licence": self.licence, "citation": self.citation}
         note = "; ".join(filter(None, notes))
         who = {"raters": ANONYMOUS} if self.anonymous else {}
         return facts | who | ({"note": note} if note else {})
 
     def need(self, path: Path) -> Path:
-        """Give back a file or folder that must be there.
+        """Return back a file or folder that must be there.
 
         Raises:
             RatersError: that names it, says what is there instead, and shows the layout.
@@ -68,14 +68,14 @@ class Dataset:
         return path
 
     def missing(self, path: Path) -> RatersError:
-        """Say that a file or folder is missing, what is there instead, and what was expected."""
+        """Report that a file or folder is missing, what is there instead, and what was expected."""
         above = next((p for p in path.parents if p.exists()), path.parent)
         what = "no such folder" if not path.suffix else "no such file"
         found = f"{above} is a file" if above.is_file() else there(above)
         return RatersError(f"{what}; {found}. {self.expected()}", kind="missing-file", file=path)
 
     def wrong(self, message: str, file: Path) -> RatersError:
-        """Say that a file holds something else than this data set."""
+        """Report that a file holds something else than this data set."""
         return RatersError(message, kind="dataset", file=file)
 
     def expected(self) -> str:
@@ -95,12 +95,12 @@ def of_all(found: int, official: int, what: str) -> str:
 
 
 def first_there(candidates: Iterable[Path]) -> Path | None:
-    """Give the first path that exists."""
+    """Return the first path that exists."""
     return next((path for path in candidates if path.exists()), None)
 
 
 def folder_of(source: Path) -> Path:
-    """Give the folder that files lie beside: the source, or the folder that it is in."""
+    """Return the folder that files lie beside: the source, or the folder that it is in."""
     return source if source.is_dir() else source.parent
 
 

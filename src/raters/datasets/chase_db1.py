@@ -37,7 +37,7 @@ def read(source: Path) -> Study:
 
 
 def _check_whole(source: Path, images: list[str]) -> None:
-    """Refuse an image without a mask by each observer, and a mask without an image."""
+    """Reject an image without a mask by each observer, and a mask without an image."""
     for name in images:
         for observer in OBSERVERS:
             CHASE.need(source / f"{name}_{observer}.png")

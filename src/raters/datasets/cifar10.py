@@ -290,7 +290,7 @@ def _from_torch(path: Path, pictures: _Pictures) -> NDArray[np.int16]:
 
 
 def _same_truth(found: NDArray[Any], expected: NDArray[Any], path: Path) -> None:
-    """Refuse human labels of other images: their own column of true classes tells."""
+    """Reject human labels of other images: their own column of true classes tells."""
     differing = int(np.sum(found != expected))
     if differing:
         raise RatersError(

@@ -1,4 +1,4 @@
-"""Fetches files of public data sets: goes on where it stopped, and checks before it names them."""
+"""Fetches files of public data sets: resumes where it stopped, and checks before it names them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Download:
 def fetch(download: Download, folder: Path, progress: bool = False, tries: int = TRIES) -> Path:
     """Fetch a file; one that is there already is left as it is.
 
-    What has come is kept in `<file>.part`, so that a later call goes on from there. The file gets
+    What has come is kept in `<file>.part`, so that a later call resumes from there. The file gets
     its name only when size and checksum are right.
 
     Args:
@@ -107,7 +107,7 @@ def _starts_at(response: HTTPResponse, have: int) -> bool:
 
 
 def _blocks(response: HTTPResponse, wanted: int) -> Iterator[bytes]:
-    """Give what comes, and at most a byte more than wanted: enough to see that it is too much."""
+    """Return what comes, and at most a byte more than wanted: enough to see that it is too much."""
     left = wanted + 1
     while left > 0 and (block := response.read(min(BLOCK, left))):
         left -= len(block)
@@ -115,7 +115,7 @@ def _blocks(response: HTTPResponse, wanted: int) -> Iterator[bytes]:
 
 
 def _check(download: Download, part: Path) -> None:
-    """Refuse a file with another checksum, and do not keep it."""
+    """Reject a file with another checksum, and do not keep it."""
     kind, _, expected = download.checksum.partition(":")
     with open(part, "rb") as file:
         found = hashlib.file_digest(file, kind).hexdigest()

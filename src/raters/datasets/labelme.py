@@ -54,10 +54,10 @@ def read(source: Path) -> Study:
 
 
 def _numbers(path: Path) -> NDArray[np.int16]:
-    """Read whole numbers, `(rows, columns)`, and refuse what is no class."""
+    """Read whole numbers, `(rows, columns)`, and reject what is no class."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an empty file: its shape is refused below
+            warnings.simplefilter("ignore")  # of an empty file: its shape is rejected below
             table = np.loadtxt(path, dtype=float, ndmin=2)
     except (ValueError, OSError) as error:
         raise LABELME.wrong(f"found no table of numbers: {error}", path) from None

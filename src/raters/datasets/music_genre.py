@@ -94,7 +94,7 @@ MUSIC = Dataset(
     ),
     layout="""
 SOURCE/
-  music_genre_mturk.csv   id, annotator, feature0 .. feature123, class: a row an answer
+  music_genre_mturk.csv   id, annotator, feature0 .. feature123, class: one row per answer
   music_genre_gold.csv    id, feature0 .. feature123, class: the true genre of the 700 songs
   music_genre_test.csv    the same for 300 further songs
 """,

@@ -40,7 +40,7 @@ def read(source: Path) -> Study:
 
 
 def _with_good(study: Study, source: Path) -> Study:
-    """Let the reference serve as a rater too, and refuse a case that lacks a file."""
+    """Let the reference serve as a rater too, and reject a case that lacks a file."""
     assert isinstance(study.backend, FilesBackend)
     for case, files in zip(study.index.ids, study.backend.cases, strict=True):
         have = {

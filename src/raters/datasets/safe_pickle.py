@@ -1,7 +1,7 @@
 """Reads pickles that hold numpy arrays and plain values, and runs nothing that is in them.
 
 A pickle may name any function to be called. Only those that put numpy arrays together are known
-here; any other name is refused before it is looked up.
+here; any other name is rejected before it is looked up.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from raters.demo.folder import claim, drawn_before
 from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import parse_raters
 from raters.study import formats
 from raters.study.places import Inputs
@@ -61,7 +61,7 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
 
 
 def _plan(story: Story) -> list[tuple[str, list[str]]]:
-    """Say of each image in which split it is and who labels it."""
+    """Return for each image in which split it is and who labels it."""
     from raters.simulate.assign import assign
 
     names = [spec.name for spec in parse_raters(story.raters)]

@@ -1,4 +1,4 @@
-"""The folder of a demo: a note says which story it holds; folders of others are refused."""
+"""The folder of a demo: a note says which story it holds; folders of others are rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ READ_ME = "README.txt"
 
 
 def drawn_before(story: Story, folder: Path) -> bool:
-    """Say whether the folder is this story's already.
+    """Return whether the folder is this story's already.
 
     Raises:
         RatersError: It holds something else.

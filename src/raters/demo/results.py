@@ -20,7 +20,7 @@ BEST, AREA = "at best cut", "at area cut"
 
 
 def results(folder: Path) -> list[Row]:
-    """Give Dice against the truth on the test images: of fused labels, and of networks.
+    """Return Dice against the truth on the test images: of fused labels, and of networks.
 
     Networks are cut at 0.5, at the cut that is best on held-out images with a reference, and at
     the cut where as much is predicted as raters draw; fused labels have no cut.
@@ -42,7 +42,7 @@ def results(folder: Path) -> list[Row]:
 
 
 def rater_rows(folder: Path) -> list[Row]:
-    """Say what the network that learns how raters err knows of each, on the test images.
+    """Return what the network that learns how raters err knows of each, on the test images.
 
     Dice of a rater's masks with the truth that it predicts says how far the rater is from it; the
     log-likelihood of a label under 'as this rater would' and under 'as another one would' (their
@@ -66,7 +66,7 @@ def rater_rows(folder: Path) -> list[Row]:
 
 
 def sentence(rows: list[Row]) -> str:
-    """Say what the table shows, whatever that is.
+    """Return what the table shows, whatever that is.
 
     Example:
         >>> dice = {"vote": (0.5, 0.7), "pixel-cm": (0.75, 0.73), "truth": (0.8, 0.8)}

@@ -49,7 +49,7 @@ LESIONS = Story(
     test=60,
     shape=(64, 64),
     noise=0.0,
-    training=("--epochs", "16", "--width", "8", "--learning-rate", "0.004"),
+    training=("--epochs", "16", "--width", "8", "--lr", "0.004"),
 )
 DIGITS = Story(
     kind="digits",
@@ -60,7 +60,7 @@ DIGITS = Story(
     noise=0.3,
     # Digits are no longer digits when they are flipped.
     training=(
-        *("--epochs", "12", "--width", "8", "--learning-rate", "0.004"),
+        *("--epochs", "12", "--width", "8", "--lr", "0.004"),
         *("--batch-size", "32", "--augment", "none"),
     ),
 )
@@ -83,13 +83,13 @@ class Step:
 
 _WHY = {
     BASE: "Train on one label per image, as it is; the epoch is chosen by raters' labels too.",
-    OURS: "The same, but learn how each rater errs beside it.",
+    OURS: "The same, but also learn how each rater errs.",
     CEILING: "What could be reached: the same network, trained on the truth.",
 }
 
 
 def steps(story: Story) -> list[Step]:
-    """Give the commands of a story, in order; they run in the folder of the demo.
+    """Return the commands of a story, in order; they run in the folder of the demo.
 
     Example:
         >>> print(line(steps(LESIONS)[-1].arguments))
@@ -98,7 +98,7 @@ def steps(story: Story) -> list[Step]:
     test = ("--split", "test")
     found = [
         Step("What is there?", ("check", *FILES)),
-        Step("One folder of it, that opens at once.", ("import", *FILES, "-o", "study")),
+        Step("Convert it to one folder that opens at once.", ("import", *FILES, "-o", "study")),
         Step("Who agrees with whom, where all five labelled?", ("agree", "study", *test)),
     ]
     why = "Fuse the five labels of each test image, and compare with the truth."
@@ -116,12 +116,12 @@ def steps(story: Story) -> list[Step]:
     compared = ("evaluate", f"runs/{OURS}", "study", *test, *against, "-o", "scores/runs")
     found.append(Step("Compare the networks on the test images.", compared))
     written = ("report", f"runs/{OURS}", *against[:2], "-o", "report")
-    found.append(Step("All of it to look at, in one file.", written))
+    found.append(Step("Write all of it into one report.", written))
     return found
 
 
 def line(arguments: tuple[str, ...]) -> str:
-    r"""Give a command as a user would type it.
+    r"""Return a command as a user would type it.
 
     Example:
         >>> line(("agree", "my study", "--images", "{case}.png"))

@@ -16,8 +16,8 @@ from raters.rows import Row
 from raters.scores.bootstrap import interval
 from raters.scores.classes import balanced_accuracy
 from raters.study.classes import MISSING
+from raters.study.paths import refuse_special
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import refuse_special
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -72,7 +72,7 @@ def _some(names: Iterable[str]) -> str:
 def class_numbers(
     found: Mapping[str, str], known: Mapping[str, int], study: Study, path: Path
 ) -> NDArray[np.int16]:
-    """Give the class of each task of a study, `(tasks,)`; MISSING where there is none.
+    """Return the class of each task of a study, `(tasks,)`; MISSING where there is none.
 
     Args:
         found: The label of each task, as it was written.

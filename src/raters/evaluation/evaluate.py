@@ -58,5 +58,5 @@ def evaluate(
 
 
 def inputs_of(predictions: str | Path, study: Study) -> Inputs:
-    """Give what is read: the study and the predictions."""
+    """Return what is read: the study and the predictions."""
     return Inputs.of(study).and_of(Inputs.named(predictions))

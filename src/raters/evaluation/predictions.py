@@ -35,7 +35,7 @@ FUSE_JOURNAL = ".fuse.jsonl"
 
 
 def rater_folder(rater: str) -> str:
-    """Give the folder in which `raters predict` writes what a rater would draw.
+    """Return the folder in which `raters predict` writes what a rater would draw.
 
     Example:
         >>> rater_folder("ann"), rater_folder("../x")
@@ -103,7 +103,7 @@ class PredictedMasks:
             return self._study.encode(numbers, coded=True)
 
     def _numbers_are_plain(self, values: NDArray[Any], ignore: tuple[int, ...]) -> bool:
-        """Say whether values can only be class numbers: no class has the number of another."""
+        """Return whether values can only be class numbers: no class has the number of another."""
         classes = self._study.all_classes
         numbers = {v: k for k, c in enumerate(classes) for v in (c.value, *c.also)}
         clash = any(numbers.get(k, k) != k or k in ignore for k in range(len(classes)))
@@ -116,7 +116,7 @@ def _folder(source: str | Path) -> Path:
 
 
 def _found(source: str) -> dict[str, Path]:
-    """Give all files by the name that a case would have."""
+    """Return all files by the name that a case would have."""
     if not is_pattern(source):
         if not Path(source).is_dir():
             raise RatersError(

@@ -44,13 +44,13 @@ class Evaluation:
         return f"Evaluation({len(self.cases):,} rows of cases, {len(self.summary)} of means)"
 
     def frame(self, table: str = "summary") -> pd.DataFrame:
-        """Give one of the tables ('cases', 'summary') as a DataFrame."""
+        """Return one of the tables ('cases', 'summary') as a DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(getattr(self, table))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         failures = [str(error) for error in self.failures]
         kept = {name: value for name, value in vars(self).items() if name != "inputs"}
         return {**kept, "failures": failures}

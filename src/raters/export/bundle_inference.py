@@ -11,12 +11,12 @@ _ALWAYS_ZERO = 1e30  # MONAI takes a divisor of 0 for 1, but a constant channel 
 
 
 def inference_of(truth: Truth) -> dict[str, Any]:
-    """Give the configuration of a bundle that predicts a folder of images.
+    """Return the configuration of a bundle that predicts a folder of images.
 
     The geometry of the files is kept: nothing is turned or resampled, as in raters.
     """
     config = truth.config
-    ending = "nii.gz" if config.dims == 3 else "png"
+    ending = "nii.gz" if config.spatial_dims == 3 else "png"
     return {
         "imports": ["$import glob", "$import os"],
         "bundle_root": ".",
@@ -67,7 +67,7 @@ def inference_of(truth: Truth) -> dict[str, Any]:
 
 def _rows_first(config: ModelConfig) -> list[str]:
     """Write pictures as they were read: MONAI's own order of their axes is columns first."""
-    if config.dims != 2 or config.kind == "classification":
+    if config.spatial_dims != 2 or config.kind == "classification":
         return []
     option = "{} if '.nii' in @output_ext else {'reverse_indexing': False}"
     return [f"$@save.set_options(write_kwargs={option})"]
@@ -75,7 +75,7 @@ def _rows_first(config: ModelConfig) -> list[str]:
 
 def _before(config: ModelConfig) -> list[dict[str, Any]]:
     load: dict[str, Any] = {"_target_": "LoadImaged", "keys": "image"}
-    if config.dims == 2:  # rows first
+    if config.spatial_dims == 2:  # rows first
         load["reader"] = {"_target_": "PILReader", "reverse_indexing": False}
     return [
         load,
@@ -97,19 +97,19 @@ def _normalise(config: ModelConfig) -> list[dict[str, Any]]:
 
 
 def _inferer(config: ModelConfig) -> dict[str, Any]:
-    if config.patch is None:
+    if config.patch_size is None:
         return {"inferer": {"_target_": "SimpleInferer"}}
     # No SlidingWindowInferer: it pads an image that is smaller than the window with zeros.
-    sides = "[min(side, most) for side, most in zip(inputs.shape[2:], @patch)]"
+    sides = "[min(side, most) for side, most in zip(inputs.shape[2:], @patch_size)]"
     return {
-        "patch": list(config.patch),
+        "patch_size": list(config.patch_size),
         "inferer": "$lambda inputs, network, *args, **kwargs: "
         f"monai.inferers.sliding_window_inference(inputs, {sides}, 4, network, 0.25, 'gaussian')",
     }
 
 
 def _after(config: ModelConfig) -> dict[str, Any]:
-    """Give the steps that make a file of probabilities."""
+    """Return the steps that make a file of probabilities."""
     best = {"_target_": "AsDiscreted", "keys": "pred", "argmax": True}
     rest = _to_table() if config.kind == "classification" else [*_values(config), "@save"]
     post = {"postprocessing": {"_target_": "Compose", "transforms": [best, *rest]}}
@@ -132,7 +132,7 @@ _SAVE = {
 def _number_type(config: ModelConfig) -> str:
     values = [c.value for c in config.classes if isinstance(c.value, int)]
     small = max(values, default=0) < 256 and min(values, default=0) >= 0
-    wide = "int32" if config.dims == 3 else "uint16"  # what pictures can hold
+    wide = "int32" if config.spatial_dims == 3 else "uint16"  # what pictures can hold
     return "$numpy." + ("uint8" if small else wide)
 
 

@@ -13,11 +13,11 @@ SCHEMA = (
     "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
     "meta_schema_20240725.json"
 )
-_UNTOLD = "not told: fill it in before you pass this bundle on"
+_UNTOLD = "unknown: fill it in before you share this bundle"
 
 
 def bundle_metadata(truth: Truth) -> dict[str, Any]:
-    """Give the metadata of a bundle.
+    """Return the metadata of a bundle.
 
     What a model cannot know (authors, data, licence) is left to be filled in by a person.
     """
@@ -35,9 +35,9 @@ def bundle_metadata(truth: Truth) -> dict[str, Any]:
         },
         "optional_packages_version": {},
         "name": f"{config.network.name} trained by {config.method}",
-        "task": f"{config.kind} of {config.dims}D images: {_names(config)}",
+        "task": f"{config.kind} of {config.spatial_dims}D images: {_names(config)}",
         "description": (
-            f"A {config.network.name} that predicts the truth behind labels of "
+            f"A {config.network.name} that predicts the consensus behind labels of "
             f"{len(config.raters)} raters who disagree, trained by the method {config.method}"
         ),
         "authors": _UNTOLD,
@@ -65,10 +65,10 @@ def _inputs(config: ModelConfig) -> dict[str, Any]:
             "format": "magnitude",
             "modality": "n/a",
             "num_channels": config.channels,
-            "spatial_shape": ["*"] * config.dims,
+            "spatial_shape": ["*"] * config.spatial_dims,
             "dtype": "float32",
             "value_range": [],
-            "is_patch_data": config.patch is not None,
+            "is_patch_data": config.patch_size is not None,
             "channel_def": channels,
         }
     }
@@ -81,10 +81,10 @@ def _outputs(config: ModelConfig) -> dict[str, Any]:
             "type": "image" if masks else "probabilities",
             "format": "segmentation" if masks else "classes",
             "num_channels": len(config.classes),
-            "spatial_shape": ["*"] * config.label_dims,
+            "spatial_shape": ["*"] * config.label_spatial_dims,
             "dtype": "float32",
             "value_range": [0, 1],
-            "is_patch_data": masks and config.patch is not None,
+            "is_patch_data": masks and config.patch_size is not None,
             "channel_def": {str(k): c.name for k, c in enumerate(config.classes)},
         }
     }
@@ -95,7 +95,7 @@ def _names(config: ModelConfig) -> str:
 
 
 def _readers(config: ModelConfig) -> tuple[str, ...]:
-    return ("nibabel",) if config.dims == 3 else ("nibabel", "pillow")
+    return ("nibabel",) if config.spatial_dims == 3 else ("nibabel", "pillow")
 
 
 def _version(package: str) -> str:

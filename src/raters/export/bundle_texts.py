@@ -13,14 +13,14 @@ must say here under which terms it may be used before passing it on.
 
 
 def readme(truth: Truth) -> str:
-    """Say what a bundle is and how it is run."""
+    """Return what a bundle is and how it is run."""
     config, metadata = truth.config, truth.metadata
-    ending = "nii.gz" if config.dims == 3 else "png"
+    ending = "nii.gz" if config.spatial_dims == 3 else "png"
     written = "predictions/predictions.csv" if config.kind == "classification" else "predictions/"
     classes = "\n".join(f"| {k} | {c.name} | {c.value} |" for k, c in enumerate(config.classes))
     return f"""\
 # {config.network.name} trained by {config.method}
-Predicts the truth behind labels of {len(config.raters)} raters who disagree. Exported by raters \
+Predicts the consensus of labels by {len(config.raters)} raters who disagree. Exported by raters \
 {metadata["raters_version"]}; raters is not needed to run it.
 
     pip install monai pytorch-ignite nibabel pillow fire

@@ -21,7 +21,7 @@ class Format:
     Attributes:
         name: What users call it.
         suffix: What the name of the file must end in; empty for a folder.
-        module: The module of this room whose `write(truth, path)` writes it, and gives the largest
+        module: The module beside this whose `write(truth, path)` writes it, and gives the largest
             difference from the model's own prediction (None if it could not be measured).
         inside: Whether the normalisation can be put into the exported network.
         packages: What must be installed beside torch.
@@ -39,7 +39,7 @@ class Format:
         return found
 
     def refuse_missing_packages(self) -> None:
-        """Refuse if something is not installed."""
+        """Reject if something is not installed."""
         for package in self.packages:
             if find_spec(package) is None:
                 raise RatersError(
@@ -55,7 +55,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_named(name: str) -> Format:
-    """Give a format.
+    """Return a format.
 
     Raises:
         RatersError: that lists all formats.

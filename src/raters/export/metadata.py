@@ -19,8 +19,8 @@ def describe(config: ModelConfig, inside: bool, divisor: int, least: int) -> dic
     """
     mode = config.normaliser().mode
     raw = inside or mode == "none"
-    space = [f"side_{axis}" for axis in range(config.dims)]
-    out = space if config.label_dims else []
+    space = [f"side_{axis}" for axis in range(config.spatial_dims)]
+    out = space if config.label_spatial_dims else []
     return {
         "raters_version": __version__,
         "method": config.method,
@@ -33,7 +33,7 @@ def describe(config: ModelConfig, inside: bool, divisor: int, least: int) -> dic
             "shape": ["batch", config.channels, *space],
             "meaning": ("values as in the files" if raw else "normalised, see normalisation.how")
             + "; "
-            + _sides(config.dims, divisor, least),
+            + _sides(config.spatial_dims, divisor, least),
         },
         "output": {
             "name": "truth",
@@ -42,14 +42,14 @@ def describe(config: ModelConfig, inside: bool, divisor: int, least: int) -> dic
             "meaning": "the probability of each class, in the order of classes; they sum to one",
         },
         "normalisation": {**config.normalisation, "inside": inside, "how": _how(mode, inside)},
-        "patch": None if config.patch is None else list(config.patch),
+        "patch_size": None if config.patch_size is None else list(config.patch_size),
         "windows": _windows(config),
     }
 
 
-def _sides(dims: int, divisor: int, least: int) -> str:
-    if not dims:
-        return "one vector of features a case"
+def _sides(spatial_dims: int, divisor: int, least: int) -> str:
+    if not spatial_dims:
+        return "one vector of features per case"
     if divisor == least == 1:
         return "any sides"
     return (
@@ -70,9 +70,9 @@ def _how(mode: str, inside: bool) -> str:
 
 
 def _windows(config: ModelConfig) -> str:
-    if config.patch is None:
+    if config.patch_size is None:
         return "none: give whole images"
-    sides = " x ".join(map(str, config.patch))
+    sides = " x ".join(map(str, config.patch_size))
     return (
         f"trained on patches of {sides}: larger images are predicted in windows of this size (or "
         "the image's own side, where that is smaller) that overlap by a quarter, blended by a "

@@ -25,7 +25,7 @@ from raters.export.verify import measured
 
 def write(truth: Truth, path: Path) -> float:
     """Write a bundle, load its network as MONAI would, and measure how far it is from the model."""
-    if not truth.config.dims:
+    if not truth.config.spatial_dims:
         raise RatersError(
             "found a model of feature vectors, expected one of images for a MONAI bundle: export "
             "it to onnx or torch",

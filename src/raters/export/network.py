@@ -22,8 +22,8 @@ class ExportNetwork(nn.Module):
 
     Example:
         >>> from raters.networks import NetworkOptions, build_backbone
-        >>> backbone = build_backbone(NetworkOptions("unet", width=2, depth=2), channels=1, dims=2)
-        >>> network = ExportNetwork(nn.Identity(), [TruthNetwork(backbone, classes=3, dims=2)])
+        >>> backbone = build_backbone(NetworkOptions("unet", width=2, depth=2), 1, 2)
+        >>> network = ExportNetwork(nn.Identity(), [TruthNetwork(backbone, 3, 2)])
         >>> network(torch.zeros(2, 1, 9, 5)).shape
         torch.Size([2, 3, 9, 5])
     """
@@ -34,7 +34,7 @@ class ExportNetwork(nn.Module):
         self.networks = nn.ModuleList(networks)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give `p(t | x)`, `(batch, classes, *space)`."""
+        """Return `p(t | x)`, `(batch, classes, *space)`."""
         ready = self.normalise(image)
         found = [_truth(network, ready) for network in self.networks]
         return found[0] if len(found) == 1 else torch.stack(found).mean(0)
@@ -58,7 +58,7 @@ def _truth(network: nn.Module, image: Tensor) -> Tensor:
 
 
 def _margins(image: Tensor, backbone: Backbone) -> tuple[list[int], list[int]]:
-    """Give how many pixels are missing before and after each axis."""
+    """Return how many pixels are missing before and after each axis."""
     step, before, after = backbone.divisor, [], []
     for side in image.shape[2:]:
         # sym_max is max for sizes that are not known yet

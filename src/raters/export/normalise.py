@@ -20,7 +20,7 @@ class StudyNormalise(nn.Module):
     """Takes off the mean of the training cases and divides by their standard deviation.
 
     Example:
-        >>> normalise = StudyNormalise((1.0, 6.0), (0.5, 0.0), dims=1)
+        >>> normalise = StudyNormalise((1.0, 6.0), (0.5, 0.0), spatial_dims=1)
         >>> normalise(torch.tensor([[[0.0, 2.0], [7.0, 8.0]]])).tolist()
         [[[-2.0, 2.0], [0.0, 0.0]]]
     """
@@ -28,9 +28,9 @@ class StudyNormalise(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], dims: int) -> None:
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], spatial_dims: int) -> None:
         super().__init__()
-        shape = (1, -1) + (1,) * dims
+        shape = (1, -1) + (1,) * spatial_dims
         self.register_buffer("mean", torch.tensor(mean).view(shape))
         scale = [1 / value if value > 0 else 0.0 for value in std]
         self.register_buffer("scale", torch.tensor(scale).view(shape))
@@ -64,7 +64,7 @@ class CaseNormalise(nn.Module):
 
 
 def goes_inside(config: ModelConfig, place: Place, possible: bool = True) -> bool:
-    """Say whether the normalisation becomes part of the network.
+    """Return whether the normalisation becomes part of the network.
 
     'auto' takes it in wherever that is right: a study's mean and standard deviation always, an
     image's own only where the model looks at whole images and not at windows.
@@ -79,7 +79,7 @@ def goes_inside(config: ModelConfig, place: Place, possible: bool = True) -> boo
         raise RatersError(
             "found normalise='inside', expected 'outside': a bundle's transforms do it"
         )
-    windows = mode == "case" and config.patch is not None
+    windows = mode == "case" and config.patch_size is not None
     if place == "inside" and windows:
         raise RatersError(
             "found normalise='inside' for a model that normalises each image by its own mean and "
@@ -92,5 +92,5 @@ def normalising_layer(config: ModelConfig) -> nn.Module:
     """Make the layer."""
     how = config.normaliser()
     if how.mode == "study":
-        return StudyNormalise(how.mean, how.std, config.dims)
+        return StudyNormalise(how.mean, how.std, config.spatial_dims)
     return CaseNormalise() if how.mode == "case" else nn.Identity()

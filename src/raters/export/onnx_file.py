@@ -63,7 +63,7 @@ def proto_of(program: ExportedProgram, truth: Truth) -> Any:  # noqa: ANN401
 
 
 def _name_axes(value: Any, shape: Sequence[str | int]) -> None:  # noqa: ANN401
-    """Give the axes of an input or output names that users understand."""
+    """Return the axes of an input or output names that users understand."""
     for axis, name in zip(value.type.tensor_type.shape.dim, shape, strict=True):
         if isinstance(name, str):
             axis.dim_param = name
@@ -78,7 +78,7 @@ def _forget(graph: Any) -> None:  # noqa: ANN401
 
 
 def _properties(metadata: dict[str, Any]) -> dict[str, str]:
-    """Give the metadata as ONNX keeps it: strings; what is no string is JSON."""
+    """Return the metadata as ONNX keeps it: strings; what is no string is JSON."""
     return {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items()}
 
 

@@ -47,7 +47,7 @@ def program_of(truth: Truth) -> ExportedProgram:
     import torch.fx.experimental._config as settings
 
     size = torch.export.Dim.DYNAMIC
-    axes = dict.fromkeys([0, *range(2, 2 + truth.config.dims)], size)
+    axes = dict.fromkeys([0, *range(2, 2 + truth.config.spatial_dims)], size)
     try:
         # Without this setting sizes of 1, and sizes that need no padding, would be other programs.
         with quiet(), settings.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
@@ -77,5 +77,5 @@ def quiet() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Give the first line of what torch says, which can be pages."""
+    """Return the first line of what torch says, which can be pages."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -48,7 +48,7 @@ def export(
     Args:
         model: A model, or the folder of one.
         to: 'onnx', 'torch' (a program of torch.export) or 'monai-bundle'.
-        path: The file (.onnx, .pt2) or the folder (a bundle) to write. It must not be there yet.
+        path: The file (.onnx, .pt2) or the folder (a bundle) to write. It must not exist yet.
         normalise: Whether the normalisation of images is part of the network. 'auto': wherever that
             is right. Otherwise the input is called 'normalised_image', and the metadata says how.
             A bundle has it in its transforms.

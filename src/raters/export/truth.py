@@ -74,12 +74,12 @@ def example(truth: Truth, batch: int = 2, larger: int = 2, seed: int = 0) -> Ten
     """
     backbone = _networks(truth.method)[0].backbone
     least = max(backbone.divisor, backbone.least)
-    space = [larger * least + 3 + 2 * axis for axis in range(truth.config.dims)]
+    space = [larger * least + 3 + 2 * axis for axis in range(truth.config.spatial_dims)]
     random = torch.Generator().manual_seed(seed)
     image = torch.randn(batch, truth.config.channels, *space, generator=random)
     how = truth.config.normaliser()
     if truth.inside and how.mode == "study":
-        shape = (-1,) + (1,) * truth.config.dims
+        shape = (-1,) + (1,) * truth.config.spatial_dims
         image = image * torch.tensor(how.std).view(shape) + torch.tensor(how.mean).view(shape)
     return image
 

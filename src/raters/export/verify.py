@@ -16,7 +16,7 @@ TOLERANCE = 1e-4
 
 
 def measured(truth: Truth, run: Callable[[Tensor], Tensor], what: str) -> float:
-    """Give the largest difference of probabilities, over two sizes of images and batches.
+    """Return the largest difference of probabilities, over two sizes of images and batches.
 
     Args:
         truth: The network on its way out.
@@ -40,7 +40,7 @@ def measured(truth: Truth, run: Callable[[Tensor], Tensor], what: str) -> float:
 
 
 def expected(truth: Truth, image: Tensor) -> Tensor:
-    """Give what the model itself says of images as the exported network takes them."""
+    """Return what the model itself says of images as the exported network takes them."""
     if truth.inside:
         normalise = truth.config.normaliser()
         image = torch.from_numpy(np.stack([normalise(one) for one in image.numpy()]))

@@ -100,7 +100,7 @@ class Parameters:
     confusion: Array
 
     def change(self, other: Parameters) -> float:
-        """Give the greatest difference of an entry."""
+        """Return the greatest difference of an entry."""
         return max(
             float(np.abs(self.prior - other.prior).max(initial=0.0)),
             float(np.abs(self.confusion - other.confusion).max(initial=0.0)),
@@ -111,14 +111,14 @@ class Parameters:
 class Options:
     """How EM over a table runs; `dawid_skene` says what each option means."""
 
-    iterations: int
-    tolerance: float
+    max_iter: int
+    tol: float
     smoothing: float
     hard: bool
 
     def __post_init__(self) -> None:
-        if self.iterations < 0:
-            raise RatersError(f"found {self.iterations} iterations, expected 0 or more")
+        if self.max_iter < 0:
+            raise RatersError(f"found max_iter={self.max_iter}, expected 0 or more")
         if not 0 <= self.smoothing <= MOST_SMOOTHING:
             raise RatersError(
                 f"found the smoothing {self.smoothing}, expected 0 to {MOST_SMOOTHING:g}"
@@ -126,33 +126,33 @@ class Options:
 
 
 MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
-"""Gives matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
+"""Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
-def answers_of(triplets: Triplets, classes: int) -> Answers:
+def answers_of(triplets: Triplets, num_classes: int) -> Answers:
     """Lay out a table task by task; answers that are MISSING are left out.
 
     Example:
         >>> table = Triplets([1, 0, 1], [0, 0, 1], [1, 0, 0], ["a", "b"], ("ann", "bob"), (0, 1))
-        >>> answers = answers_of(table, classes=2)
+        >>> answers = answers_of(table, num_classes=2)
         >>> answers.starts.tolist(), answers.rater.tolist(), answers.label.tolist()
         ([0, 1, 3], [0, 0, 1], [0, 1, 0])
     """
-    _refuse_numbers(triplets, classes)
+    _refuse_numbers(triplets, num_classes)
     task, rater, label = _in_task_order(triplets)
     tasks, raters = len(triplets.tasks), len(triplets.raters)
     starts = np.zeros(tasks + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=tasks), out=starts[1:])
-    cells = np.bincount(rater * np.int64(classes) + label, minlength=raters * classes)
-    return Answers(starts, rater, label, raters, classes, cells.reshape(raters, classes))
+    cells = np.bincount(rater * np.int64(num_classes) + label, minlength=raters * num_classes)
+    return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
 
 
 def vote_shares(answers: Answers) -> Array:
-    """Give the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
+    """Return the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
 
     Example:
         >>> table = Triplets([0, 0, 0], [0, 1, 2], [1, 0, 1], ["a", "b"], ("x", "y", "z"), (0, 1))
-        >>> vote_shares(answers_of(table, classes=2)).round(2).tolist()
+        >>> vote_shares(answers_of(table, 2)).round(2).tolist()
         [[0.33, 0.67], [0.5, 0.5]]
     """
     number = np.diff(answers.starts)
@@ -175,7 +175,7 @@ def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
 def e_step(
     answers: Answers, parameters: Parameters, hard: bool = False, out: Array | None = None
 ) -> tuple[Array, float]:
-    """Give the posteriors `(tasks, L)` and the log-likelihood of the answers.
+    """Return the posteriors `(tasks, L)` and the log-likelihood of the answers.
 
     Args:
         answers: The table.
@@ -209,7 +209,7 @@ def e_step(
 
 
 def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
-    """Give how often each rater said `o` where `t` was true, `(R, o, t)`, and tasks by class.
+    """Return how often each rater said `o` where `t` was true, `(R, o, t)`, and tasks by class.
 
     Both are sums of posteriors: over answers, and over the tasks that have answers, `(L,)`.
     """
@@ -228,9 +228,9 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
 
 
 def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
-    """Give the share of each class, `(L,)`, from the expected number of tasks of each.
+    """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
-    A class that somebody named keeps at least `FLOOR`; one that nobody named and that has no
+    A class that a rater named keeps at least `FLOOR`; one that none named and that has no
     posterior stays at exactly 0, so that it can explain nothing. Without answers: 1 / L.
 
     Args:
@@ -275,7 +275,7 @@ class TableState:
 
 def run(
     triplets: Triplets,
-    classes: int,
+    num_classes: int,
     model: Model,
     options: Options,
     prior: ArrayLike | None,
@@ -283,8 +283,8 @@ def run(
     starts: Starts | None,
 ) -> Fusion:
     """Run EM over a table, from one start or several, and keep the most likely solution."""
-    answers = answers_of(triplets, classes)
-    fixed = None if prior is None else _given_prior(prior, classes)
+    answers = answers_of(triplets, num_classes)
+    fixed = None if prior is None else _given_prior(prior, num_classes)
     if start is not None:
         found = _em(answers, model, options, fixed, _given_start(start, answers))
         return _fusion(answers, found, [], [])
@@ -319,12 +319,12 @@ def _em(
 
     parameters, converged = m_step(posteriors), False
     log_likelihoods: list[float] = []
-    while len(log_likelihoods) < options.iterations and not converged:
+    while len(log_likelihoods) < options.max_iter and not converged:
         old = parameters
         posteriors, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
         parameters = m_step(posteriors)
         log_likelihoods.append(log_likelihood)
-        converged = parameters.change(old) <= options.tolerance
+        converged = parameters.change(old) <= options.tol
     return TableState(posteriors, parameters, log_likelihoods, converged)
 
 
@@ -375,7 +375,7 @@ def _said_by(answers: Answers, rater: int) -> Array:
 def _in_task_order(
     triplets: Triplets,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
-    """Give task, rater and label of the answers that there are, sorted by task."""
+    """Return task, rater and label of the answers that there are, sorted by task."""
     task, rater, label = triplets.task, triplets.rater, triplets.label
     if label.size and label.min() == MISSING:
         there = label != MISSING
@@ -386,11 +386,11 @@ def _in_task_order(
     return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
 
 
-def _refuse_numbers(triplets: Triplets, classes: int) -> None:
-    """Refuse numbers that are out of range: compiled code would read memory that is not its own."""
-    if classes < 1:
-        raise RatersError(f"found {classes} classes, expected at least 1")
-    _refuse_outside("class", triplets.label, classes, lowest=MISSING)
+def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
+    """Reject numbers that are out of range: compiled code would read memory that is not its own."""
+    if num_classes < 1:
+        raise RatersError(f"found {num_classes} classes, expected at least 1")
+    _refuse_outside("class", triplets.label, num_classes, lowest=MISSING)
     _refuse_outside("task", triplets.task, len(triplets.tasks))
     _refuse_outside("rater", triplets.rater, len(triplets.raters))
 
@@ -404,9 +404,9 @@ def _refuse_outside(what: str, numbers: NDArray[np.integer], size: int, lowest: 
         )
 
 
-def _given_prior(prior: ArrayLike, classes: int) -> Array:
+def _given_prior(prior: ArrayLike, num_classes: int) -> Array:
     given = np.asarray(prior, np.float64)
-    _refuse_weights("prior", given, (classes,))
+    _refuse_weights("prior", given, (num_classes,))
     return np.asarray(given / given.sum())
 
 

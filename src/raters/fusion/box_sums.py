@@ -4,7 +4,7 @@
 
 Images are taken as `(planes, rows, columns)`. One plane of sums slides along the first axis (a
 plane enters, a plane leaves), one row of sums slides within it, one number slides along the row:
-each voxel is added and taken away once an axis, however large the window is.
+each voxel is added and subtracted once per axis, however large the window is.
 
 Adding and taking away floats leaves crumbs: where a window has no weight, 1e-13 would remain, and
 a share of crumbs is nonsense. So weights are rounded to multiples of a power of two that is small
@@ -32,7 +32,7 @@ _LEAST_LOG = -700.0
 
 
 def as_planes(shape: Sequence[int]) -> tuple[int, int, int]:
-    """Give one to three axes the form `(planes, rows, columns)`; a picture's rows are planes.
+    """Return one to three axes the form `(planes, rows, columns)`; a picture's rows are planes.
 
     Example:
         >>> as_planes((7,)), as_planes((5, 7)), as_planes((3, 5, 7))
@@ -43,7 +43,7 @@ def as_planes(shape: Sequence[int]) -> tuple[int, int, int]:
 
 
 def rounder(reach: Sequence[int], shape: Sequence[int]) -> float:
-    """Give the number `m` for which `(w + m) - m` rounds `w` so that all sums are exact.
+    """Return the number `m` for which `(w + m) - m` rounds `w` so that all sums are exact.
 
     Args:
         reach: How far a window goes to each side, by axis.
@@ -154,17 +154,19 @@ def box_row(values: NDArray[np.float64], reach: int, out: NDArray[np.float64]) -
         out[x] = total
 
 
-def channels_of(labels: NDArray[Any], classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def channels_of(
+    labels: NDArray[Any], num_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the labels that occur: which they are, and the channel of `o` at `o + 1`.
 
     Example:
-        >>> used, channel = channels_of(np.array([3, -1, 0, 3]), classes=5)
+        >>> used, channel = channels_of(np.array([3, -1, 0, 3]), num_classes=5)
         >>> used.tolist(), channel.tolist()
         ([0, 3], [-1, 0, -1, -1, 1, -1])
     """
-    counts = np.bincount(labels.reshape(-1) + 1, minlength=classes + 1)
+    counts = np.bincount(labels.reshape(-1) + 1, minlength=num_classes + 1)
     used = np.flatnonzero(counts[1:])
-    channel = np.full(classes + 1, -1, np.int64)
+    channel = np.full(num_classes + 1, -1, np.int64)
     channel[used + 1] = np.arange(len(used))
     return used, channel
 
@@ -229,7 +231,7 @@ def _add_log_row(
 
 @numba.njit(nogil=True, cache=True)
 def _share(count: float, total: float, whole: float, prior_weight: float) -> float:
-    """Give `(N + k G) / (M + k)`; without any evidence that is `G`."""
+    """Return `(N + k G) / (M + k)`; without any evidence that is `G`."""
     if total + prior_weight <= 0:
         return whole
     return (count + prior_weight * whole) / (total + prior_weight)

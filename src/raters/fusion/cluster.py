@@ -62,8 +62,8 @@ def on_cluster(
         ) from None
     except AssertionError:  # Dask's own event loop did not start in ten seconds
         raise RatersError(
-            "Dask did not start within 10 seconds: the machine is too busy; the same command goes "
-            "on from what is finished"
+            "Dask did not start within 10 seconds: the machine is too busy; the same command "
+            "resumes from what is finished"
         ) from None
     with _closing(client), _watched(client, scheduler, tell):
         killed: list[int] = []
@@ -82,7 +82,7 @@ def _results(
     scheduler: str,
     killed: list[int],
 ) -> Iterator[T]:
-    """Give results as they come; positions whose workers died are added to `killed`."""
+    """Return results as they come; positions whose workers died are added to `killed`."""
     from distributed import KilledWorker, as_completed
 
     with _scheduler_lives(scheduler):
@@ -104,7 +104,7 @@ def _results(
 
 @contextmanager
 def _scheduler_lives(scheduler: str) -> Iterator[None]:
-    """Say in words that the scheduler is gone: Dask cancels what it was to do."""
+    """Report in words that the scheduler is gone: Dask cancels what it was to do."""
     from concurrent.futures import CancelledError
 
     from distributed.comm.core import CommClosedError
@@ -115,7 +115,7 @@ def _scheduler_lives(scheduler: str) -> Iterator[None]:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RatersError(
             f"the scheduler at {scheduler} is gone ({why[:200]}), expected it until the end: what "
-            "is finished stays, and the same command goes on from there",
+            "is finished stays, and the same command resumes from there",
             kind="scheduler",
         ) from None
 
@@ -138,7 +138,7 @@ def _closing(client: Any) -> Iterator[None]:  # noqa: ANN401
 
 @contextmanager
 def _watched(client: Any, scheduler: str, tell: Tell | None) -> Iterator[None]:  # noqa: ANN401
-    """Tell somebody, each time the last worker is gone, that the work waits for one."""
+    """Report, each time the last worker is gone, that the work waits for one."""
     ended = threading.Event()
 
     def watch() -> None:

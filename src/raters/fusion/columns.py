@@ -1,4 +1,4 @@
-"""The labels of masks as columns: one a voxel, or one a pattern where patterns are few.
+"""The labels of masks as columns: one per voxel, or one per pattern where patterns are few.
 
 Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
 are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM
@@ -56,7 +56,7 @@ class Columns:
         return float(self.weights.sum()) if len(self.weights) == self.size else float(self.size)
 
     def to_voxels(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Give values `(k, columns)` to the voxels, `(k, voxels)`."""
+        """Return values `(k, columns)` to the voxels, `(k, voxels)`."""
         if self.codes is None:
             return values
         out = np.empty((len(values), len(self.codes)), values.dtype)
@@ -67,7 +67,7 @@ class Columns:
     def on_grid(
         self, values: NDArray[Any], space: tuple[int, ...], rows: slice = slice(None)
     ) -> NDArray[Any]:
-        """Give some rows of values `(k, columns)` to the voxels, `(rows, *space)`."""
+        """Return some rows of values `(k, columns)` to the voxels, `(rows, *space)`."""
         chosen = values[rows]
         return np.asarray(self.to_voxels(chosen).reshape(len(chosen), *space))
 
@@ -79,61 +79,61 @@ def _expand_part(
 
 
 def blocks(size: int) -> Iterator[slice]:
-    """Give stretches of a range, so that work on many voxels needs little memory beside them."""
+    """Return stretches of a range, so that work on many voxels needs little memory beside them."""
     return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
-def _refuse_numbers(flat: NDArray[Any], classes: int) -> None:
-    """Refuse class numbers out of range: compiled code would write outside its tables."""
+def _refuse_numbers(flat: NDArray[Any], num_classes: int) -> None:
+    """Reject class numbers out of range: compiled code would write outside its tables."""
     if flat.size == 0:
         return
     parts = in_stretches(lambda a, b: (flat[:, a:b].min(), flat[:, a:b].max()), flat.shape[1])
     low, high = min(int(p[0]) for p in parts), max(int(p[1]) for p in parts)
-    if low < MISSING or high >= classes:
-        raise RatersError(f"found labels from {low} to {high}, expected -1 to {classes - 1}")
+    if low < MISSING or high >= num_classes:
+        raise RatersError(f"found labels from {low} to {high}, expected -1 to {num_classes - 1}")
 
 
-def columns_of(labels: NDArray[Any], classes: int, patterns: bool = True) -> Columns:
+def columns_of(labels: NDArray[Any], num_classes: int, patterns: bool = True) -> Columns:
     """Take labels `(raters, *space)` as columns: patterns where they are few (and wanted).
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
         patterns: Whether to count patterns; False takes voxels one by one.
 
     Example:
-        >>> columns = columns_of(np.array([[0, 1, 1], [0, 1, 1]], np.int8), classes=2)
+        >>> columns = columns_of(np.array([[0, 1, 1], [0, 1, 1]], np.int8), num_classes=2)
         >>> columns.labels[:, columns.weights > 0].tolist(), columns.weights.max().item()
         ([[0, 1], [0, 1]], 2.0)
     """
     flat = label_array(labels).reshape(len(labels), -1)
-    _refuse_numbers(flat, classes)
-    possible = (classes + 1) ** len(labels)
+    _refuse_numbers(flat, num_classes)
+    possible = (num_classes + 1) ** len(labels)
     if patterns and possible <= min(MOST_PATTERNS, max(flat.shape[1], 256)):
-        return _counted(flat, classes, possible)
-    found = _collected(flat, classes) if patterns else None
+        return _counted(flat, num_classes, possible)
+    found = _collected(flat, num_classes) if patterns else None
     return found or Columns(flat, np.ones(1))
 
 
-def _counted(flat: NDArray[Any], classes: int, possible: int) -> Columns:
+def _counted(flat: NDArray[Any], num_classes: int, possible: int) -> Columns:
     """Count all patterns that are possible in a table."""
     codes = np.empty(flat.shape[1], np.uint8 if possible < 256 else np.uint16)
 
     def count(start: int, stop: int) -> NDArray[np.int64]:
         counts = np.zeros((4, possible), np.int64)
-        encode(flat, codes.dtype.type(classes + 1), start, stop, codes, counts)
+        encode(flat, codes.dtype.type(num_classes + 1), start, stop, codes, counts)
         return np.asarray(counts.sum(axis=0))
 
     weights = np.sum(in_stretches(count, flat.shape[1]), axis=0)
-    powers = (classes + 1) ** np.arange(len(flat) - 1, -1, -1)
-    digits = np.arange(possible) // powers[:, np.newaxis] % (classes + 1) - 1
+    powers = (num_classes + 1) ** np.arange(len(flat) - 1, -1, -1)
+    digits = np.arange(possible) // powers[:, np.newaxis] % (num_classes + 1) - 1
     return Columns(digits.astype(np.int16), weights.astype(np.float64), codes)
 
 
-def _collected(flat: NDArray[Any], classes: int) -> Columns | None:
+def _collected(flat: NDArray[Any], num_classes: int) -> Columns | None:
     """Count the patterns that occur; None if there are too many."""
-    exact = (classes + 1) ** len(flat) < 1 << 64
-    base = np.uint64(classes + 1 if exact else _HASH)
+    exact = (num_classes + 1) ** len(flat) < 1 << 64
+    base = np.uint64(num_classes + 1 if exact else _HASH)
     codes = np.empty(flat.shape[1], np.uint32)
 
     def work(start: int, stop: int) -> tuple[int, int, Columns] | None:

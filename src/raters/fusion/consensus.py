@@ -34,7 +34,7 @@ def fuse(
     progress: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Consensus:
-    """Find the truth behind the labels of a study.
+    """Estimate a consensus from the labels of a study.
 
     Args:
         study: The study.
@@ -63,7 +63,7 @@ def fuse(
     return Consensus(study, method, pool, options, progress)
 
 
-_POOLED_OPTIONS = ("estimate_prior", "smoothing", "iterations", "tolerance", "starts")
+_POOLED_OPTIONS = ("estimate_prior", "smoothing", "max_iter", "tol", "starts")
 
 
 class Consensus:
@@ -100,7 +100,7 @@ class Consensus:
         return PooledStaple(self.study, progress=self._progress, **self._options)
 
     def fitted(self) -> Row:
-        """Give the matrices, the prior and how EM went, where there is one fit for all."""
+        """Return the matrices, the prior and how EM went, where there is one fit for all."""
         found = self.table if self._shared is None else self._shared.state
         if found.confusion is None or found.prior is None:
             return {}
@@ -195,7 +195,7 @@ class Consensus:
         return performance_rows(*names, fusion.confusion, shares, errors, labels)
 
     def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:
-        """Give the raters' measures on one case of masks that is fitted alone."""
+        """Return the raters' measures on one case of masks that is fitted alone."""
         from raters.fusion.columns import columns_of
         from raters.fusion.em import EMState
 
@@ -221,7 +221,7 @@ class Consensus:
         return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
 
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
-        """Give the notes on masks from the remarks on their cases."""
+        """Return the notes on masks from the remarks on their cases."""
         shared = [] if self._shared is None else self._shared.found.notes
         return [*shared, *notes_of(remarks, self.study.raters, self._name)]
 

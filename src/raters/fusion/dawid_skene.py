@@ -1,4 +1,4 @@
-"""Dawid-Skene: the true class behind answers, with one confusion matrix a rater."""
+"""Dawid-Skene: the true class behind answers, with one confusion matrix per rater."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from raters.study.triplets import Triplets
 
 
 def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
-    """Give matrices `(R, t, o)` from expected counts `(R, o, t)`.
+    """Return matrices `(R, t, o)` from expected counts `(R, o, t)`.
 
     Args:
         counts: `sum_i w_i(t)` over the answers of rater r that say o.
@@ -36,17 +36,17 @@ def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
 
 def dawid_skene(
     triplets: Triplets,
-    classes: int,
+    num_classes: int,
     *,
-    iterations: int = 100,
-    tolerance: float = 1e-5,
+    max_iter: int = 100,
+    tol: float = 1e-5,
     smoothing: float = 0.0,
     hard: bool = False,
     prior: ArrayLike | None = None,
     start: ArrayLike | None = None,
     starts: Starts | None = None,
 ) -> Fusion:
-    r"""Find the truth of a table of class labels, and the confusion of each rater, by EM.
+    r"""Estimate the true classes of a table of labels, and the confusion of each rater, by EM.
 
         E   w_i(t) ~ pi_t prod_(r, o in answers to i) C_r[t, o]
         M   C_r[t, o] = (n_r(t, o) + s B[t, o]) / (sum_o' n_r(t, o') + s),   pi_t = mean_i w_i(t)
@@ -72,12 +72,12 @@ def dawid_skene(
 
     Args:
         triplets: The answers; label numbers are class numbers. Order of tasks is the fastest.
-        classes: The number of classes L.
-        iterations: At most so many E steps.
-        tolerance: Stop when no entry of a matrix or of the prior changes by more.
+        num_classes: The number of classes L.
+        max_iter: At most so many E steps.
+        tol: Stop when no entry of a matrix or of the prior changes by more.
         smoothing: So many answers `s` are added to each row of a matrix (a Dirichlet prior), 3 in 4
             of them right and the rest even over the other classes (`B`), so that raters with few
-            labels are not believed blindly; 1 to 5 does good where many have below 10 labels a
+            labels are not believed blindly; 1 to 5 does good where many have below 10 labels per
             class. (Not drawn to uniform rows: that was worse than none on real and simulated
             tables.) It is then the posterior of the parameters that EM raises at each step.
         hard: Put all weight of a task on its most likely class in each E step
@@ -102,12 +102,12 @@ def dawid_skene(
         >>> said = [0, 0, 1,  0, 0, 0,  1, 1, 0,  1, 1, 1,  1, 1, 0,  0, 0, 1]
         >>> names = np.array(list("abcdef"), object)
         >>> table = Triplets(task, rater, said, names, ("ann", "bob", "cyd"), (0, 1))
-        >>> fused = dawid_skene(table, classes=2)
+        >>> fused = dawid_skene(table, num_classes=2)
         >>> fused.labels.tolist()
         [0, 0, 1, 1, 1, 0]
         >>> fused.confusion[2].round(2).tolist()          # cyd says the opposite, 2 times in 3
         [[0.33, 0.67], [0.67, 0.33]]
     """
-    options = Options(iterations, tolerance, smoothing, hard)
-    model = Model(_m_step, classes * (classes - 1))
-    return run(triplets, classes, model, options, prior, start, starts)
+    options = Options(max_iter, tol, smoothing, hard)
+    model = Model(_m_step, num_classes * (num_classes - 1))
+    return run(triplets, num_classes, model, options, prior, start, starts)

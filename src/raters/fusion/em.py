@@ -25,16 +25,16 @@ class EMOptions:
     """How EM runs.
 
     Attributes:
-        iterations: At most so many.
-        tolerance: Stop when no entry of a matrix changes by more.
+        max_iter: At most so many.
+        tol: Stop when no entry of a matrix changes by more.
         update_prior: Whether the prior of the classes is estimated too (Dawid-Skene) or kept
             (STAPLE).
         smoothing: Counts added to each entry of a matrix (a Dirichlet prior), so that a rater
             with few labels is not believed blindly.
     """
 
-    iterations: int = 100
-    tolerance: float = 1e-7
+    max_iter: int = 100
+    tol: float = 1e-7
     update_prior: bool = False
     smoothing: float = 0.0
 
@@ -61,16 +61,16 @@ class EMState:
         return len(self.log_likelihoods)
 
 
-def start_matrices(raters: int, classes: int, right: float) -> NDArray[np.float64]:
-    """Give matrices of raters who are right with one probability and else err evenly.
+def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> NDArray[np.float64]:
+    """Return matrices of raters who are right with one probability and else err evenly.
 
     Example:
-        >>> start_matrices(1, 3, right=0.8).round(2).tolist()
+        >>> start_matrices(1, 3, init_accuracy=0.8).round(2).tolist()
         [[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]]
     """
-    wrong = (1 - right) / max(classes - 1, 1)
-    one = np.full((classes, classes), wrong)
-    np.fill_diagonal(one, right if classes > 1 else 1.0)
+    wrong = (1 - init_accuracy) / max(num_classes - 1, 1)
+    one = np.full((num_classes, num_classes), wrong)
+    np.fill_diagonal(one, init_accuracy if num_classes > 1 else 1.0)
     return np.repeat(one[np.newaxis], raters, axis=0)
 
 
@@ -84,7 +84,7 @@ def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _logs(state: EMState) -> list[NDArray[np.float64]]:
-    """Give the logs of prior and matrices, such that the order of raters is no matter."""
+    """Return the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(state.prior)
     return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
@@ -92,11 +92,11 @@ def _logs(state: EMState) -> list[NDArray[np.float64]]:
 
 Counts = NDArray[np.float64]
 EStep = Callable[[EMState], tuple[Counts, float]]
-"""Gives the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
+"""Returns the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
 
 
 def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
-    """Give the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
+    """Return the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
     log_prior, log_confusion = _logs(state)
 
     def work(start: int, stop: int) -> tuple[Counts, float]:
@@ -111,7 +111,7 @@ def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
 
 
 def m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
-    """Give the matrices `(raters, t, o)`; a row without any label stays as it was."""
+    """Return the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
     return np.where(total > 0, observed / np.where(total > 0, total, 1), old)
@@ -125,7 +125,7 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
         state: Where to start.
         options: How to run.
     """
-    for _ in range(options.iterations):
+    for _ in range(options.max_iter):
         counts, log_likelihood = estimate(state)
         confusion = m_step(counts, state.confusion, options.smoothing)
         change = float(np.abs(confusion - state.confusion).max(initial=0.0))
@@ -137,14 +137,14 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
             prior = (shares / shares.sum())[:, np.newaxis]
             change = max(change, float(np.abs(prior - state.prior).max()))
         history = [*state.log_likelihoods, log_likelihood]
-        state = EMState(prior, confusion, history, change <= options.tolerance)
+        state = EMState(prior, confusion, history, change <= options.tol)
         if state.converged:
             break
     return state
 
 
 def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:
-    """Give the truth `p(t | labels)` of each column, `(L, columns)`."""
+    """Return the truth `p(t | labels)` of each column, `(L, columns)`."""
     log_prior, log_confusion = _logs(state)
     out = np.empty((log_prior.shape[0], columns.size), np.float32)
     in_stretches(

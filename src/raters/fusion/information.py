@@ -56,9 +56,12 @@ class Directions:
         """Which directions move the prior."""
         return np.asarray(self.rater < 0)
 
-    def moved(self, rater: int, classes: int) -> tuple[Array, Array]:
-        """Give how one rater's matrix moves by direction, `(D, L, L)`, and the prior, `(D, L)`."""
-        matrix, prior = np.zeros((len(self), classes, classes)), np.zeros((len(self), classes))
+    def moved(self, rater: int, num_classes: int) -> tuple[Array, Array]:
+        """Return how a rater's matrix moves by direction, `(D, L, L)`, and the prior, `(D, L)`."""
+        matrix, prior = (
+            np.zeros((len(self), num_classes, num_classes)),
+            np.zeros((len(self), num_classes)),
+        )
         own = np.flatnonzero(self.rater == rater)
         matrix[own, self.true[own], self.grows[own]] = 1
         matrix[own, self.true[own], self.falls[own]] = -1
@@ -94,13 +97,13 @@ class Information:
         return np.asarray(np.linalg.inv(scaled) / np.outer(strengths, strengths))
 
     def over_groups(self, inverse: Array) -> Array:
-        """Give the covariance by what groups say (a sandwich; P. J. Huber, 1967)."""
+        """Return the covariance by what groups say (a sandwich; P. J. Huber, 1967)."""
         steps = self.scores @ inverse
         return np.asarray(steps.T @ steps)
 
 
 def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Array:
-    """Give `p(t | labels)` of columns `(raters, n)` in double precision, `(L, n)`."""
+    """Return `p(t | labels)` of columns `(raters, n)` in double precision, `(L, n)`."""
     with np.errstate(divide="ignore"):
         logs = np.repeat(np.log(state.prior[:, :1]), labels.shape[1], axis=1)
     for row, table in zip(labels, log_columns(state.confusion), strict=True):
@@ -110,13 +113,13 @@ def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Array:
 
 
 def row_counts(columns: Columns, truth: Array) -> Array:
-    """Give how many labels each rater gave of each true class, as expected, `(raters, L)`."""
+    """Return how many labels each rater gave of each true class, as expected, `(raters, L)`."""
     weights = np.broadcast_to(columns.weights, columns.size) * truth
     return np.stack([weights[:, row != MISSING].sum(axis=1) for row in columns.labels])
 
 
 def directions_of(state: EMState, counts: Array, estimated_prior: bool) -> Directions:
-    """Give the ways in which the parameters may move; `counts` are those of `row_counts`."""
+    """Return the ways in which the parameters may move; `counts` are those of `row_counts`."""
     expected = state.confusion * counts[..., np.newaxis]
     moves = [
         (r, t, o, full)
@@ -140,7 +143,7 @@ def information(
     estimated_prior: bool,
     groups: Array | None = None,
 ) -> Information | None:
-    """Give the observed information and the scores; None where there are too many parameters.
+    """Return the observed information and the scores; None where there are too many parameters.
 
     Args:
         columns: The labels.
@@ -175,7 +178,7 @@ def information(
 def _slopes(
     labels: NDArray[np.integer], state: EMState, ways: Directions, true: int
 ) -> tuple[NDArray[np.intp], Array]:
-    """Give which directions matter where one class is true, and their slopes, `(some, columns)`."""
+    """Return the directions that matter where one class is true, and slopes, `(some, columns)`."""
     own = np.flatnonzero((ways.true == true) | ways.of_prior)
     slopes = np.zeros((len(own), labels.shape[1]))
     for k, way in enumerate(own):

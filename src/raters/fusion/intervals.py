@@ -20,7 +20,7 @@ LEVEL = 0.95
 LEAST_LABELS = 1.0
 """A share that is no surer than one label makes it has no interval: the labels do not tell it."""
 
-# Quantiles .975 of Student's t; importing scipy for them would take longer than most fits.
+# Quantiles 0.975 of Student's t; importing scipy for them would take longer than most fits.
 _FREEDOM = np.array([1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60, 120, np.inf])
 _QUANTILES = np.array(
     [
@@ -46,7 +46,7 @@ _QUANTILES = np.array(
 
 
 def t_quantile(freedom: ArrayLike) -> Array:
-    """Give the 97.5 % quantile of Student's t by its degrees of freedom; NaN below 1.
+    """Return the 97.5 % quantile of Student's t by its degrees of freedom; NaN below 1.
 
     Example:
         >>> t_quantile([1, 5, 50, np.inf]).round(2).tolist()
@@ -61,7 +61,7 @@ def t_quantile(freedom: ArrayLike) -> Array:
 def share_interval(
     share: ArrayLike, error: ArrayLike, freedom: ArrayLike = np.inf
 ) -> tuple[Array, Array]:
-    """Give both ends of the 95 % interval of a share by its standard error; NaN where none is.
+    """Return both ends of the 95 % interval of a share by its standard error; NaN where none is.
 
     Args:
         share: The estimate, 0 to 1.
@@ -84,7 +84,7 @@ def share_interval(
 
 
 def effective_groups(sizes: Array) -> Array:
-    """Give how many groups of one size `(groups, ...)` are worth: `(sum n)^2 / sum n^2`.
+    """Return how many groups of one size `(groups, ...)` are worth: `(sum n)^2 / sum n^2`.
 
     The degrees of freedom of an error over groups are one less (F. E. Satterthwaite, 1946): where
     one case has nearly all of the labels, there are hardly any.
@@ -97,5 +97,5 @@ def effective_groups(sizes: Array) -> Array:
 
 
 def groups_from_sums(total: Array, squares: Array) -> Array:
-    """Give `total^2 / squares`, 0 where there is nothing."""
+    """Return `total^2 / squares`, 0 where there is nothing."""
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)

@@ -132,7 +132,7 @@ def collect(
 
 @numba.njit(nogil=True, cache=True)
 def _same(labels: NDArray[Any], a: int, b: int) -> bool:
-    """Say whether two voxels have the same pattern."""
+    """Return whether two voxels have the same pattern."""
     for r in range(labels.shape[0]):  # noqa: SIM110
         if labels[r, a] != labels[r, b]:
             return False
@@ -143,7 +143,7 @@ def _same(labels: NDArray[Any], a: int, b: int) -> bool:
 def expand(
     codes: NDArray[Any], table: NDArray[Any], start: int, stop: int, out: NDArray[Any]
 ) -> None:
-    """Give each voxel the value of its pattern."""
+    """Return each voxel the value of its pattern."""
     own, written = codes[start:stop], out[start:stop]
     for i in range(own.shape[0]):
         written[i] = table[own[i]]

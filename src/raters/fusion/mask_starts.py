@@ -93,7 +93,7 @@ def _starts(
 
 
 def _counts(columns: Columns, guess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the counts `(raters, o + 1, t)` that posteriors `(columns, t)` make."""
+    """Return the counts `(raters, o + 1, t)` that posteriors `(columns, t)` make."""
     classes = guess.shape[1]
     weighted = np.broadcast_to(columns.weights, columns.size) * guess.T
     return np.stack(
@@ -116,7 +116,7 @@ def _solution(
 
 
 def _disputed(columns: Columns) -> NDArray[np.float64]:
-    """Give the weight of the columns that raters differ on, 0 for the others."""
+    """Return the weight of the columns that raters differ on, 0 for the others."""
     there = columns.labels != MISSING
     lowest = np.where(there, columns.labels, np.iinfo(np.int16).max).min(axis=0)
     weights = np.broadcast_to(columns.weights, columns.size)

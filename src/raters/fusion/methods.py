@@ -33,7 +33,7 @@ class Method:
     fixed: Mapping[str, Any] | None = None
 
     def function(self, kind: str) -> Callable[..., Fusion]:
-        """Give the function for masks ('segmentation') or tables ('classification')."""
+        """Return the function for masks ('segmentation') or tables ('classification')."""
         where = self.masks if kind == "segmentation" else self.table
         if where is None:
             what = "masks" if kind == "segmentation" else "tables"
@@ -45,7 +45,7 @@ class Method:
         return function
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Refuse options that the method does not have, and values that they cannot have."""
+        """Reject options that the method does not have, and values that they cannot have."""
         known = {
             name: inspect.formatannotation(p.annotation).strip("'")
             for name, p in inspect.signature(self.function(kind)).parameters.items()
@@ -69,7 +69,7 @@ METHODS: dict[str, Method] = {
         pools=True,
         fixed={"estimate_prior": True},
     ),
-    "one-coin": Method("one accuracy a rater, EM; tables", table="raters.fusion.one_coin:one_coin"),
+    "one-coin": Method("one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin"),
     "spatial-staple": Method(
         "matrices that vary over the image", "raters.fusion.spatial_staple:spatial_staple"
     ),
@@ -78,7 +78,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_of(name: str) -> Method:
-    """Give a method by name.
+    """Return a method by name.
 
     Raises:
         RatersError: that lists the names.

@@ -1,4 +1,4 @@
-"""What has to be said beside a consensus of masks: raters who are copies, two who cannot be told.
+"""What has to be said beside a consensus of masks: raters who are copies, two with no majority.
 
 Each case gives a few numbers (small enough for a journal), and those of all cases give the notes.
 """
@@ -23,7 +23,7 @@ NEARLY_ALL = 0.95
 
 
 def case_remarks(labels: NDArray[Any], fusion: Fusion) -> Row:
-    """Give what notes need of a case: who drew, who drew the same, and what became of two.
+    """Return what notes need of a case: who drew, who drew the same, and what became of two.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
@@ -55,7 +55,7 @@ def case_remarks(labels: NDArray[Any], fusion: Fusion) -> Row:
 
 
 def _same(flat: NDArray[Any], looks: NDArray[Any], drew: Sequence[int]) -> list[list[int]]:
-    """Give the pairs of raters who drew, and drew the same."""
+    """Return the pairs of raters who drew, and drew the same."""
     alike: dict[bytes, list[int]] = defaultdict(list)
     for r in drew:
         alike[looks[r].tobytes()].append(r)
@@ -75,7 +75,7 @@ def _two(a: NDArray[Any], b: NDArray[Any], fused: NDArray[Any]) -> list[int]:
 
 
 def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list[str]:
-    """Give the notes of a study from the remarks on its cases.
+    """Return the notes of a study from the remarks on its cases.
 
     Example:
         >>> rows = [{"drew": [0, 1, 2], "same": [[0, 2]]}, {"drew": [0, 2], "same": [[0, 2]]}]

@@ -1,4 +1,4 @@
-"""One-coin Dawid-Skene: the true class behind answers, with one accuracy a rater."""
+"""One-coin Dawid-Skene: the true class behind answers, with one accuracy per rater."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from raters.study.triplets import Triplets
 
 
 def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
-    """Give matrices `(R, t, o)` of one accuracy a rater from expected counts `(R, o, t)`.
+    """Return matrices `(R, t, o)` of one accuracy per rater from expected counts `(R, o, t)`.
 
     Example:
         >>> counts = np.array([[[6.0, 1.0], [2.0, 1.0]]])
@@ -32,20 +32,22 @@ def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
     return np.asarray(np.where(same, accuracy[:, None, None], wrong[:, None, None]))
 
 
-def _alike(triplets: Triplets, classes: int) -> Array | None:
-    """Give the same share to each class that somebody named; None without any answer."""
+def _alike(triplets: Triplets, num_classes: int) -> Array | None:
+    """Return the same share to each class that a rater named; None without any answer."""
     named = np.unique(triplets.label[triplets.label != MISSING])
-    if not named.size or not 0 <= named[0] <= named[-1] < classes:  # the latter is refused later
+    if (
+        not named.size or not 0 <= named[0] <= named[-1] < num_classes
+    ):  # the latter is rejected later
         return None
-    return np.asarray(np.isin(np.arange(classes), named) / named.size)
+    return np.asarray(np.isin(np.arange(num_classes), named) / named.size)
 
 
 def one_coin(
     triplets: Triplets,
-    classes: int,
+    num_classes: int,
     *,
-    iterations: int = 100,
-    tolerance: float = 1e-5,
+    max_iter: int = 100,
+    tol: float = 1e-5,
     smoothing: float = 0.0,
     hard: bool = False,
     prior: ArrayLike | None = None,
@@ -53,14 +55,14 @@ def one_coin(
     starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:
-    """Find the truth of a table of class labels, and the accuracy of each rater, by EM.
+    """Estimate the true classes of a table of labels, and the accuracy of each rater, by EM.
 
-    The model of `dawid_skene` with one number a rater, for tables with few labels a rater:
+    The model of `dawid_skene` with one number per rater, for tables with few labels per rater:
 
         C_r[t, t] = p_r,   C_r[t, o] = (1 - p_r) / (L - 1)
         M   p_r = (3/4 s + sum of w_i(o) over the answers o of r) / (s + number of answers of r)
 
-    All classes that somebody named count as equally frequent. Where shares are estimated too
+    All classes that a rater named count as equally frequent. Where shares are estimated too
     (`estimate_prior`, as crowd-kit does), a class that raters say too often is taken for a
     frequent one, then more tasks are given to it, and so on: on tables whose raters share such a
     habit accuracy falls far below the vote's. Where raters err evenly and classes are not alike
@@ -74,9 +76,9 @@ def one_coin(
 
     Args:
         triplets: The answers; label numbers are class numbers. Order of tasks is the fastest.
-        classes: The number of classes L.
-        iterations: At most so many E steps.
-        tolerance: Stop when no entry of a matrix or of the prior changes by more.
+        num_classes: The number of classes L.
+        max_iter: At most so many E steps.
+        tol: Stop when no entry of a matrix or of the prior changes by more.
         smoothing: So many answers `s` are given to each rater in advance, 3 in 4 of them right.
         hard: Put all weight of a task on its most likely class in each E step.
         prior: The share of each class `(L,)`, if known; by default classes are alike.
@@ -98,12 +100,12 @@ def one_coin(
         >>> task, rater = np.divmod(np.arange(12), 3)
         >>> said = [0, 0, 1,  1, 1, 1,  2, 2, 2,  0, 0, 0]
         >>> table = Triplets(task, rater, said, list("abcd"), ("ann", "bob", "cyd"), (0, 1, 2))
-        >>> fused = one_coin(table, classes=3)
+        >>> fused = one_coin(table, num_classes=3)
         >>> fused.labels.tolist(), fused.confusion[:, 0, 0].round(2).tolist()
         ([0, 1, 2, 0], [1.0, 1.0, 0.75])
     """
-    options = Options(iterations, tolerance, smoothing, hard)
+    options = Options(max_iter, tol, smoothing, hard)
     if prior is None and not estimate_prior:
-        prior = _alike(triplets, classes)
-    model = Model(_m_step, 1, rows=1 / classes)
-    return run(triplets, classes, model, options, prior, start, starts)
+        prior = _alike(triplets, num_classes)
+    model = Model(_m_step, 1, rows=1 / num_classes)
+    return run(triplets, num_classes, model, options, prior, start, starts)

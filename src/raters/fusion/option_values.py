@@ -14,19 +14,19 @@ from raters.fusion.vote import Ties
 _LEAST = {
     "alpha": 0,
     "class_prior": 0,
-    "iterations": 1,
+    "max_iter": 1,
     "prior": 0,
     "prior_weight": 0,
     "smoothing": 0,
     "spacing": 0,
-    "tolerance": 0,
+    "tol": 0,
     "window": 0,
 }
 """The least value of options, by their names; options of your own methods may be anything."""
 
 
 def refuse_value(name: str, value: object, asked: str) -> None:
-    """Refuse a value that an option cannot have.
+    """Reject a value that an option cannot have.
 
     Args:
         name: The option.
@@ -38,10 +38,10 @@ def refuse_value(name: str, value: object, asked: str) -> None:
         RatersError: that names the option, the value, and what is expected.
 
     Example:
-        >>> refuse_value("iterations", 5, "int")
-        >>> refuse_value("iterations", 0, "int")
+        >>> refuse_value("max_iter", 5, "int")
+        >>> refuse_value("max_iter", 0, "int")
         Traceback (most recent call last):
-        raters.errors.RatersError: found iterations=0, expected a whole number from 1 on
+        raters.errors.RatersError: found max_iter=0, expected a whole number from 1 on
     """
     if value is None and asked.endswith("| None"):
         return
@@ -65,7 +65,7 @@ def refuse_value(name: str, value: object, asked: str) -> None:
 
 
 def _numbers(value: object, least: float) -> bool:
-    """Say whether something is made of finite numbers that are large enough."""
+    """Return whether something is made of finite numbers that are large enough."""
     if isinstance(value, str | bool):
         return False
     try:

@@ -17,7 +17,7 @@ MOST_OF_GROUPS = 1 << 24
 
 
 def occurring(columns: Columns) -> Columns:
-    """Give the patterns that occur, each once; voxels are forgotten.
+    """Return the patterns that occur, each once; voxels are forgotten.
 
     Example:
         >>> found = occurring(Columns(np.array([[0, 1, 0]], np.int8), np.ones(1)))
@@ -70,7 +70,7 @@ class PatternCounts:
             self.full, self._parts = True, []
 
     def result(self) -> tuple[Columns, Groups | None]:
-        """Give all patterns, and how often each occurs in each group (None: too many)."""
+        """Return all patterns, and how often each occurs in each group (None: too many)."""
         whole, numbers = merge([columns for _, columns in self._parts])
         names = {group for group, _ in self._parts}
         if None in names or len(names) * whole.size > MOST_OF_GROUPS:

@@ -56,7 +56,7 @@ class Errors:
 
 
 def measures(confusion: Array, prior: Array) -> Array:
-    """Give sensitivity, specificity, PPV and NPV of each class, `(..., 4, L)`, from matrices.
+    """Return sensitivity, specificity, PPV and NPV of each class, `(..., 4, L)`, from matrices.
 
     NaN where a value does not exist: nobody ever says the class, or the prior leaves it out.
 
@@ -74,7 +74,7 @@ def measures(confusion: Array, prior: Array) -> Array:
 
 
 def _parts(joint: Array) -> tuple[Array, Array]:
-    """Give what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
+    """Return what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
     right = np.diagonal(joint, axis1=-2, axis2=-1)
     is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
     total = joint.sum(axis=(-2, -1))[..., np.newaxis]
@@ -84,7 +84,7 @@ def _parts(joint: Array) -> tuple[Array, Array]:
 
 
 def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Array) -> Array:
-    """Give how the measures move, `(..., 4, L)`, where matrices `(..., L, L)` and prior move.
+    """Return how the measures move, `(..., 4, L)`, where matrices `(..., L, L)` and prior move.
 
     Example:
         >>> matrix, prior = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5])
@@ -101,12 +101,12 @@ def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Ar
 
 
 def smooths(options: Mapping[str, Any]) -> bool:
-    """Say whether matrices are drawn to a prior."""
+    """Return whether matrices are drawn to a prior."""
     return bool(options.get("smoothing"))
 
 
 def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
-    """Say whence the prior of a fusion of masks is, where errors can be given; else None.
+    """Return where the prior of a fusion of masks comes from, if errors can be given; else None.
 
     STAPLE takes the share of each class among all labels for the prior (Warfield et al.). That is
     not the share of the class: where 10 % are foreground, it may be 17 %, matrices and predictive
@@ -130,7 +130,7 @@ def known_prior(method: str, options: Mapping[str, Any]) -> Literal["given", "es
 def case_errors(
     columns: Columns, state: EMState, prior: Literal["given", "estimated"]
 ) -> Errors | None:
-    """Give the errors of one case from the observed information; None where there are none."""
+    """Return the errors of one case from the observed information; None where there are none."""
     found = information(columns, state, prior == "estimated")
     inverse = None if found is None else found.covariance
     if found is None or inverse is None:
@@ -139,7 +139,7 @@ def case_errors(
 
 
 def group_errors(columns: Columns, state: EMState, groups: Array) -> Errors | None:
-    """Give the errors of matrices (and a prior) that all groups share, by what each group says.
+    """Return the errors of matrices (and a prior) that all groups share, by what each group says.
 
     Args:
         columns: The patterns of labels of all groups together.
@@ -155,7 +155,7 @@ def group_errors(columns: Columns, state: EMState, groups: Array) -> Errors | No
 
 
 def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
-    """Give how many labels each measure of a rater rests on, `(groups, raters, 4, L)`."""
+    """Return how many labels each measure of a rater rests on, `(groups, raters, 4, L)`."""
     truth = exact_posteriors(columns.labels, state)
     sizes = []
     for row in columns.labels:
@@ -170,7 +170,7 @@ def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
 def _errors(
     found: Information, inverse: Array, spread: Array, state: EMState, freedom: Array
 ) -> Errors:
-    """Give errors of all measures from the spread of the parameters, `(D, D)`.
+    """Return errors of all measures from the spread of the parameters, `(D, D)`.
 
     Few groups spread less about what they gave themselves than about the truth: with `g` of them
     the variance is `g / (g - 1)` times as large.
@@ -197,7 +197,7 @@ def _errors(
 
 
 def _rest_on_labels(confusion: Array, prior: Array, labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say which measures rest on labels on both sides, `(raters, 4, L)`.
+    """Return which measures rest on labels on both sides, `(raters, 4, L)`.
 
     Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
     which is not an error of 0.
@@ -215,7 +215,7 @@ def performance_rows(
     errors: Errors | None = None,
     labels: NDArray[Any] | None = None,
 ) -> list[Row]:
-    """Give a row a rater and class: measures, their standard errors and 95 % intervals.
+    """Return one row per rater and class: measures, their standard errors and 95 % intervals.
 
     With the number of `labels` of each rater: those without any have no measures. Errors need
     them.

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class PooledStaple:
-    """STAPLE (or Dawid-Skene) with one matrix a rater for the whole study.
+    """STAPLE (or Dawid-Skene) with one matrix per rater for the whole study.
 
     Args:
         study: The study.
         estimate_prior: Estimate the prior of the classes too.
         smoothing: Counts added to each entry of a matrix.
-        iterations: At most so many steps.
-        tolerance: Stop when no entry of a matrix changes by more.
+        max_iter: At most so many steps.
+        tol: Stop when no entry of a matrix changes by more.
         starts: Where EM starts, as in `staple`; by default several, and `vote` alone where
             patterns are too many to count.
         progress: Show a progress bar.
@@ -57,13 +57,13 @@ class PooledStaple:
         *,
         estimate_prior: bool = False,
         smoothing: float = 0.0,
-        iterations: int = 200,
-        tolerance: float = 1e-7,
+        max_iter: int = 200,
+        tol: float = 1e-7,
         starts: Starts | None = None,
         progress: bool = False,
     ) -> None:
         self._study, self._classes, self._progress = study, len(study.classes), progress
-        self._options = EMOptions(iterations, tolerance, estimate_prior, smoothing)
+        self._options = EMOptions(max_iter, tol, estimate_prior, smoothing)
         self.columns: Columns | None = None
         self.groups: Groups | None = None
         kinds = kinds_of(starts, SEVERAL)
@@ -87,7 +87,7 @@ class PooledStaple:
 
     def _count(self) -> PatternCounts:
         counts, cases = PatternCounts(), 0
-        work = partial(_group_and_columns, classes=self._classes)
+        work = partial(_group_and_columns, num_classes=self._classes)
         counted = ordered_map(work, self._study.iter_cases())
         for found in track(counted, len(self._study), "counting", self._progress):
             if found is not None:
@@ -132,13 +132,13 @@ class PooledStaple:
         return fused(columns, alone(self.state), labels.shape[1:])
 
     def labels(self) -> NDArray[np.float64] | None:
-        """Give the number of labels of each rater; None where patterns are too many to count."""
+        """Return the number of labels of each rater; None where patterns are too many to count."""
         if self.columns is None:
             return None
         return np.asarray((self.columns.labels != MISSING) @ self.columns.weights)
 
     def errors(self) -> Errors | None:
-        """Give the errors of the raters' measures, by what each group of cases says.
+        """Return the errors of the raters' measures, by what each group of cases says.
 
         None with smoothing, where the prior is not estimated, where patterns are too many to keep
         by group, or there is one group only.
@@ -158,10 +158,10 @@ def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
         return None
 
 
-def _group_and_columns(case: Case, classes: int) -> tuple[str, Columns] | None:
+def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | None:
     """Count the patterns of a case, where it was read: on all cores."""
     found = _group_and_labels(case)
-    return found and (found[0], occurring(columns_of(found[1], classes)))
+    return found and (found[0], occurring(columns_of(found[1], num_classes)))
 
 
 def _small(labels: NDArray[np.int16]) -> NDArray[Any]:

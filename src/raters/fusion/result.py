@@ -27,7 +27,7 @@ class Fusion:
         prior: `(L,)`, the share of each class that was assumed or estimated; None for methods
             without one.
         log_likelihoods: At each step of EM; empty for methods without it.
-        converged: Whether EM came to rest; True for methods without it.
+        converged: Whether EM converged; True for methods without it.
         voxels: How many voxels (or tasks) have a label; what standard errors rest on.
         starts: Where EM ended from each of several starts, as rows: `start`, `log_likelihood`,
             `dominance`, `differs` (the share of disputed voxels whose label is another than that
@@ -51,7 +51,7 @@ class Fusion:
         return self.soft(slice(None)) if callable(self.soft) else self.soft
 
     def probability(self, number: int) -> NDArray[np.floating[Any]]:
-        """Give the probability of one class of masks, `(*space)`, without making the others."""
+        """Return the probability of one class of masks, `(*space)`, without making the others."""
         if callable(self.soft):
             return np.asarray(self.soft(slice(number, number + 1))[0])
         return np.asarray(self.truth[number])

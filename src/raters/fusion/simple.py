@@ -20,10 +20,10 @@ from raters.scores.overlap import dice_from_counts
 
 def simple(
     labels: NDArray[Any],
-    classes: int,
+    num_classes: int,
     *,
     alpha: float = 1.0,
-    iterations: int = 20,
+    max_iter: int = 20,
     ties: Ties = "lowest",
 ) -> Fusion:
     """Fuse masks by SIMPLE.
@@ -35,39 +35,41 @@ def simple(
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
         alpha: How far below the mean a rater may be, in standard deviations.
-        iterations: At most so many rounds.
+        max_iter: At most so many rounds.
         ties: What a voxel with a tie gets, as in `vote`.
 
     Example:
         >>> good = [0, 0, 1, 1, 1, 0]
         >>> labels = np.array([good, good, [0, 0, 1, 1, 0, 0], [1, 1, 0, 0, 0, 1]])
-        >>> simple(labels, classes=2).labels
+        >>> simple(labels, num_classes=2).labels
         array([0, 0, 1, 1, 1, 0], dtype=int16)
     """
-    columns = columns_of(labels, classes)
+    columns = columns_of(labels, num_classes)
     weights = np.ones(len(labels))
-    winner = decide(count_votes(columns, classes), ties)
+    winner = decide(count_votes(columns, num_classes), ties)
     converged = False
-    for _ in range(iterations):
+    for _ in range(max_iter):
         inside = weights > 0
-        weights = _selected(_performance(columns, winner, classes) * inside, alpha)
-        again = decide(count_votes(columns, classes, weights), ties)
+        weights = _selected(_performance(columns, winner, num_classes) * inside, alpha)
+        again = decide(count_votes(columns, num_classes, weights), ties)
         converged = bool((again == winner).all() and ((weights > 0) == inside).all())
         winner = again
         if converged:
             break
-    votes = count_votes(columns, classes, weights)
+    votes = count_votes(columns, num_classes, weights)
     return voted(columns, votes, winner, labels.shape[1:], converged)
 
 
-def _performance(columns: Columns, winner: NDArray[np.int16], classes: int) -> NDArray[np.float64]:
-    """Give the mean Dice of each rater with the fusion; 0 for a rater without labels."""
+def _performance(
+    columns: Columns, winner: NDArray[np.int16], num_classes: int
+) -> NDArray[np.float64]:
+    """Return the mean Dice of each rater with the fusion; 0 for a rater without labels."""
     weights = np.broadcast_to(columns.weights, columns.size)
     scores = []
     for row in columns.labels:
-        dice = dice_from_counts(joint_counts(winner, row, weights, classes))
+        dice = dice_from_counts(joint_counts(winner, row, weights, num_classes))
         scores.append(0.0 if np.isnan(dice).any() else float(dice.mean()))
     return np.array(scores)
 

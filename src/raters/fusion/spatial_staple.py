@@ -86,26 +86,26 @@ class _Step:
 
 def spatial_staple(
     labels: NDArray[Any],
-    classes: int,
+    num_classes: int,
     *,
     window: float | Sequence[float] = 31,
     spacing: float | Sequence[float] | None = None,
     prior_weight: float | None = None,
     class_prior: NDArray[Any] | None = None,
-    iterations: int = 100,
-    tolerance: float = 1e-3,
+    max_iter: int = 100,
+    tol: float = 1e-3,
     maps: bool = False,
 ) -> Fusion:
     """Fuse masks by Spatial STAPLE.
 
-    Memory: 16 bytes a class and voxel while it runs, and the labels. `maps` takes
-    `4 raters classes^2` bytes a voxel more: 21 MB for 5 raters, 2 classes and 512 x 512; 0.6 GB
+    Memory: 16 bytes per class and voxel while it runs, and the labels. `maps` takes
+    `4 raters classes^2` bytes per voxel more: 21 MB for 5 raters, 2 classes and 512 x 512; 0.6 GB
     for 192^3, and four times that for 4 classes.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`; one to three space axes.
-        classes: The number of classes `L`.
-        window: The edge of the window, one for all axes or one an axis: a voxel counts whose
+        num_classes: The number of classes `L`.
+        window: The edge of the window, one for all axes or one per axis: a voxel counts whose
             centre is at most half of it away. In the unit of `spacing`: millimetres for files
             that state the size of their voxels, else voxels (an even edge acts as the next odd
             one). Windows are cut at the edge of the image.
@@ -116,8 +116,8 @@ def spatial_staple(
             into another. With 0, windows without a class still fall back to it.
         class_prior: The share of each class, `(L,)`, or a map `(L, *space)`; it is kept. By
             default the share of each class among all labels.
-        iterations: At most so many steps; with 0 the result is plain STAPLE's, which is the start.
-        tolerance: Stop when no posterior changes by more.
+        max_iter: At most so many steps; with 0 the result is plain STAPLE's, which is the start.
+        tol: Stop when no posterior changes by more.
         maps: Give the local matrices, `(raters, L, L, *space)` in float32, instead of the
             whole-image ones, `(raters, L, L)`.
 
@@ -134,18 +134,20 @@ def spatial_staple(
         >>> truth = np.indices((24, 24)).sum(axis=0) % 8 < 4
         >>> labels = np.array([truth] * 3, np.int16)
         >>> labels[2, :, 12:] = 0
-        >>> fused = spatial_staple(labels, classes=2, window=9, prior_weight=2, maps=True)
+        >>> fused = spatial_staple(labels, num_classes=2, window=9, prior_weight=2, maps=True)
         >>> bool((fused.labels == truth).all()), fused.confusion.shape
         (True, (3, 2, 2, 24, 24))
         >>> fused.confusion[2, 1, 1, 12, [4, 20]].round(1).tolist()
         [1.0, 0.0]
     """
-    volume = _volume(labels, classes)
+    volume = _volume(labels, num_classes)
     space = labels.shape[1:]
     local = _window(window, spacing, prior_weight, space)
-    prior, start = _start(staple(volume.labels.reshape(labels.shape), classes, prior=class_prior))
+    prior, start = _start(
+        staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
+    )
     log_prior = _log_prior(prior if class_prior is None else class_prior)
-    step = _run(volume, local, log_prior, start, iterations, tolerance)
+    step = _run(volume, local, log_prior, start, max_iter, tol)
     confusion: NDArray[Any] = step.whole
     if maps:
         confusion = _confusion_maps(volume, local, step.before, step.whole).reshape(
@@ -154,28 +156,28 @@ def spatial_staple(
     nobody = (volume.flat == MISSING).all(axis=0)
     hard = np.where(nobody, MISSING, step.truth.argmax(axis=0)).astype(np.int16)
     return Fusion(
-        soft=step.truth.astype(np.float32).reshape(classes, *space),
+        soft=step.truth.astype(np.float32).reshape(num_classes, *space),
         labels=hard.reshape(space),
         confusion=confusion,
         prior=prior,
         log_likelihoods=step.log_likelihoods,
-        converged=step.change <= tolerance,
+        converged=step.change <= tol,
         voxels=int((~nobody).sum()),
     )
 
 
 def local_accuracy(fusion: Fusion) -> NDArray[np.float32]:
-    """Give how likely each rater is right at each place, `sum_t p(t) C_r,x[t, t]`.
+    """Return how likely each rater is right at each place, `sum_t p(t) C_r,x[t, t]`.
 
     Args:
         fusion: A result of `spatial_staple` with `maps`, or of plain STAPLE (which knows one
-            matrix a rater: its accuracy varies with the truth only).
+            matrix per rater: its accuracy varies with the truth only).
 
     Returns:
         `(raters, *space)`.
 
     Example:
-        >>> fused = spatial_staple(np.array([[[0, 1, 1]], [[0, 1, 0]]]), classes=2, maps=True)
+        >>> fused = spatial_staple(np.array([[[0, 1, 1]], [[0, 1, 0]]]), 2, maps=True)
         >>> local_accuracy(fused).shape
         (2, 1, 3)
     """
@@ -191,7 +193,7 @@ def reach_of(
     spacing: float | Sequence[float] | None,
     space: Sequence[int],
 ) -> tuple[int, ...]:
-    """Give how many voxels a window goes to each side, by axis; never beyond the image.
+    """Return how many voxels a window goes to each side, by axis; never beyond the image.
 
     Example:
         >>> reach_of(25, None, (512, 512)), reach_of(25, None, (512, 8))
@@ -230,7 +232,7 @@ def _window(
     return _Window((planes, rows, columns), rounder(reach, space), float(prior_weight))
 
 
-def _volume(labels: NDArray[Any], classes: int) -> _Volume:
+def _volume(labels: NDArray[Any], num_classes: int) -> _Volume:
     """Check the labels and take them as planes."""
     if labels.dtype.kind not in "iub":
         raise RatersError(f"found labels of type {labels.dtype}, expected whole numbers")
@@ -240,15 +242,15 @@ def _volume(labels: NDArray[Any], classes: int) -> _Volume:
             "space axes, and at least one rater and voxel"
         )
     lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < MISSING or highest >= classes:
+    if lowest < MISSING or highest >= num_classes:
         found = lowest if lowest < MISSING else highest
-        raise RatersError(f"found the label {found}, expected {MISSING} to {classes - 1}")
+        raise RatersError(f"found the label {found}, expected {MISSING} to {num_classes - 1}")
     planes = np.ascontiguousarray(labels, np.int16).reshape(-1, *as_planes(labels.shape[1:]))
-    return _Volume(planes, classes, [channels_of(own, classes) for own in planes])
+    return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 
 
 def _log_prior(prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Give the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
+    """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
     shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(shares / shares.sum(axis=0)))
@@ -266,17 +268,17 @@ def _run(
     window: _Window,
     log_prior: NDArray[np.float64],
     step: _Step,
-    iterations: int,
-    tolerance: float,
+    max_iter: int,
+    tol: float,
 ) -> _Step:
     """Take steps until no posterior changes by more than the tolerance."""
-    spare = np.empty_like(step.truth) if iterations > 0 else step.truth
-    for _ in range(iterations):
+    spare = np.empty_like(step.truth) if max_iter > 0 else step.truth
+    for _ in range(max_iter):
         whole = _m_step(volume, step.truth, step.whole)
         log_likelihood, change = _e_step(volume, window, log_prior, step.truth, whole, spare)
         history = [*step.log_likelihoods, log_likelihood]
         step, spare = _Step(spare, step.truth, whole, history, change), step.truth
-        if change <= tolerance:
+        if change <= tol:
             break
     return step
 

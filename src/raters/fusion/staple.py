@@ -1,4 +1,4 @@
-"""STAPLE: the truth and one matrix a rater from masks alone, binary and multi-class alike.
+"""STAPLE: the truth and one matrix per rater from masks alone, binary and multi-class alike.
 
     log L = sum_i log sum_t pi_t prod_r C_r[t, o_ir]
 
@@ -26,14 +26,14 @@ from raters.study.classes import MISSING
 
 def staple(
     labels: NDArray[Any],
-    classes: int,
+    num_classes: int,
     *,
     prior: NDArray[Any] | None = None,
     estimate_prior: bool = False,
     restrict: bool = False,
     smoothing: float = 0.0,
-    iterations: int = 200,
-    tolerance: float = 1e-7,
+    max_iter: int = 200,
+    tol: float = 1e-7,
     starts: Starts = "vote",
     patterns: bool = True,
 ) -> Fusion:
@@ -41,15 +41,15 @@ def staple(
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes `L`.
+        num_classes: The number of classes `L`.
         prior: The share of each class, `(L,)`, or a map `(L, *space)`; by default the share of
             each class among all labels (Warfield's global prior).
         estimate_prior: Estimate the prior too (Dawid-Skene).
         restrict: Let only voxels that raters differ on take part; where all agree, that is the
             truth. Large backgrounds then do not decide on the raters' specificity.
         smoothing: Counts added to each entry of a matrix.
-        iterations: At most so many steps.
-        tolerance: Stop when no entry of a matrix changes by more.
+        max_iter: At most so many steps.
+        tol: Stop when no entry of a matrix changes by more.
         starts: Where EM starts: `vote` (as in ITK), `mean`, `union`, `raters`, `random`, a list of
             them, or `several` for all but the last. The most likely solution is kept in which
             raters are right more often than wrong; with `pool`, `several` is the default.
@@ -58,59 +58,60 @@ def staple(
 
     Example:
         >>> labels = np.array([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]])
-        >>> fused = staple(labels, classes=2)
+        >>> fused = staple(labels, num_classes=2)
         >>> fused.labels, fused.converged
         (array([0, 0, 1, 1, 0], dtype=int16), True)
     """
-    given = _given_prior(prior, classes, labels.shape[1:])
+    given = _given_prior(prior, num_classes, labels.shape[1:])
     varies = given is not None and given.shape[1] > 1
-    columns = columns_of(labels, classes, patterns and not varies)
+    columns = columns_of(labels, num_classes, patterns and not varies)
     agreed = agreed_labels(columns) if restrict else None
     used = columns if agreed is None else _left_out(columns, agreed != MISSING)
-    shares = label_shares(used, classes) if given is None else given
-    options = EMOptions(iterations, tolerance, estimate_prior and not varies, smoothing)
+    shares = label_shares(used, num_classes) if given is None else given
+    options = EMOptions(max_iter, tol, estimate_prior and not varies, smoothing)
     found = fit(used, shares, options, kinds_of(starts, ("vote",)))
     return fused(columns, found, labels.shape[1:], agreed)
 
 
-def label_shares(columns: Columns, classes: int) -> NDArray[np.float64]:
-    """Give the share of each class among all labels, `(L, 1)`; even where there are none."""
+def label_shares(columns: Columns, num_classes: int) -> NDArray[np.float64]:
+    """Return the share of each class among all labels, `(L, 1)`; even where there are none."""
     weights = np.broadcast_to(columns.weights, columns.size)
-    counts = np.zeros(classes + 1)
+    counts = np.zeros(num_classes + 1)
     for part in blocks(columns.size):
         for row in columns.labels:
             index = row[part].astype(np.intp) + 1  # MISSING comes first
-            counts += np.bincount(index, weights=weights[part], minlength=classes + 1)
+            counts += np.bincount(index, weights=weights[part], minlength=num_classes + 1)
     counts = counts[1:]
     total = counts.sum()
-    return (counts / total if total else np.full(classes, 1 / classes))[:, np.newaxis]
+    return (counts / total if total else np.full(num_classes, 1 / num_classes))[:, np.newaxis]
 
 
 def agreed_labels(columns: Columns) -> NDArray[np.int16]:
-    """Give the label of each column that all its raters agree on; MISSING where they differ."""
+    """Return the label of each column that all its raters agree on; MISSING where they differ."""
     lowest = np.where(columns.labels == MISSING, np.iinfo(np.int16).max, columns.labels).min(axis=0)
     highest = columns.labels.max(axis=0)
     return np.where(lowest == highest, highest, MISSING).astype(np.int16)
 
 
 def _left_out(columns: Columns, out: NDArray[np.bool_]) -> Columns:
-    """Give the weight 0 to some columns."""
+    """Return the weight 0 to some columns."""
     weights = np.where(out, 0.0, np.broadcast_to(columns.weights, columns.size))
     return Columns(columns.labels, np.atleast_1d(weights), columns.codes)
 
 
 def _given_prior(
-    prior: NDArray[Any] | None, classes: int, space: tuple[int, ...]
+    prior: NDArray[Any] | None, num_classes: int, space: tuple[int, ...]
 ) -> NDArray[np.float64] | None:
     """Check a prior and make its classes sum to one: `(L, 1)` or `(L, voxels)`."""
     if prior is None:
         return None
     array = np.asarray(prior, np.float64)
-    if array.shape not in ((classes,), (classes, *space)):
+    if array.shape not in ((num_classes,), (num_classes, *space)):
         raise RatersError(
-            f"found a prior of shape {array.shape}, expected ({classes},) or {(classes, *space)}"
+            f"found a prior of shape {array.shape}, expected ({num_classes},) or "
+            f"{(num_classes, *space)}"
         )
-    flat = array.reshape(classes, -1)
+    flat = array.reshape(num_classes, -1)
     total = flat.sum(axis=0)
     if not (np.isfinite(flat).all() and (flat >= 0).all() and (total > 0).all()):
         raise RatersError("found a prior with negative or no weight, expected shares of classes")

@@ -120,7 +120,7 @@ def guesses(
     said_by: Callable[[int], NDArray[Any]],
     raters: Sequence[str],
 ) -> Iterator[tuple[str, str, Array]]:
-    """Give the posteriors that EM starts from, with their kinds and names.
+    """Return the posteriors that EM starts from, with their kinds and names.
 
     Args:
         kinds: What starts to make.
@@ -200,7 +200,7 @@ def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxel
 
 
 def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[str]:
-    """Say where starts disagree, and what they disagree on."""
+    """Return where starts disagree, and what they disagree on."""
     kept = next(row for row in rows if row["kept"])
     others = [row for row in rows if row["differs"] > _FEW]
     notes = []

@@ -51,7 +51,7 @@ class Moves:
     prior: Array
 
     def plus(self, other: Moves, times: Array) -> Moves:
-        """Add so many times another, a number a draw."""
+        """Add so many times another, one number per draw."""
         return Moves(self.matrices + times * other.matrices, self.prior + times * other.prior)
 
 
@@ -78,21 +78,21 @@ class Model:
     ridge: Array
 
     def from_counts(self, counts: Array, tasks: Array) -> Moves:
-        """Give the changes that changes of counts make."""
+        """Return the changes that changes of counts make."""
         change = np.divide(tasks, self.classes, out=np.zeros_like(tasks), where=self.classes > 0)
         total = max(self.classes.sum(), HALF_A_LABEL)
         mean = np.where(self.classes > 0, tasks, 0).sum(axis=0) / total
         return Moves(self.fit(counts), np.where(self.classes > 0, change - mean, 0))
 
     def of_weights(self, weights: Array) -> Moves:
-        """Give what an M step makes of weights of tasks, `(tasks, draws)`."""
+        """Return what an M step makes of weights of tasks, `(tasks, draws)`."""
         counts, tasks = self._empty(weights.shape[1])
         a = self.answers
         weighted_counts(a.starts, a.rater, a.label, self.posteriors, weights, counts, tasks)
         return self.from_counts(counts, tasks)
 
     def without_step(self, moves: Moves) -> Moves:
-        """Give `1 - M` times some changes, with the tenth of a label."""
+        """Return `1 - M` times some changes, with the tenth of a label."""
         counts, tasks = self._empty(moves.prior.shape[1])
         a = self.answers
         moved_counts(
@@ -109,7 +109,7 @@ class Model:
         return Moves((1 + self.ridge) * moves.matrices - step.matrices, moves.prior - step.prior)
 
     def inner(self, first: Moves, second: Moves) -> Array:
-        """Give the inner product of changes, one number a draw."""
+        """Return the inner product of changes, one number per draw."""
         matrices = np.einsum(
             "rotb,rotb,rot->b", first.matrices, second.matrices, self.metric[..., 0]
         )
@@ -128,7 +128,7 @@ def table_errors(
     options: Mapping[str, Any],
     seed: int = 0,
 ) -> Errors | None:
-    """Give the errors of the raters' measures; None where the method has none.
+    """Return the errors of the raters' measures; None where the method has none.
 
     Args:
         triplets: The answers.
@@ -187,7 +187,7 @@ def _model(answers: Answers, parameters: Parameters, kind: str, known: bool) -> 
 
 
 def _row_step(metric: Array) -> Callable[[Array], Array]:
-    """Give the slope of an M step with one matrix a rater: entries beside those of their row."""
+    """Return the slope of an M step with one matrix per rater: entries by those of their row."""
     free = metric > 0
     inverse = np.divide(1, metric, out=np.zeros_like(metric), where=free)
     rows = metric.sum(axis=1, keepdims=True)
@@ -201,7 +201,7 @@ def _row_step(metric: Array) -> Callable[[Array], Array]:
 
 
 def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
-    """Give the slope of an M step with one accuracy a rater."""
+    """Return the slope of an M step with one accuracy per rater."""
     classes = by_label.shape[1]
     right = by_label[:, :1, :1, np.newaxis]
     spread = np.where(labels > 0, right[..., 0] * (1 - right[..., 0]) / np.maximum(labels, 1e-9), 0)
@@ -221,7 +221,7 @@ _MODELS = {"dawid-skene": "rows", "one-coin": "coin"}
 def _spread(
     model: Model, groups: NDArray[np.intp], random: np.random.Generator
 ) -> tuple[Array | None, Array]:
-    """Give the variance of the measures `(R, 4, L)`, and how far EM is from its end."""
+    """Return the variance of the measures `(R, 4, L)`, and how far EM is from its end."""
     solved = _solve(model, model.of_weights(np.ones((len(groups), 1))))
     if solved is None:
         return None, np.zeros(0)
@@ -241,7 +241,7 @@ def _spread(
 
 
 def _measures(model: Model, moves: Moves) -> list[Array]:
-    """Give how the measures move, `(R, 4, L)`, a draw."""
+    """Return how the measures move, `(R, 4, L)`, a draw."""
     confusion, prior = model.parameters.confusion, model.parameters.prior
     changed = confusion[..., np.newaxis] * moves.matrices.transpose(0, 2, 1, 3)
     shares = prior[:, np.newaxis] * moves.prior
@@ -273,7 +273,7 @@ def _solve(model: Model, right: Moves) -> Moves | None:
 
 
 def effective_tasks(answers: Answers, posteriors: Array, groups: NDArray[np.intp]) -> Array:
-    """Give how many groups of one size each measure of a rater rests on, `(R, 4, L)`."""
+    """Return how many groups of one size each measure of a rater rests on, `(R, 4, L)`."""
     classes = answers.classes
     task = np.repeat(np.arange(answers.tasks), np.diff(answers.starts))
     pair, number = np.unique(

@@ -20,7 +20,7 @@ from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
 ENOUGH = 10
-"""Answers a rater and class from which on a matrix a rater can be estimated well."""
+"""Answers per rater and class above which one matrix per rater can be estimated well."""
 
 MANY = 0.1
 """The share of tasks from which on differing methods are worth a note."""
@@ -32,9 +32,9 @@ _METHODS = ("vote", "one-coin", "dawid-skene")
 
 
 def table_notes(
-    triplets: Triplets, classes: int, fusion: Fusion, method: str, options: Mapping[str, Any]
+    triplets: Triplets, num_classes: int, fusion: Fusion, method: str, options: Mapping[str, Any]
 ) -> list[str]:
-    """Give notes on a table that was fused by a method.
+    """Return notes on a table that was fused by a method.
 
     Example:
         >>> task, rater = np.divmod(np.arange(60), 3)
@@ -44,34 +44,34 @@ def table_notes(
     """
     notes = []
     if method == "dawid-skene" and not options.get("smoothing"):
-        notes += _few_answers(triplets, classes)
+        notes += _few_answers(triplets, num_classes)
     if method in _METHODS and 0 < len(triplets) <= MOST_ANSWERS:
-        notes += _differ(triplets, classes, fusion, method)
+        notes += _differ(triplets, num_classes, fusion, method)
     return notes
 
 
-def _few_answers(triplets: Triplets, classes: int) -> list[str]:
+def _few_answers(triplets: Triplets, num_classes: int) -> list[str]:
     given = np.bincount(triplets.rater[triplets.label != MISSING])
     given = given[given > 0]
-    if not given.size or np.median(given) >= ENOUGH * classes:
+    if not given.size or np.median(given) >= ENOUGH * num_classes:
         return []
     return [
         f"half of the {len(given):,} raters have at most {np.median(given):,.0f} answers, and "
-        f"dawid-skene estimates {classes * (classes - 1):,} numbers of each (it needs about "
-        f"{ENOUGH} answers a class): compare with vote, one-coin and --option smoothing=2"
+        f"dawid-skene estimates {num_classes * (num_classes - 1):,} numbers of each (it needs "
+        f"about {ENOUGH} answers per class): compare with vote, one-coin and --option smoothing=2"
     ]
 
 
-def _differ(triplets: Triplets, classes: int, fusion: Fusion, method: str) -> list[str]:
-    shares = vote_shares(answers_of(triplets, classes))
+def _differ(triplets: Triplets, num_classes: int, fusion: Fusion, method: str) -> list[str]:
+    shares = vote_shares(answers_of(triplets, num_classes))
     highest = shares.max(axis=1)
     clear = ((shares == highest[:, np.newaxis]).sum(axis=1) == 1) & (fusion.labels != MISSING)
     if not clear.any():
         return []
     others: dict[str, Callable[[], NDArray[Any]]] = {
         "vote": lambda: shares.argmax(axis=1),
-        "one-coin": lambda: one_coin(triplets, classes).labels,
-        "dawid-skene": lambda: dawid_skene(triplets, classes).labels,
+        "one-coin": lambda: one_coin(triplets, num_classes).labels,
+        "dawid-skene": lambda: dawid_skene(triplets, num_classes).labels,
     }
     differ = {
         name: float((labels() != fusion.labels)[clear].mean())

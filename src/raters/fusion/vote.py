@@ -16,55 +16,55 @@ from raters.study.classes import MISSING
 Ties = Literal["lowest", "highest", "undecided"]
 
 
-def vote(labels: NDArray[Any], classes: int, *, ties: Ties = "lowest") -> Fusion:
-    """Give each voxel the class that most of its raters say.
+def vote(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Return each voxel the class that most of its raters say.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
         ties: Where several classes have most votes: 'lowest' takes the one listed first
             (background before all), 'highest' the one listed last, 'undecided' leaves MISSING.
 
     Example:
         >>> labels = np.array([[0, 1, 1, -1], [0, 1, 0, -1]])
-        >>> vote(labels, classes=2).labels, vote(labels, classes=2, ties="undecided").labels
+        >>> vote(labels, num_classes=2).labels, vote(labels, num_classes=2, ties="undecided").labels
         (array([ 0,  1,  0, -1], dtype=int16), array([ 0,  1, -1, -1], dtype=int16))
     """
-    columns = columns_of(labels, classes)
-    votes = count_votes(columns, classes)
+    columns = columns_of(labels, num_classes)
+    votes = count_votes(columns, num_classes)
     best = np.where(votes > 0, votes == votes.max(axis=0), 0.0)
     return voted(columns, best, decide(votes, ties), labels.shape[1:])
 
 
-def mean(labels: NDArray[Any], classes: int, *, ties: Ties = "lowest") -> Fusion:
-    """Give each voxel the share of its raters who say each class (a soft label).
+def mean(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Return each voxel the share of its raters who say each class (a soft label).
 
     The hard label is the class with the largest share, ties as in `vote`. Where nobody labelled,
     all classes are equally likely.
 
     Example:
-        >>> mean(np.array([[0, 1, 1], [0, 1, 0]]), classes=2).truth[1]
+        >>> mean(np.array([[0, 1, 1], [0, 1, 0]]), num_classes=2).truth[1]
         array([0. , 1. , 0.5], dtype=float32)
     """
-    columns = columns_of(labels, classes)
-    votes = count_votes(columns, classes)
+    columns = columns_of(labels, num_classes)
+    votes = count_votes(columns, num_classes)
     return voted(columns, votes, decide(votes, ties), labels.shape[1:])
 
 
 def count_votes(
-    columns: Columns, classes: int, weights: NDArray[Any] | None = None
+    columns: Columns, num_classes: int, weights: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
     """Count the (weighted) raters who say each class, `(L, columns)`."""
-    votes = np.zeros((classes, columns.size))
+    votes = np.zeros((num_classes, columns.size))
     for k, row in enumerate(columns.labels):
         weight = 1.0 if weights is None else float(weights[k])
-        for c in range(classes):
+        for c in range(num_classes):
             votes[c] += weight * (row == c)
     return votes
 
 
 def decide(votes: NDArray[np.float64], ties: Ties) -> NDArray[np.int16]:
-    """Give the class with most votes; MISSING where nobody voted, and for undecided ties."""
+    """Return the class with most votes; MISSING where nobody voted, and for undecided ties."""
     if ties not in ("lowest", "highest", "undecided"):
         raise RatersError(f"found ties {ties!r}, expected 'lowest', 'highest' or 'undecided'")
     most = votes.max(axis=0)

@@ -67,7 +67,7 @@ def write_consensus(
         consensus: What `raters.fuse` gave.
         folder: Where to write.
         soft: Also write the probabilities.
-        overwrite: Fuse everything anew.
+        overwrite: Fuse all cases again.
         progress: Show a progress bar.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.
@@ -85,7 +85,7 @@ def write_consensus(
 
 
 def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
-    """Refuse a folder where inputs would be replaced, or that is not of an earlier fusion."""
+    """Reject a folder where inputs would be replaced, or that is not of an earlier fusion."""
     parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)
@@ -112,7 +112,7 @@ def _write_all(
 
 
 def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
-    """Say all that the masks depend on beside their files; with shared matrices, those too."""
+    """Report all that the masks depend on beside their files; with shared matrices, those too."""
     study = consensus.study
     plan = {
         "fusion": consensus.description,

@@ -29,15 +29,15 @@ class Task:
     Attributes:
         kind: 'segmentation' or 'classification'.
         raters: The names of the raters.
-        classes: How many classes there are.
-        dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
+        num_classes: How many classes there are.
+        spatial_dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
         network: Makes a new truth network.
     """
 
     kind: Literal["segmentation", "classification"]
     raters: tuple[str, ...]
-    classes: int
-    dims: int
+    num_classes: int
+    spatial_dims: int
     network: Callable[[], TruthNetwork]
 
 
@@ -114,7 +114,7 @@ class Method(nn.Module):
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
         self.task, self.options = task, options
-        self.register_buffer("class_weights", torch.ones(task.classes), persistent=False)
+        self.register_buffer("class_weights", torch.ones(task.num_classes), persistent=False)
 
     def prepare(self, study: Study) -> None:
         """Look at all cases that will be trained on or held out, before the first step."""
@@ -126,7 +126,7 @@ class Method(nn.Module):
         """
 
     def target(self, case: Case) -> Target:
-        """Give the label map (or soft map) to train on for one case, if `has_targets`."""
+        """Return the label map (or soft map) to train on for one case, if `has_targets`."""
         raise NotImplementedError
 
     @property
@@ -140,7 +140,7 @@ class Method(nn.Module):
         return False
 
     def matrix_parameters(self) -> list[nn.Parameter]:
-        """Give the parameters of matrices that all pixels share."""
+        """Return the parameters of matrices that all pixels share."""
         return []
 
     @property
@@ -149,30 +149,30 @@ class Method(nn.Module):
         return 0
 
     def start_epoch(self, epoch: int) -> None:
-        """Be told which epoch begins (from 0)."""
+        """Receive the number of the epoch that begins (from 0)."""
 
     def step(self, batch: Batch) -> Step:
-        """Give the loss of a batch."""
+        """Return the loss of a batch."""
         raise NotImplementedError
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give what the choice of the best epoch rests on."""
+        """Return what the choice of the best epoch rests on."""
         raise NotImplementedError
 
     def truth(self, image: Tensor) -> Tensor:
-        """Give `p(t | x)`, `(batch, classes, *space)`."""
+        """Return `p(t | x)`, `(batch, classes, *space)`."""
         raise NotImplementedError
 
     def confusion(self, image: Tensor) -> Tensor:
-        """Give `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
+        """Return `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
         raise NotImplementedError
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
+        """Return what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
         raise NotImplementedError
 
     def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Give the truth, what some raters would say, and the matrices, all at once.
+        """Return the truth, what some raters would say, and the matrices, all at once.
 
         Methods with one network look at the image once for all of it.
         """
@@ -188,13 +188,13 @@ class NetworkMethod(Method):
         self.network = task.network()
 
     def truth(self, image: Tensor) -> Tensor:
-        """Give `p(t | x)`, `(batch, classes, *space)`."""
+        """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
 
 
 def refuse_unlabelled(study: Study) -> None:
-    """Refuse a study in which nobody labelled anything."""
+    """Raise if no rater labelled anything in the study."""
     for case in study.iter_cases():
         if case.given.size:
             return

@@ -50,7 +50,7 @@ class ConfusionMethod(NetworkMethod):
         return cast(ConfusionOptions, self.options)
 
     def matrix_parameters(self) -> list[nn.Parameter]:
-        """Give the parameters of matrices that all pixels share."""
+        """Return the parameters of matrices that all pixels share."""
         return self.raters.shared_parameters()
 
     @property
@@ -70,7 +70,7 @@ class ConfusionMethod(NetworkMethod):
         return logits.log_softmax(1), self.raters(seen, batch["case"])
 
     def step(self, batch: Batch) -> Step:
-        """Give the negative log-likelihood with its regularisers."""
+        """Return the negative log-likelihood with its regularisers."""
         if self._warming and self.choice.warm_up_on == "trace":
             return self._trace_step(batch)
         if self.raters.held and self.choice.warm_up_on != "labels":
@@ -101,7 +101,7 @@ class ConfusionMethod(NetworkMethod):
         labels: Tensor,
         truth: Tensor,
     ) -> Tensor:
-        """Give the trace term."""
+        """Return the trace term."""
         over = cast(TraceOver, self.choice.trace_over)  # methods that know 'listing' take it before
         return trace_term(seen.log_diagonal, labels, truth, over)
 
@@ -118,7 +118,7 @@ class ConfusionMethod(NetworkMethod):
     def _vote_step(self, batch: Batch) -> Step:
         """Train the truth network alone, on the vote."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
-        target = majority(batch["labels"], self.task.classes)
+        target = majority(batch["labels"], self.task.num_classes)
         return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     @property
@@ -132,7 +132,7 @@ class ConfusionMethod(NetworkMethod):
         return bool((self.class_weights != 1).any())
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give the likelihood of the raters' labels, and the mean matrices."""
+        """Return the likelihood of the raters' labels, and the mean matrices."""
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         column = confusion.see(labels, raters).log_column
@@ -142,12 +142,12 @@ class ConfusionMethod(NetworkMethod):
         return HeldOut(loss, count, truth, confusion.mean(truth) * pixels[:, None], pixels)
 
     def confusion(self, image: Tensor) -> Tensor:
-        """Give `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
+        """Return `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
         features, _ = self.network(image)
         return self._matrices(image, features)
 
     def _confusion(self, image: Tensor, features: Tensor) -> Confusion:
-        """Give the matrices of images that are of no case of the study."""
+        """Return the matrices of images that belong to no case of the study."""
         cases = torch.zeros(len(features), dtype=torch.long, device=features.device)
         found: Confusion = self.raters(self.raters.look(image, features), cases)
         return found
@@ -158,11 +158,11 @@ class ConfusionMethod(NetworkMethod):
         return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say of the image."""
+        """Return what a rater would say of the image."""
         return self.views(image, [rater]).told[0]
 
     def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Give the truth, what some raters would say, and the matrices, all at once."""
+        """Return the truth, what some raters would say, and the matrices, all at once."""
         features, logits = self.network(image)
         truth = logits.softmax(1)
         told = []

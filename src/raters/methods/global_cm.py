@@ -1,4 +1,4 @@
-"""`global-cm` and `single-cm`: one learnt matrix a rater, or one for all."""
+"""`global-cm` and `single-cm`: one learnt matrix per rater, or one for all."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from raters.rater_models.confusion import Confusion, Seen, SharedConfusion
 
 
 class GlobalCM(ConfusionMethod):
-    """One learnt matrix a rater.
+    """One learnt matrix per rater.
 
     Tanno et al., Learning from noisy labels by regularized estimation of annotator confusion,
     CVPR 2019. Their form is `form='paper'`, see `GLOBAL_PAPER`.
     """
 
     def rater_model(self) -> RaterModel:
-        """Make one matrix a rater."""
+        """Make one matrix per rater."""
         return self._matrices_of(len(self.task.raters))
 
     def _matrices_of(self, raters: int) -> RaterModel:
         options = cast(GlobalOptions, self.options)
         return GlobalRaters(
-            raters, self.task.classes, options.right, options.positivity, options.start
+            raters, self.task.num_classes, options.init_accuracy, options.positivity, options.start
         )
 
     def _trace(self, confusion: Confusion, seen: Seen, labels: Tensor, truth: Tensor) -> Tensor:
-        """Give the trace term; that of the paper's listing knows nothing of who labelled."""
+        """Return the trace term; that of the paper's listing knows nothing of who labelled."""
         if cast(GlobalOptions, self.options).trace_over != "listing":
             return super()._trace(confusion, seen, labels, truth)
         assert isinstance(confusion, SharedConfusion)
@@ -52,15 +52,15 @@ class SingleCM(GlobalCM):
         return self._matrices_of(1)
 
     def step(self, batch: Batch) -> Step:
-        """Give the loss of every label, or of the vote."""
+        """Return the loss of every label, or of the vote."""
         return super().step(self._explained(batch))
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give the likelihood of every label, or of the vote."""
+        """Return the likelihood of every label, or of the vote."""
         return super().held_out(self._explained(batch))
 
     def _explained(self, batch: Batch) -> Batch:
         if cast(SingleOptions, self.options).on == "labels":
             return batch
-        vote = majority(batch["labels"], self.task.classes).unsqueeze(1)
+        vote = majority(batch["labels"], self.task.num_classes).unsqueeze(1)
         return {**{k: v for k, v in batch.items() if k != "raters"}, "labels": vote}

@@ -37,7 +37,7 @@ class ConfusionOptions(MethodOptions):
         None,
         ge=0,
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; "
-        "by default .4 of them for masks that raters share, else 2",
+        "by default 0.4 of them for masks that raters share, else 2",
     )
     warm_up_on: Literal["vote", "labels", "trace"] | None = Field(
         None,
@@ -45,7 +45,9 @@ class ConfusionOptions(MethodOptions):
         "by default the vote, but for masks by two raters, who cannot outvote each other. "
         "trace: the network waits, and the matrices learn to be the identity (pixel-cm's paper)",
     )
-    right: float = Field(0.9, gt=0, lt=1, description="the diagonal of the matrices at the start")
+    init_accuracy: float = Field(
+        0.9, gt=0, lt=1, description="the diagonal of the matrices at the start"
+    )
 
 
 class LearntOptions(ConfusionOptions):
@@ -54,7 +56,7 @@ class LearntOptions(ConfusionOptions):
     form: Literal["own", "paper"] = Field(
         "own",
         description="the defaults here, or all of them as in the method's paper; options that are "
-        "given count before either",
+        "given override both",
     )
     positivity: Literal["softmax", "softplus"] = Field(
         "softmax", description="what makes entries positive before rows are normalised"
@@ -64,10 +66,10 @@ class LearntOptions(ConfusionOptions):
 class GlobalOptions(LearntOptions):
     """Options of `global-cm`."""
 
-    start: Literal["right", "listing"] = Field(
-        "right",
-        description="matrices start with `right` on the diagonal, or at softplus(6 I - 5) as in "
-        "the code of global-cm's paper",
+    start: Literal["accuracy", "listing"] = Field(
+        "accuracy",
+        description="matrices start with `init_accuracy` on the diagonal, or at softplus(6 I - 5) "
+        "as in the code of global-cm's paper",
     )
 
 

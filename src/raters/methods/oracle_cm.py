@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class OracleCM(ConfusionMethod):
     """Known matrices: counted from the raters' labels against the reference.
 
-    One matrix an image and rater (or a rater), not the answer at each pixel: that would leak the
+    One matrix per image and rater (or per rater), not the answer at each pixel: that would leak the
     reference.
     """
 
@@ -31,7 +31,7 @@ class OracleCM(ConfusionMethod):
 
     def rater_model(self) -> RaterModel:
         """Make a place for the matrices; `prepare` fills it."""
-        classes = self.task.classes
+        classes = self.task.num_classes
         even = torch.full((len(self.task.raters), classes, classes), 1 / classes)
         self.register_buffer("mean_matrices", even)
         return FixedRaters(even)
@@ -39,7 +39,7 @@ class OracleCM(ConfusionMethod):
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""
         # A case of a table has few answers: its own matrix would tell the reference.
-        by_case = cast(OracleOptions, self.options).by == "case" and self.task.dims > 0
+        by_case = cast(OracleOptions, self.options).by == "case" and self.task.spatial_dims > 0
         total, known = np.zeros(self.mean_matrices.shape), list[NDArray[np.float64]]()
         for case in study.iter_cases():
             if case.reference is None:
@@ -52,7 +52,7 @@ class OracleCM(ConfusionMethod):
             total += counts
             if by_case:
                 known.append(counts)
-        mean = rows_of(total, 1 / self.task.classes)
+        mean = rows_of(total, 1 / self.task.num_classes)
         each = np.stack([rows_of(counts, mean) for counts in known]) if by_case else mean
         self.raters = FixedRaters(torch.from_numpy(each))
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.

@@ -1,6 +1,6 @@
 """The options that make a method what its paper describes: `form='paper'`; no torch is needed.
 
-What papers leave open is chosen here, and said: nobody should take it for theirs.
+What papers leave open is chosen here, and stated: it should not be taken for theirs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GLOBAL_PAPER: Mapping[str, Any] = {
 }
 """`global-cm` of Tanno et al. (2019): eq. 4 as their listings (appendix F) have it.
 
-The matrices learn at the rate of the network (`matrix_rate=1`)."""
+The matrices learn at the rate of the network (`confusion_lr_scale=1`)."""
 
 SINGLE_PAPER: Mapping[str, Any] = {**GLOBAL_PAPER, "on": "vote"}
 """`single-cm` as the baseline of Tanno et al. (2019), section 3.3: on the vote, with the trace."""

@@ -53,10 +53,10 @@ class PixelCM(HeadMethod):
         compares: Compares = "own" if options.prior_to == "own" else "start"
         return PixelRaters(
             1 if options.shared else len(self.task.raters),
-            self.task.classes,
+            self.task.num_classes,
             self.network.backbone.features,
-            self.task.dims,
-            options.right,
+            self.task.spatial_dims,
+            options.init_accuracy,
             compares=compares if options.prior > 0 else None,
             positivity=options.positivity,
             network=self.annotator_network(),
@@ -75,9 +75,9 @@ class LowRankCM(HeadMethod):
         options = cast(LowRankOptions, self.options)
         sizes = (
             1 if options.shared else len(self.task.raters),
-            self.task.classes,
+            self.task.num_classes,
             self.network.backbone.features,
-            self.task.dims,
+            self.task.spatial_dims,
             options.rank,
         )
         network = self.annotator_network()
@@ -93,4 +93,4 @@ class LowRankCM(HeadMethod):
                 f"found positivity={options.positivity!r} with factors='mixture', expected "
                 "'softmax': rows of both factors are normalised by it"
             )
-        return LowRankRaters(*sizes, options.right, network)
+        return LowRankRaters(*sizes, options.init_accuracy, network)

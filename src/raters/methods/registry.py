@@ -108,7 +108,7 @@ METHODS: dict[str, MethodEntry] = {
         {"fusion": "staple"},
         paper="Warfield, Zou and Wells, Simultaneous truth and performance level estimation "
         "(STAPLE), IEEE Transactions on Medical Imaging 23, 2004",
-        when="masks by raters of unlike skill; not where several raters over-draw alike",
+        when="masks by raters of different skill; not where several raters over-draw alike",
     ),
     "spatial-staple": MethodEntry(
         "train on Spatial STAPLE",
@@ -179,14 +179,20 @@ METHODS: dict[str, MethodEntry] = {
         "the raters' matrices are known",
         "raters.methods.oracle_cm:OracleCM",
         o.OracleOptions,
-        {"trace": 0.0, "trace_over": "truth", "warm_up": 0, "warm_up_on": "labels", "right": 0.9},
+        {
+            "trace": 0.0,
+            "trace_over": "truth",
+            "warm_up": 0,
+            "warm_up_on": "labels",
+            "init_accuracy": 0.9,
+        },
         when="to know what knowing the matrices would bring; needs references",
     ),
 }
 
 
 def learning_method(name: str) -> MethodEntry:
-    """Give a method by name.
+    """Return a method by name.
 
     Raises:
         RatersError: that lists the names.

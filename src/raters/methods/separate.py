@@ -1,4 +1,4 @@
-"""`separate`: one network a rater, outputs averaged."""
+"""`separate`: one network per rater, outputs averaged."""
 
 from __future__ import annotations
 
@@ -52,34 +52,34 @@ class Separate(Method):
         return total, count
 
     def step(self, batch: Batch) -> Step:
-        """Give the cross entropy of each network with its rater's labels."""
+        """Return the cross entropy of each network with its rater's labels."""
         total, count = self._losses(batch, self.class_weights)
         if not count:  # no network learns, yet the loss must have a gradient: that of no labels
             total = 0 * next(self.parameters()).sum()
         return mean_step(total, count)
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give the cross entropy on held-out cases."""
+        """Return the cross entropy on held-out cases."""
         even = torch.ones_like(self.class_weights)
         loss, count = self._losses(batch, even)
         return HeldOut(loss, count, self.truth(batch["image"]))
 
     def truth(self, image: Tensor) -> Tensor:
-        """Give the mean of what the networks of raters who labelled predict."""
+        """Return the mean of what the networks of raters who labelled predict."""
         used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
         return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
 
     def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
-        """Refuse: there are no matrices."""
+        """Reject: there are no matrices."""
         raise RatersError("found separate, expected a method with matrices: it has none")
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
-        """Give what the rater's own network predicts."""
+        """Return what the rater's own network predicts."""
         return self.networks[rater](image)[1].softmax(1)  # type: ignore[no-any-return]
 
 
 def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
-    """Give the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
+    """Return the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
     labels, raters = batch["labels"], batch.get("raters")
     if raters is None:
         return [labels[:, rater : rater + 1]]

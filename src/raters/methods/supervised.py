@@ -29,7 +29,9 @@ class SupervisedMethod(NetworkMethod):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        even = torch.full((len(task.raters), task.classes, task.classes), 1 / task.classes)
+        even = torch.full(
+            (len(task.raters), task.num_classes, task.num_classes), 1 / task.num_classes
+        )
         self.register_buffer("rater_matrices", even)
 
     @property
@@ -42,33 +44,33 @@ class SupervisedMethod(NetworkMethod):
         counts = np.zeros(self.rater_matrices.shape)
         for case in study.iter_cases():
             counts += count_case(case, self.target(case), self.task)
-        rows = rows_of(counts, 1 / self.task.classes)
+        rows = rows_of(counts, 1 / self.task.num_classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
     def step(self, batch: Batch) -> Step:
-        """Give the cross entropy with the target."""
+        """Return the cross entropy with the target."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
         return mean_step(*cross_entropy(log_truth, batch["target"], self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give the cross entropy with the targets of held-out cases."""
+        """Return the cross entropy with the targets of held-out cases."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
         even = torch.ones_like(self.class_weights)
         loss, count = cross_entropy(log_truth, batch["target"], even)
         return HeldOut(loss, count, log_truth.exp())
 
     def confusion(self, image: Tensor) -> Tensor:
-        """Give the raters' matrices against the targets, the same for all images."""
-        space = (1,) * self.task.dims
+        """Return the raters' matrices against the targets, the same for all images."""
+        space = (1,) * self.task.spatial_dims
         found: Tensor = self.rater_matrices
         return found.view(1, *found.shape, *space).to(image)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
-        """Give the truth through the rater's matrix."""
+        """Return the truth through the rater's matrix."""
         return self.views(image, [rater]).told[0]
 
     def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Give the truth, what some raters would say, and the matrices, all at once."""
+        """Return the truth, what some raters would say, and the matrices, all at once."""
         truth = self.truth(image)
         told = [torch.einsum("bt...,to->bo...", truth, self.rater_matrices[r]) for r in raters]
         return Views(truth, told, self.confusion(image) if matrices else None)
@@ -78,7 +80,7 @@ class TruthMethod(SupervisedMethod):
     """Trains on the reference: the ceiling of what learning from raters can reach."""
 
     def target(self, case: Case) -> Target:
-        """Give the reference of a case."""
+        """Return the reference of a case."""
         if case.reference is None:
             raise RatersError(
                 f"found no reference of case {case.id!r}, expected one: truth trains on it",
@@ -115,7 +117,7 @@ class FusedMethod(SupervisedMethod):
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def target(self, case: Case) -> Target:
-        """Fuse the labels of a case; masks anew each time, as memory must not hold all of them."""
+        """Fuse the labels of a case; masks again each time, as memory must not hold all of them."""
         if case.id in self._fused:
             return self._fused[case.id]
         assert self._consensus is not None  # `prepare` came first
@@ -124,7 +126,7 @@ class FusedMethod(SupervisedMethod):
         return self._chosen(truth, fusion.labels)
 
     def _chosen(self, truth: Target, labels: Target) -> Target:
-        """Give labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
+        """Return labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
         if not self.choice.soft:
             return labels
         return np.where(labels == MISSING, 0, truth).astype(np.float32)

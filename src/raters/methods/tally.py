@@ -22,10 +22,10 @@ def count_case(case: Case, target: NDArray[Any], task: Task) -> NDArray[np.float
         target: Labels `(*space)` with MISSING, or soft ones `(L, *space)`.
         task: What is learnt.
     """
-    return matrices.count_case(case, target, task.classes)
+    return matrices.count_case(case, target, task.num_classes)
 
 
 def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
-    """Give matrices with rows that sum to one; rows of classes that never occurred as given."""
+    """Return matrices with rows that sum to one; rows of classes that never occurred as given."""
     rows = matrices.normalise(counts)
     return np.where(np.isnan(rows), unseen, rows)

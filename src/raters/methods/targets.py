@@ -9,7 +9,7 @@ from raters.study.classes import MISSING
 
 
 def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Give the summed cross entropy with a hard or soft target, and how many pixels are known.
+    r"""Return the summed cross entropy with a hard or soft target, and how many pixels are known.
 
     .. math:: -\sum_x w \sum_t q(t) \log p(t \mid x)
 
@@ -32,18 +32,18 @@ def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[T
     return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
 
 
-def majority(labels: Tensor, classes: int) -> Tensor:
-    """Give the class with most labels, `(batch, *space)`; MISSING where nobody labelled.
+def majority(labels: Tensor, num_classes: int) -> Tensor:
+    """Return the class with most labels, `(batch, *space)`; MISSING where nobody labelled.
 
     Ties go to the class listed first, as in the fusion method `vote`.
 
     Args:
         labels: `(batch, raters, *space)`, with MISSING.
-        classes: Number of classes.
+        num_classes: Number of classes.
 
     Example:
         >>> majority(torch.tensor([[[1, 1, -1], [1, 0, -1], [0, -1, -1]]]), 2)
         tensor([[ 1,  0, -1]])
     """
-    votes = torch.stack([(labels == c).sum(1) for c in range(classes)], 1)
+    votes = torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
     return votes.argmax(1).masked_fill(votes.sum(1) == 0, MISSING)

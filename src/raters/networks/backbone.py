@@ -25,5 +25,5 @@ class Backbone(nn.Module):
     dense: bool
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give the features of images."""
+        """Return the features of images."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ from typing import Literal
 from raters.errors import RatersError
 from raters.networks.options import NetworkOptions
 
-SMALL_IMAGE = 64  # pixels a side up to which the small network sees enough of an image
+SMALL_IMAGE = 64  # pixels per side up to which the small network sees enough of an image
 # Below so many pixels along the shortest side a U-Net has so many levels.
 _LEVELS_2D = ((16, 2), (64, 3), (256, 4))
 _LEVELS_3D = ((16, 3),)

@@ -34,17 +34,17 @@ class CNN(Backbone):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        dims, width = settings.dims, settings.width
+        spatial_dims, width = settings.spatial_dims, settings.width
         pooled = {1} if settings.depth == 2 else {0, 1}
         layers: list[nn.Module] = []
         channels = settings.channels
         for layer, out in enumerate((width, width, 2 * width, 2 * width)):
             plain = settings.norm == "none"
-            layers.append(convolution(dims, channels, out, 3, padding=1, bias=plain))
-            layers.append(normalisation(settings.norm, out, dims))
+            layers.append(convolution(spatial_dims, channels, out, 3, padding=1, bias=plain))
+            layers.append(normalisation(settings.norm, out, spatial_dims))
             layers.append(nn.ReLU(inplace=True))
             if layer in pooled:
-                layers.append(_POOL[dims](2))
+                layers.append(_POOL[spatial_dims](2))
             channels = out
         self.layers = nn.Sequential(*layers)
         self.dropout = nn.Dropout(settings.dropout)
@@ -52,6 +52,6 @@ class CNN(Backbone):
         self.least = least_side(settings.norm, 2 ** len(pooled))
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, 2 * width)`."""
+        """Return features `(B, 2 * width)`."""
         features: Tensor = self.dropout(self.layers(image).flatten(2).mean(2))
         return features

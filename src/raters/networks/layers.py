@@ -32,7 +32,7 @@ def parameter_count(module: nn.Module) -> int:
 
 
 def convolution(
-    dims: int,
+    spatial_dims: int,
     in_channels: int,
     out_channels: int,
     kernel: int,
@@ -43,22 +43,22 @@ def convolution(
     bias: bool = True,
 ) -> nn.Module:
     """Make a convolution with the same kernel along each axis."""
-    return _CONVOLUTION[dims](
+    return _CONVOLUTION[spatial_dims](
         in_channels, out_channels, kernel, stride, padding, dilation, bias=bias
     )
 
 
-def normalisation(norm: Norm, channels: int, dims: int) -> nn.Module:
+def normalisation(norm: Norm, channels: int, spatial_dims: int) -> nn.Module:
     """Make the layer that normalises features, with a learned scale and shift."""
     if norm == "instance":
-        return _INSTANCE[dims](channels, affine=True)
+        return _INSTANCE[spatial_dims](channels, affine=True)
     if norm == "group":
         return nn.GroupNorm(group_count(channels), channels)
     return nn.Identity()
 
 
 def group_count(channels: int) -> int:
-    """Give the number of groups: at most 8, of at least two channels each where that can be.
+    """Return the number of groups: at most 8, of at least two channels each where that can be.
 
     Groups of one channel would be instance norm.
 
@@ -71,7 +71,7 @@ def group_count(channels: int) -> int:
 
 
 def monai_norm(norm: Norm, width: int) -> Any:  # noqa: ANN401
-    """Give the norm as MONAI wants it, where all layers have a multiple of `width` channels."""
+    """Return the norm as MONAI wants it, where all layers have a multiple of `width` channels."""
     if norm == "instance":
         return ("instance", {"affine": True})
     if norm == "group":
@@ -80,5 +80,5 @@ def monai_norm(norm: Norm, width: int) -> Any:  # noqa: ANN401
 
 
 def least_side(norm: Norm, divisor: int) -> int:
-    """Give the smallest side of an image whose deepest level can be normalised."""
+    """Return the smallest side of an image whose deepest level can be normalised."""
     return 2 * divisor if norm == "instance" else divisor

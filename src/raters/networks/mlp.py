@@ -36,6 +36,6 @@ class MLP(Backbone):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, width)` of vectors `(B, channels)`."""
+        """Return features `(B, width)` of vectors `(B, channels)`."""
         features: Tensor = self.layers(image)
         return features

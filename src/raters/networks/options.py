@@ -41,7 +41,7 @@ class Settings:
 
     Args:
         channels: Channels of the image, or the number of features.
-        dims: Spatial axes of the image.
+        spatial_dims: Spatial axes of the image.
         width: As in `NetworkOptions`.
         depth: As in `NetworkOptions`.
         norm: As in `NetworkOptions`.
@@ -49,7 +49,7 @@ class Settings:
     """
 
     channels: int
-    dims: int
+    spatial_dims: int
     width: int
     depth: int
     norm: Norm

@@ -16,7 +16,7 @@ class PatchCNN(Backbone):
 
     S. Valverde et al., Improving automated multiple sclerosis lesion segmentation with a cascaded
     3D convolutional neural network approach, NeuroImage 155, 2017: two 3 x 3 x 3 convolutions of
-    32 channels, max-pooling, two of 64, max-pooling, 256 fully connected units (with dropout .5),
+    32 channels, max-pooling, two of 64, max-pooling, 256 fully connected units (with dropout 0.5),
     PReLU throughout. `width` is 32, `depth` the number of poolings, 2.
 
     A patch network repeats nearly all of its work at the next pixel. Here what follows a pooling
@@ -46,44 +46,44 @@ class PatchCNN(Backbone):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        dims, channels = settings.dims, settings.channels
+        spatial_dims, channels = settings.spatial_dims, settings.channels
         self.stages = nn.ModuleList()
         for stage in range(settings.depth):
             out, step = settings.width * 2**stage, 2**stage
             layers = []
             for _ in range(2):
                 layers += [
-                    convolution(dims, channels, out, 3, padding=step, dilation=step),
-                    normalisation(settings.norm, out, dims),
+                    convolution(spatial_dims, channels, out, 3, padding=step, dilation=step),
+                    normalisation(settings.norm, out, spatial_dims),
                     nn.PReLU(out),
                 ]
                 channels = out
             self.stages.append(nn.Sequential(*layers))
         step = 2**settings.depth
         self.features = 8 * settings.width
-        self.connected = convolution(dims, channels, self.features, 2, dilation=step)
+        self.connected = convolution(spatial_dims, channels, self.features, 2, dilation=step)
         self.activation = nn.PReLU(self.features)
         self.dropouts = nn.ModuleList([nn.Dropout(settings.dropout) for _ in range(2)])
         self.least = 2 if settings.norm == "instance" else 1
-        self.patch_side = 6 * step - 4  # two convolutions and a pooling a stage, and the last layer
+        self.patch_side = 6 * step - 4  # two convolutions, a pooling per stage; and the last layer
         self.before = 3 * step - 2
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, 8 * width, *space)`."""
+        """Return features `(B, 8 * width, *space)`."""
         features = image
-        dims = image.ndim - 2
+        spatial_dims = image.ndim - 2
         for stage, layers in enumerate(self.stages):
             features = _pool(layers(features), 2**stage)
         # The poolings looked ahead, so the last layer looks back: the pixel is in the middle.
         step = 2 ** len(self.stages)
         before, after = self.dropouts
-        features = self.connected(pad(before(features), (step, 0) * dims))
+        features = self.connected(pad(before(features), (step, 0) * spatial_dims))
         activated: Tensor = after(self.activation(features))
         return activated
 
 
 def _pool(features: Tensor, step: int) -> Tensor:
-    """Give at each pixel the largest of it and those `step` further on, by each axis."""
+    """Return at each pixel the largest of it and those `step` further on, by each axis."""
     for axis in range(2, features.ndim):
         length = features.shape[axis]
         ahead = pad(features, (0, 0) * (features.ndim - 1 - axis) + (0, step))

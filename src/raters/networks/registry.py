@@ -24,7 +24,7 @@ class NetworkKind:
     Args:
         build: Makes it.
         dense: Whether it gives features at each pixel (for segmentation), or of whole images.
-        dims: The numbers of spatial axes that it can take; 0 is a feature vector.
+        spatial_dims: The numbers of spatial axes that it can take; 0 is a feature vector.
         width: Its default.
         depth: Its default.
         norm: Its default.
@@ -33,7 +33,7 @@ class NetworkKind:
 
     build: Callable[[Settings], Backbone]
     dense: bool
-    dims: tuple[int, ...]
+    spatial_dims: tuple[int, ...]
     width: int
     depth: int
     norm: Norm
@@ -53,19 +53,19 @@ NETWORKS: dict[str, NetworkKind] = {
 }
 
 
-def build_backbone(options: NetworkOptions, channels: int, dims: int) -> Backbone:
+def build_backbone(options: NetworkOptions, channels: int, spatial_dims: int) -> Backbone:
     """Make a network with fresh weights, drawn from torch's global seed.
 
     Args:
         options: Which one; what is None is the network's own default.
         channels: Channels of the image, or the number of features.
-        dims: Spatial axes of the image; 0 for feature vectors.
+        spatial_dims: Spatial axes of the image; 0 for feature vectors.
 
     Raises:
         RatersError: No network has that name, it cannot take such images, or a size is impossible.
 
     Example:
-        >>> build_backbone(NetworkOptions("mlp"), channels=20, dims=0).features
+        >>> build_backbone(NetworkOptions("mlp"), channels=20, spatial_dims=0).features
         128
     """
     name = options.name
@@ -73,17 +73,17 @@ def build_backbone(options: NetworkOptions, channels: int, dims: int) -> Backbon
         known = ", ".join(NETWORKS)
         raise RatersError(f"found the network '{name}', expected one of {known}", kind="network")
     entry = NETWORKS[name]
-    if dims not in entry.dims:
+    if spatial_dims not in entry.spatial_dims:
         raise RatersError(
-            f"found {_data(dims)} for the network '{name}', expected "
-            f"{' or '.join(_data(axes) for axes in entry.dims)}; {_others(dims)}",
+            f"found {_data(spatial_dims)} for the network '{name}', expected "
+            f"{' or '.join(_data(axes) for axes in entry.spatial_dims)}; {_others(spatial_dims)}",
             kind="network",
         )
     if channels < 1:
         raise RatersError(f"found {channels} channels, expected at least 1", kind="network")
     settings = Settings(
         channels=channels,
-        dims=dims,
+        spatial_dims=spatial_dims,
         width=_at_least(1, entry.width if options.width is None else options.width, "width", name),
         depth=_depth(options, entry),
         norm=_norm(options.norm or entry.norm),
@@ -100,7 +100,7 @@ def _depth(options: NetworkOptions, entry: NetworkKind) -> int:
             f"found depth {depth} for the network '{options.name}', expected {expected}",
             kind="network",
         )
-    return _at_least(0 if entry.dims == (0,) else 1, depth, "depth", options.name)
+    return _at_least(0 if entry.spatial_dims == (0,) else 1, depth, "depth", options.name)
 
 
 def _at_least(least: int, value: int, what: str, name: str) -> int:
@@ -128,10 +128,10 @@ def _dropout(dropout: float) -> float:
     return dropout
 
 
-def _data(dims: int) -> str:
-    return "feature vectors" if dims == 0 else f"{dims}D images"
+def _data(spatial_dims: int) -> str:
+    return "feature vectors" if spatial_dims == 0 else f"{spatial_dims}D images"
 
 
-def _others(dims: int) -> str:
-    names = [name for name, entry in NETWORKS.items() if dims in entry.dims]
-    return f"{', '.join(names) or 'no network'} can take {_data(dims)}"
+def _others(spatial_dims: int) -> str:
+    names = [name for name, entry in NETWORKS.items() if spatial_dims in entry.spatial_dims]
+    return f"{', '.join(names) or 'no network'} can take {_data(spatial_dims)}"

@@ -49,7 +49,7 @@ class ResNet(Backbone):
 
         kind = ResNetBottleneck if settings.depth >= 50 else ResNetBlock
         block = partial(
-            kind, spatial_dims=settings.dims, norm=monai_norm(settings.norm, settings.width)
+            kind, spatial_dims=settings.spatial_dims, norm=monai_norm(settings.norm, settings.width)
         )
         self.first = _first(settings, coarse)
         stages: list[nn.Module] = []
@@ -68,7 +68,7 @@ class ResNet(Backbone):
         _start(self, small=settings.norm == "none")
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, 8 * width)`, four times as many with 50 layers."""
+        """Return features `(B, 8 * width)`, four times as many with 50 layers."""
         features: Tensor = self.blocks(self.first(image))
         pooled: Tensor = self.dropout(features.flatten(2).mean(2))
         return pooled
@@ -76,17 +76,23 @@ class ResNet(Backbone):
 
 def _first(settings: Settings, coarse: bool) -> nn.Sequential:
     """Make the layers before the blocks."""
-    dims, width = settings.dims, settings.width
+    spatial_dims, width = settings.spatial_dims, settings.width
     kernel, stride = (7, 2) if coarse else (3, 1)
     layers = [
         convolution(
-            dims, settings.channels, width, kernel, stride=stride, padding=kernel // 2, bias=False
+            spatial_dims,
+            settings.channels,
+            width,
+            kernel,
+            stride=stride,
+            padding=kernel // 2,
+            bias=False,
         ),
-        normalisation(settings.norm, width, dims),
+        normalisation(settings.norm, width, spatial_dims),
         nn.ReLU(inplace=True),
     ]
     if coarse:
-        layers.append(_POOL[dims](3, 2, 1))
+        layers.append(_POOL[spatial_dims](3, 2, 1))
     return nn.Sequential(*layers)
 
 
@@ -95,8 +101,8 @@ def _shortcut(settings: Settings, channels: int, out: int, stride: int) -> Any: 
     if stride == 1 and channels == out:
         return None
     return nn.Sequential(
-        convolution(settings.dims, channels, out, 1, stride=stride, bias=False),
-        normalisation(settings.norm, out, settings.dims),
+        convolution(settings.spatial_dims, channels, out, 1, stride=stride, bias=False),
+        normalisation(settings.norm, out, settings.spatial_dims),
     )
 
 

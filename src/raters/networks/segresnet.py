@@ -31,7 +31,7 @@ class SegResNet(Backbone):
         super().__init__()
         depth = settings.depth
         self.net = Whole(
-            spatial_dims=settings.dims,
+            spatial_dims=settings.spatial_dims,
             init_filters=settings.width,
             in_channels=settings.channels,
             out_channels=1,
@@ -47,6 +47,6 @@ class SegResNet(Backbone):
         self.least = least_side(settings.norm, self.divisor)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, width, *space)`."""
+        """Return features `(B, width, *space)`."""
         features: Tensor = self.net(image)
         return features

@@ -12,38 +12,38 @@ from raters.rater_models.pointwise import pointwise
 
 
 class TruthNetwork(nn.Module):
-    """Gives features and logits of the true class, for images of any size.
+    """Computes features and logits of the true class, for images of any size.
 
     Images are padded, by repeating their edge on both sides, to a size that the backbone can take,
     and the features are cropped back. The head is linear at each pixel.
 
     Args:
         backbone: The network that gives features.
-        classes: Number of classes.
-        dims: Spatial axes of the output: those of the image, or 0 for one class an image.
+        num_classes: Number of classes.
+        spatial_dims: Spatial axes of the output: those of the image, or 0 for one class per image.
 
     Attributes:
         half_type: A type of 16 bits that the backbone computes in; None for 32 bits. Features and
             logits have 32 all the same: a likelihood of 16 bits is not worth much.
 
     Raises:
-        RatersError: The backbone gives features of pixels where one class an image is wanted, or
+        RatersError: The backbone gives features of pixels where one class per image is wanted, or
             the other way round.
 
     Example:
         >>> import torch
         >>> from raters.networks import NetworkOptions, build_backbone
-        >>> backbone = build_backbone(NetworkOptions("unet", width=4), channels=1, dims=2)
-        >>> features, logits = TruthNetwork(backbone, classes=3, dims=2)(torch.zeros(1, 1, 33, 47))
+        >>> backbone = build_backbone(NetworkOptions("unet", width=4), channels=1, spatial_dims=2)
+        >>> features, logits = TruthNetwork(backbone, 3, 2)(torch.zeros(1, 1, 33, 47))
         >>> features.shape, logits.shape
         (torch.Size([1, 4, 33, 47]), torch.Size([1, 3, 33, 47]))
     """
 
-    def __init__(self, backbone: Backbone, classes: int, dims: int) -> None:
+    def __init__(self, backbone: Backbone, num_classes: int, spatial_dims: int) -> None:
         super().__init__()
-        if backbone.dense != (dims > 0):
+        if backbone.dense != (spatial_dims > 0):
             found = "each pixel" if backbone.dense else "a whole image"
-            wanted = "segmentation" if dims > 0 else "classification"
+            wanted = "segmentation" if spatial_dims > 0 else "classification"
             raise RatersError(
                 f"found a network that gives features of {found} ({type(backbone).__name__}), "
                 f"expected one for {wanted}",
@@ -51,10 +51,10 @@ class TruthNetwork(nn.Module):
             )
         self.half_type: torch.dtype | None = None
         self.backbone = backbone
-        self.head = pointwise(backbone.features, classes, dims)
+        self.head = pointwise(backbone.features, num_classes, spatial_dims)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Give features `(B, features, *space)` and logits `(B, classes, *space)`.
+        """Return features `(B, features, *space)` and logits `(B, classes, *space)`.
 
         For classification both have no `space`.
         """
@@ -75,7 +75,7 @@ class TruthNetwork(nn.Module):
 
 
 def _margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:
-    """Give how many pixels are missing before and after each axis."""
+    """Return how many pixels are missing before and after each axis."""
     step = backbone.divisor
     missing = [max(-(-side // step) * step, backbone.least) - side for side in space]
     return [count // 2 for count in missing], [count - count // 2 for count in missing]

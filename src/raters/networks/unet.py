@@ -14,14 +14,14 @@ _ACTIVATION = ("LeakyReLU", {"negative_slope": 0.1, "inplace": True})
 
 
 class UNet(Backbone):
-    """Two convolutions a level, max-pooling down, transposed convolutions up, skips in between.
+    """Two convolutions per level, max-pooling down, transposed convolutions up, skips in between.
 
     O. Ronneberger, P. Fischer and T. Brox, U-Net: convolutional networks for biomedical image
     segmentation, MICCAI 2015. Channels double from level to level: `width * 2 ** level`.
 
     The blocks are those of MONAI's `BasicUNet`, which itself always has five levels. MONAI's `UNet`
     is cheaper (on a CPU a seventh with stride 2 in its first layer, a third with stride 1), but has
-    no skip at full resolution in the first form and one convolution a level in both.
+    no skip at full resolution in the first form and one convolution per level in both.
 
     Example:
         >>> import torch
@@ -36,22 +36,22 @@ class UNet(Backbone):
         from monai.networks.nets.basic_unet import Down, TwoConv, UpCat
 
         super().__init__()
-        dims, norm = settings.dims, monai_norm(settings.norm, settings.width)
+        spatial_dims, norm = settings.spatial_dims, monai_norm(settings.norm, settings.width)
         # A norm has a shift of its own, which makes the bias before it idle.
         rest = (_ACTIVATION, norm, settings.norm == "none", settings.dropout)
         widths = [settings.width * 2**level for level in range(settings.depth)]
         steps = list(pairwise(widths))
-        self.first = TwoConv(dims, settings.channels, widths[0], *rest)
-        self.down = nn.ModuleList(Down(dims, upper, lower, *rest) for upper, lower in steps)
+        self.first = TwoConv(spatial_dims, settings.channels, widths[0], *rest)
+        self.down = nn.ModuleList(Down(spatial_dims, upper, lower, *rest) for upper, lower in steps)
         self.up = nn.ModuleList(
-            UpCat(dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
+            UpCat(spatial_dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
         )
         self.features = settings.width
         self.divisor = 2 ** (settings.depth - 1)
         self.least = least_side(settings.norm, self.divisor)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give features `(B, width, *space)`."""
+        """Return features `(B, width, *space)`."""
         features: Tensor = self.first(image)
         skipped = []
         for down in self.down:

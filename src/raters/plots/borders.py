@@ -32,7 +32,7 @@ def border_lines(mask: ArrayLike) -> list[NDArray[np.float64]]:
 
 
 def border_path(mask: ArrayLike) -> Path:
-    """Give the outline as one path, with holes left open.
+    """Return the outline as one path, with holes left open.
 
     Example:
         >>> path = border_path([[0, 1, 1], [0, 1, 0]])
@@ -46,7 +46,7 @@ def border_path(mask: ArrayLike) -> Path:
 
 
 def _edges(inside: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Give the borders as arrows from corner to corner (row, column), the mask to their right."""
+    """Return the borders as arrows from corner to corner (row, column), the mask to their right."""
     following: dict[Corner, list[Corner]] = {}
 
     def add(rows: NDArray[np.intp], columns: NDArray[np.intp], way: Corner) -> None:
@@ -66,7 +66,7 @@ def _edges(inside: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
 
 
 def _walk(following: dict[Corner, list[Corner]]) -> list[Corner]:
-    """Follow the arrows from any corner until it comes again; used arrows are taken out."""
+    """Follow the arrows from any corner until it is reached again; used arrows are removed."""
     start = next(iter(following))
     line, here = [start], start
     came = (0, 0)

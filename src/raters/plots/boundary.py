@@ -108,7 +108,7 @@ def signed_distance_counts(
 def _signed_distance(
     truth: NDArray[Any], number: int, spacing: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Give the signed distance, NaN where the consensus is MISSING; None without a border."""
+    """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
     from scipy.ndimage import distance_transform_edt
 
     inside, outside = truth == number, (truth != number) & (truth != MISSING)

@@ -120,7 +120,7 @@ def _name(
 def running_median(
     x: NDArray[np.float64], y: NDArray[np.float64], parts: int = 12, least: int = 8
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give medians of x and y over parts of equal number along x; nothing for few points.
+    """Return medians of x and y over parts of equal number along x; nothing for few points.
 
     Example:
         >>> centres, medians = running_median(np.arange(32.0), np.arange(32.0) ** 2, parts=2)

@@ -57,7 +57,7 @@ def name_sides(
 
 
 def upright(names: Sequence[str]) -> bool:
-    """Say whether names of columns have to stand upright.
+    """Return whether names of columns have to stand upright.
 
     Example:
         >>> upright(["a", "b"]), upright(["background", "lesion"]), upright(["benign"] * 3)
@@ -87,7 +87,7 @@ def dress_bar(bar: Colorbar, theme: Theme, what: str) -> None:
 
 
 def cell_size(columns: int) -> float:
-    """Give a font size for numbers in cells of a map with so many columns.
+    """Return a font size for numbers in cells of a map with so many columns.
 
     Example:
         >>> cell_size(2), cell_size(10)

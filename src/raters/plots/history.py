@@ -91,7 +91,7 @@ def _rows(history: Sequence[Row] | pd.DataFrame) -> list[Row]:
 
 
 def _numbers(rows: list[Row]) -> list[str]:
-    """Give the columns with numbers, the well-known ones first."""
+    """Return the columns with numbers, the well-known ones first."""
     found = dict.fromkeys(
         name
         for row in rows

@@ -165,11 +165,11 @@ class _Layout:
         return wide, self.bottom + self.rows * (self.side + self.top)
 
     def at_left(self, k: int) -> bool:
-        """Say whether a panel is the first of its row."""
+        """Return whether a panel is the first of its row."""
         return k % self.columns == 0
 
     def place(self, k: int) -> tuple[float, float, float, float]:
-        """Give left, bottom, width and height of a panel as shares of the figure."""
+        """Return left, bottom, width and height of a panel as shares of the figure."""
         wide, high = self.inches
         row, column = divmod(k, self.columns)
         x = self.left + column * (self.side + self.gap)
@@ -177,14 +177,14 @@ class _Layout:
         return x / wide, y / high, self.side / wide, self.side / high
 
     def bar(self) -> tuple[float, float, float, float]:
-        """Give the place of the colour bar: to the right of the upper rows."""
+        """Return the place of the colour bar: to the right of the upper rows."""
         wide, high = self.inches
         tall = min(4.0, self.rows * (self.side + self.top) - self.top)
         x = self.left + self.columns * (self.side + self.gap) + 0.02
         return x / wide, (high - self.top - tall) / high, 0.12 / wide, tall / high
 
     def middle(self) -> tuple[float, float]:
-        """Give the middle of all panels."""
+        """Return the middle of all panels."""
         wide, high = self.inches
         x = self.left + self.columns * (self.side + self.gap) / 2
         return x / wide, (self.bottom + (high - self.bottom) / 2) / high

@@ -25,7 +25,7 @@ _OTHERS = (
 
 
 def shown(name: object, most: int = _MOST) -> str:
-    r"""Give a name as text for matplotlib that is drawn as it was written.
+    r"""Return a name as text for matplotlib that is drawn as it was written.
 
     Dollars would start a formula, so they are escaped. Breaks of lines become spaces, a letter
     that no font here has becomes its number, and long names lose their middle.
@@ -46,20 +46,20 @@ def shown(name: object, most: int = _MOST) -> str:
 
 
 def all_shown(names: Iterable[object], most: int = _MOST) -> list[str]:
-    """Give all names as `shown` does."""
+    """Return all names as `shown` does."""
     return [shown(name, most) for name in names]
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """Give the fonts to draw with: that of matplotlib, then those installed for other scripts."""
+    """Return the fonts to draw with: that of matplotlib, then those installed for other scripts."""
     installed = set(font_manager.fontManager.get_font_names())
     return (_FIRST, *(name for name in _OTHERS if name in installed))
 
 
 @cache
 def _letters() -> frozenset[int]:
-    """Give the letters that one of the fonts has."""
+    """Return the letters that one of the fonts has."""
     files = [font_manager.findfont(name) for name in families()]
     return frozenset(c for file in files for c in font_manager.get_font(file).get_charmap())
 

@@ -67,7 +67,7 @@ class _Grid:
     affine: NDArray[np.float64] | None
 
     def sizes(self, space: tuple[int, ...]) -> Sequence[float]:
-        """Give the size of a voxel by axis."""
+        """Return the size of a voxel by axis."""
         if self.spacing is None:
             return Geometry(space, self.affine).spacing
         return self.spacing
@@ -88,7 +88,7 @@ def overlay(
     theme: Theme = "light",
     affine: ArrayLike | None = None,
 ) -> Figure:
-    """Draw the outlines of all raters on an image, a panel a foreground class.
+    """Draw the outlines of all raters on an image, one panel per foreground class.
 
     Outlines run along the borders of pixels. Where raters drew the same line, the later ones are
     thinner, so that all can be seen. Pixels that a rater did not label are hatched in the rater's
@@ -188,7 +188,7 @@ def _scene(
 
 
 def _most_disputed(scene: _Scene) -> list[int]:
-    """Give the foreground classes that somebody drew, the most disputed ones if they are many."""
+    """Return the foreground classes that a rater drew, the most disputed ones if they are many."""
     drawn = np.unique(scene.masks[scene.masks > 0]).tolist()
     if scene.reference is not None:
         drawn = sorted({*drawn, *np.unique(scene.reference[scene.reference > 0]).tolist()})
@@ -204,7 +204,7 @@ def _most_disputed(scene: _Scene) -> list[int]:
 
 
 def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
-    """Give the first and last column and row to show."""
+    """Return the first and last column and row to show."""
     height, width = scene.masks.shape[1:]
     drawn: NDArray[np.bool_] = np.asarray((scene.masks > 0).any(axis=0))
     if scene.reference is not None:
@@ -219,7 +219,7 @@ def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
 
 
 def _panel_size(box: tuple[int, int, int, int], aspect: float, columns: int) -> tuple[float, float]:
-    """Give width and height of a panel in inches, within what a page holds."""
+    """Return width and height of a panel in inches, within what a page holds."""
     ratio = aspect * (box[3] - box[2] + 1) / (box[1] - box[0] + 1)
     width = min(5.0 if columns == 1 else 4.2, 11.0 / columns)
     return (width, width * ratio) if ratio <= 1.4 else (width * 1.4 / ratio, width * 1.4)
@@ -262,7 +262,7 @@ def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
 
 
 def _width(position: int, number: int, pixel: float) -> float:
-    """Give wider lines to those who are drawn first, so that lines on top hide none.
+    """Return wider lines to those who are drawn first, so that lines on top hide none.
 
     Small pixels take thinner lines: fine vessels would vanish below thick ones.
     """

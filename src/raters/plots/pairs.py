@@ -90,14 +90,14 @@ def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> l
 
 
 def _all_names(rows: Sequence[Row]) -> list[str]:
-    """Give the names in the order of the study: a pair names the earlier rater first."""
+    """Return the names in the order of the study: a pair names the earlier rater first."""
     first = dict.fromkeys(row["rater_a"] for row in rows)
     second = dict.fromkeys(row["rater_b"] for row in rows)
     return list(first | second)
 
 
 def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArray[np.float64]:
-    """Give the scores of pairs as a symmetric matrix, NaN where there is none.
+    """Return the scores of pairs as a symmetric matrix, NaN where there is none.
 
     Example:
         >>> pair_matrix([{"rater_a": "a", "rater_b": "b", "dice": 0.5}], ["b", "a"], "dice")
@@ -114,7 +114,7 @@ def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> NDArra
 
 
 def clustered(similarity: NDArray[np.float64]) -> NDArray[Any]:
-    """Give an order in which similar ones are neighbours, by average linkage.
+    """Return an order in which similar ones are neighbours, by average linkage.
 
     Example:
         >>> order = clustered(np.array([[1, 0, 0.9], [0, 1, 0], [0.9, 0, 1.0]])).tolist()

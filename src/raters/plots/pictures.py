@@ -18,7 +18,7 @@ _DRAWN = 1_000_000
 
 
 def mask_stack(masks: ArrayLike) -> NDArray[Any]:
-    """Give masks as `(raters, *space)` of 2D or 3D; refuse what cannot be drawn."""
+    """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
     try:
         array = label_array(masks)
     except ValueError:
@@ -32,7 +32,7 @@ def mask_stack(masks: ArrayLike) -> NDArray[Any]:
 
 
 def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> NDArray[np.float64]:
-    """Give an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
+    """Return an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
 
     Three channels are colours, unless `channel` chooses one; of other numbers the first is shown.
     Grey values are cut at their 1st and 99th percentile. Of a volume whose corners have a value
@@ -93,7 +93,7 @@ def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def most_disputed(masks: NDArray[Any]) -> int:
-    """Give where raters differ most among the slices of masks `(raters, slices, rows, columns)`.
+    """Return where raters differ most among the slices of masks `(raters, slices, rows, columns)`.
 
     Where they do not differ, it is the slice with most foreground.
 

@@ -84,7 +84,7 @@ def volumes(
 def case_volumes(
     study: Study, class_name: str | None = None, progress: bool = False
 ) -> NDArray[np.float64]:
-    """Give the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
+    """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
     Example:
         >>> from raters.study.study import Study

@@ -75,7 +75,7 @@ def skills(
 
 
 def matrix_skills(matrices: ArrayLike) -> NDArray[np.float64]:
-    """Give the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
+    """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
 
     All classes count alike, the background of masks too: a rater who draws far too much of a small
     object still scores high.
@@ -148,7 +148,7 @@ def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
 
 
 def _order(names: Sequence[str], everybody: Sequence[str] | None) -> list[str]:
-    """Give all raters in the order of the study; any others follow."""
+    """Return all raters in the order of the study; any others follow."""
     return list(dict.fromkeys([*(everybody or ()), *names]))
 
 

@@ -78,7 +78,7 @@ LOOKS: dict[str, Look] = {
 
 
 def look(theme: Theme) -> Look:
-    """Give the look of a theme.
+    """Return the look of a theme.
 
     Example:
         >>> look("dark").ink
@@ -90,7 +90,7 @@ def look(theme: Theme) -> Look:
 
 
 def rater_colours(names: Sequence[str]) -> dict[str, str]:
-    """Give each rater a colour, by position in the study, so that it is the same in all figures.
+    """Return each rater a colour, by position in the study, so that it is the same in all figures.
 
     After the first eight come darker, then lighter ones; `rater_lines` changes with them, so that
     96 raters have different lines.
@@ -103,7 +103,7 @@ def rater_colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def rater_lines(names: Sequence[str]) -> dict[str, LineStyleType]:
-    """Give each rater a line style: the first eight have solid lines."""
+    """Return each rater a line style: the first eight have solid lines."""
     return {name: LINE_STYLES[k // 8 % len(LINE_STYLES)] for k, name in enumerate(names)}
 
 
@@ -178,12 +178,12 @@ def legend_below(
 
 
 def ramp(theme: Theme) -> Colormap:
-    """Give the colour map of a theme; values that do not exist are grey."""
+    """Return the colour map of a theme; values that do not exist are grey."""
     return matplotlib.colormaps[look(theme).ramp].with_extremes(bad=look(theme).gap)
 
 
 def text_on(colour: Any) -> str:  # noqa: ANN401
-    """Give black or white, whichever reads better on a colour.
+    """Return black or white, whichever reads better on a colour.
 
     Example:
         >>> text_on("#ffff80"), text_on("#002060")
@@ -195,7 +195,7 @@ def text_on(colour: Any) -> str:  # noqa: ANN401
 
 
 def grid_shape(panels: int, most_columns: int = 6) -> tuple[int, int]:
-    """Give rows and columns for some panels: few in one row, many in a grid.
+    """Return rows and columns for some panels: few in one row, many in a grid.
 
     Example:
         >>> grid_shape(4), grid_shape(8), grid_shape(60, 10)

@@ -43,8 +43,8 @@ class View:
     Attributes:
         order: The axes of the volume that become slices, rows and columns.
         flipped: Which of these three run backwards.
-        plane: 'axial', 'coronal' or 'sagittal'; '' where nobody knows how the patient lies.
-        letters: The sides of the patient at the edges; None where nobody knows.
+        plane: 'axial', 'coronal' or 'sagittal'; '' where the orientation is unknown.
+        letters: The sides of the patient at the edges; None where unknown.
     """
 
     order: tuple[int, int, int]
@@ -53,7 +53,7 @@ class View:
     letters: Letters | None = None
 
     def turn(self, array: NDArray[Any], lead: int = 0) -> NDArray[Any]:
-        """Give `(..., slices, rows, columns, ...)` of a volume whose space begins at axis `lead`.
+        """Return `(..., slices, rows, columns, ...)` of a volume whose space begins at axis `lead`.
 
         Example:
             >>> view = view_of((2, 3, 1))
@@ -66,7 +66,7 @@ class View:
         return np.asarray(np.flip(turned, backwards))
 
     def place(self, number: int, space: Sequence[int]) -> int:
-        """Give where slice `number` of the file is among the slices, and back."""
+        """Return where slice `number` of the file is among the slices, and back."""
         length = space[self.order[0]]
         if not 0 <= number < length:
             raise RatersError(f"found slice {number}, expected 0 to {length - 1}")
@@ -77,12 +77,12 @@ class View:
         return f"{self.plane} slice {self.place(place, space)}".strip()
 
     def aspect(self, spacing: Sequence[float]) -> float:
-        """Give the height of a pixel over its width."""
+        """Return the height of a pixel over its width."""
         return spacing[self.order[1]] / spacing[self.order[2]]
 
 
 def view_of(space: Sequence[int], affine: ArrayLike | None = None, axis: int | None = None) -> View:
-    """Say how a volume is shown.
+    """Report how a volume is shown.
 
     With an affine, slices are axial, unless the spacing along one axis is at least `THICKER`
     times that along both others: then they are the planes that were acquired. They are drawn in
@@ -129,7 +129,7 @@ def view_of(space: Sequence[int], affine: ArrayLike | None = None, axis: int | N
 
 
 def _nearest_axes(affine: NDArray[np.float64]) -> tuple[list[int], list[bool]] | None:
-    """Give the world axis that each axis runs along, and whether it runs ahead (to R, A or S)."""
+    """Return the world axis that each axis runs along, and whether it runs ahead (to R, A or S)."""
     import nibabel
 
     if affine.shape != (4, 4) or not np.isfinite(affine).all():
@@ -141,14 +141,14 @@ def _nearest_axes(affine: NDArray[np.float64]) -> tuple[list[int], list[bool]] |
 
 
 def _across(affine: NDArray[np.float64], world: list[int]) -> int:
-    """Give the axis to count slices on: the acquired one if voxels are thick, else up and down."""
+    """Return the axis to count slices on: the acquired one if thick, else up and down."""
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
     *_, next_one, thickest = np.sort(spacing)
     return int(spacing.argmax()) if thickest >= THICKER * next_one else world.index(2)
 
 
 def _says_nothing(affine: NDArray[np.float64], space: Sequence[int]) -> bool:
-    """Say whether it is what nibabel makes up for a file without any: x turned round, centred."""
+    """Return whether nibabel made it up for a file without any: x turned round, centred."""
     if affine.shape != (4, 4):
         return True
     spacing = np.linalg.norm(affine[:3, :3], axis=0)

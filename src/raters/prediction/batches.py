@@ -23,12 +23,12 @@ Found = tuple["Case", Iterator[Predicted] | RatersError]
 
 
 def predict_streams(model: Model, cases: Iterable[Case], asked: Asked) -> Iterator[Found]:
-    """Give each case with what the model says of it, in bands of rows; or with what went wrong.
+    """Return each case with what the model says of it, in bands of rows; or with what went wrong.
 
     The cases stay in order. The bands of a case must be used before the next case is asked for.
     """
     waiting: list[tuple[Case, Tensor]] = []
-    for case, image in ordered_map(lambda case: _read(model, case), cases, workers=1):
+    for case, image in ordered_map(lambda case: _read(model, case), cases, num_workers=1):
         if waiting and (isinstance(image, RatersError) or not _fits(waiting, image)):
             yield from _through(model, waiting, asked)
             waiting = []
@@ -44,7 +44,7 @@ def predict_streams(model: Model, cases: Iterable[Case], asked: Asked) -> Iterat
 def predict_cases(
     model: Model, cases: Iterable[Case], asked: Asked
 ) -> Iterator[tuple[Case, Predicted | RatersError]]:
-    """Give each case with all that the model says of it, or with what went wrong."""
+    """Return each case with all that the model says of it, or with what went wrong."""
     for case, found in predict_streams(model, cases, asked):
         yield case, found if isinstance(found, RatersError) else together(found)
 
@@ -57,7 +57,7 @@ def _read(model: Model, case: Case) -> Read:
 
 
 def _fits(waiting: list[tuple[Case, Tensor]], image: Tensor) -> bool:
-    """Say whether an image has the shape of those that wait, and room among them."""
+    """Return whether an image has the shape of those that wait, and fits among them."""
     first = waiting[0][1]
     pixels = first[0].numel() if first.ndim > 1 else 1
     room = max(1, min(_MOST, AT_ONCE // pixels))

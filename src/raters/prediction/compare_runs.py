@@ -32,8 +32,8 @@ class Comparison:
     """Several runs on the same cases.
 
     Attributes:
-        rows: A row a run: its method, and each main score with its interval.
-        differences: A row a run (but the first) and score: how much higher it is than the first
+        rows: One row per run: its method, and each main score with its interval.
+        differences: One row per run (but the first) and score: how much higher it is than the first
             run's, with the interval of a paired bootstrap over groups.
         cases: The main scores of each run and case.
         runs: All tables of each run.
@@ -63,7 +63,7 @@ class Comparison:
         return [error for run in self.runs for error in run.failures]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         tables = {"rows": self.rows, "differences": self.differences, "cases": self.cases}
         return tables | {"runs": [run.to_dict() for run in self.runs]}
 
@@ -157,7 +157,7 @@ def _compare(found: Comparison) -> None:
 
 
 def _case_rows(run: RunScores) -> Iterator[Row]:
-    """Give the main scores of each case; a calibration error of one case says little."""
+    """Return the main scores of each case; a calibration error of one case says little."""
     assert run.sums is not None
     for k, (case, group) in enumerate(zip(run.sums.names, run.sums.groups, strict=True)):
         row: Row = {"run": run.run, "case": case, "group": group}

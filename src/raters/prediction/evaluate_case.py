@@ -112,7 +112,7 @@ class CaseSums:
             self.matrices = matrices if all_rows else None
 
     def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
-        """Give each known rater's labels of some rows; of a class all answers, `(answers,)`."""
+        """Return each known rater's labels of some rows; of a class all answers, `(answers,)`."""
         if self._masks:
             return [np.asarray(self.case.labels[place][rows]) for place in self.places]
         answers = self.case.answers.by_rater()
@@ -144,11 +144,11 @@ class CaseSums:
 
 
 def calibration_sums(labels: Labels, probabilities: NDArray[np.float32]) -> Floats:
-    """Give reliability sums, the summed Brier score, log loss and number of labels.
+    """Return reliability sums, the summed Brier score, log loss and number of labels.
 
     Example:
         >>> sums = calibration_sums(np.array([0, 1]), np.array([[0.5, 0.0], [0.5, 1.0]], "f"))
-        >>> sums[-3:].round(3)  # Brier .5 and 0, log loss .693 and 0, 2 labels
+        >>> sums[-3:].round(3)  # Brier 0.5 and 0, log loss 0.693 and 0, 2 labels
         array([0.5  , 0.693, 2.   ])
     """
     log, number = at_labels(probabilities, labels)

@@ -35,7 +35,7 @@ def refuse_unlike(config: ModelConfig, study: Study) -> None:
 def shared_raters(
     known: Sequence[str], study: Study, wanted: Sequence[str] | None = None
 ) -> dict[str, int]:
-    """Give the raters that run and study share, and where each is in the study."""
+    """Return the raters that run and study share, and where each is in the study."""
     for name in wanted or ():
         if name not in known:
             raise RatersError(
@@ -50,7 +50,7 @@ def shared_raters(
 def notes_of(
     found: RunScores, config: ModelConfig, study: Study, known: dict[str, int]
 ) -> list[str]:
-    """Say what a reader must know about the tables."""
+    """Return what a reader must know about the tables."""
     notes = []
     strange = [name for name in study.raters if name not in config.raters]
     if strange:

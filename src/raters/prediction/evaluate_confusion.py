@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def confusion_error(found: CaseSums, study: Study) -> tuple[float, float] | None:
-    """Give the mean square error of the matrices of a case, and 1; None if it is not known.
+    """Return the mean square error of the matrices of a case, and 1; None if it is not known.
 
     The rows of the true class at each pixel are compared, classes weighing alike
     (`raters.confusion.root_mean_square`). Only a study that still draws its raters knows their

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def score_vectors(sums: RunSums, against: str) -> dict[str, list[Floats]]:
-    """Give the sums of the main score at each cut but 0.5: Dice of all classes, and whether."""
+    """Return the sums of the main score at each cut but 0.5: Dice of all classes, and whether."""
     found = {}
     for name in NAMES[1:]:
         rows = sums.vectors.get(key_of(name, against), [])
@@ -27,7 +27,7 @@ def score_vectors(sums: RunSums, against: str) -> dict[str, list[Floats]]:
 def cut_rows(
     sums: RunSums, bootstrap: GroupBootstrap, against: str, classes: tuple[str, ...], cuts: RunCuts
 ) -> list[Row]:
-    """Give Dice at each cut, of all foreground classes and of each, with the cuts."""
+    """Return Dice at each cut, of all foreground classes and of each, with the cuts."""
     if len(cuts.others) < 2:
         return []
     whole = [ALL] if len(classes) > 2 else []

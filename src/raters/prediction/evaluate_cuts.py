@@ -41,12 +41,12 @@ class RunCuts:
     others: dict[str, Floats] = field(default_factory=dict)
 
     def labels_of(self, truth: NDArray[np.float32]) -> NDArray[np.int16]:
-        """Give the labels of `(classes, *space)`."""
+        """Return the labels of `(classes, *space)`."""
         return cut_labels(truth, 0.5 if self.labels is None else self.labels)
 
 
 def run_cuts(model: Model, given: CutGiven = 0.5) -> RunCuts:
-    """Give the cut that is asked for, and those that the model knows."""
+    """Return the cut that is asked for, and those that the model knows."""
     labels = model.cut(given)
     if model.config.kind != "segmentation":
         return RunCuts()
@@ -61,12 +61,12 @@ class CutDice:
 
     Args:
         case: The case, with masks.
-        classes: How many.
+        num_classes: How many.
         cuts: The cuts.
     """
 
-    def __init__(self, case: Case, classes: int, cuts: RunCuts) -> None:
-        self._cuts, self._classes = cuts.others, classes
+    def __init__(self, case: Case, num_classes: int, cuts: RunCuts) -> None:
+        self._cuts, self._classes = cuts.others, num_classes
         drawn = [mask for mask in case.labels if (mask != MISSING).any()]
         there = [] if case.reference is None else [case.reference]
         self._masks: dict[str, list[Labels]] = {"reference": there, "raters": drawn}
@@ -83,7 +83,7 @@ class CutDice:
                     self._counts[place] = self._counts.get(place, 0) + counts
 
     def vectors(self) -> dict[str, Floats]:
-        """Give, by cut and by what it is compared with, Dice of all and of each class, and counts.
+        """Return, by cut and by what it is compared with, Dice of all and each class, and counts.
 
         `(2, classes)` as one row: the means over masks where they exist, and whether they do.
         """
@@ -95,8 +95,8 @@ class CutDice:
         return found
 
 
-def _sums(each: Sequence[Floats], classes: int) -> Floats:
-    table = np.array([[dice.mean(), *dice] for dice in each]).reshape(-1, classes)
+def _sums(each: Sequence[Floats], num_classes: int) -> Floats:
+    table = np.array([[dice.mean(), *dice] for dice in each]).reshape(-1, num_classes)
     there = ~np.isnan(table)
     number = there.sum(axis=0)
     means = np.where(there, table, 0.0).sum(axis=0) / np.maximum(number, 1)

@@ -50,7 +50,7 @@ def joint_log_likelihood(
 
     Example:
         >>> truth, right = np.array([1.0, 0.0]), np.array([[[0.9, 0.1], [0.2, 0.8]]] * 2)
-        >>> log = joint_log_likelihood(truth, right, [np.array([0]), np.array([0])])  # .9 * .9
+        >>> log = joint_log_likelihood(truth, right, [np.array([0]), np.array([0])])  # 0.9 * 0.9
         >>> float(np.exp(log).round(2))
         0.81
     """

@@ -88,13 +88,13 @@ class RunScores:
         return 0 if self.sums is None else len(self.sums.names)
 
     def frame(self, table: str = "summary") -> pd.DataFrame:
-        """Give one of the tables as a DataFrame."""
+        """Return one of the tables as a DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(getattr(self, table))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         hidden = ("sums", "failures", "inputs")
         kept = {k: v for k, v in vars(self).items() if k not in hidden}
         return {**kept, "scored": self.scored, "failures": [str(e) for e in self.failures]}
@@ -124,6 +124,6 @@ class CaseVectors:
     vectors: dict[str, NDArray[np.float64]]
 
     def of(self, name: str, cases: list[str]) -> NDArray[np.float64]:
-        """Give the sums of some cases."""
+        """Return the sums of some cases."""
         place = {case: k for k, case in enumerate(self.names)}
         return self.vectors[name][[place[case] for case in cases]]

@@ -108,12 +108,12 @@ def evaluate_run(
 
 
 def inputs_of(study: Study, folder: Path | None) -> Inputs:
-    """Give what is read: the study, and the run if it has a folder."""
+    """Return what is read: the study, and the run if it has a folder."""
     return Inputs.of(study).and_of(*([] if folder is None else [Inputs.run(folder)]))
 
 
 def opened(run: Model | str | Path) -> tuple[Model, Path | None]:
-    """Give a model, and the folder that it is from."""
+    """Return a model, and the folder that it is from."""
     from raters import load  # says what to install if torch is not there
 
     if isinstance(run, str | Path):
@@ -235,7 +235,7 @@ def _main(sums: CaseVectors, bootstrap: GroupBootstrap) -> Row:
 
 
 def has_matrices(model: Model) -> bool:
-    """Say whether the method has matrices at all; separate networks have none."""
+    """Return whether the method has matrices at all; separate networks have none."""
     from raters.prediction.predict import same_confusion
 
     if model.method.varies:

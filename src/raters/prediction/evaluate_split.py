@@ -50,13 +50,13 @@ class Seen:
         return cls({case: part for case, part, _ in rows}, trained)
 
     def part(self, case: str) -> str:
-        """Say what a case was for: 'train', 'held-out', or 'test' where it was for neither."""
+        """Return what a case was for: 'train', 'held-out', or 'test' where it was for neither."""
         found = self.parts.get(case, NEW)
         return found if found in (TRAIN, HELD_OUT) else NEW
 
 
 def choose_split(study: Study, split: str | None, runs: Sequence[Seen]) -> Study:
-    """Give the cases of a split: of the study's own, or else of what the runs used them for.
+    """Return the cases of a split: of the study's own, or else of what the runs used them for.
 
     'train' are the cases that any of the runs was trained on, 'held-out' (or 'val') those that
     chose the epoch, 'test' (or 'new') those that none of them saw.
@@ -95,7 +95,7 @@ def _no_cases(split: str, own: list[str], parts: list[str], runs: Sequence[Seen]
 
 
 def warnings_of(study: Study, seen: Seen, name: str = "") -> list[str]:
-    """Say loudly which of the cases are no test of the run."""
+    """Report loudly which of the cases are no test of the run."""
     parts, of = _parts(study, seen), f" by {name}" if name else ""
     trained, said = parts.count(TRAIN), []
     if trained:
@@ -111,7 +111,7 @@ def warnings_of(study: Study, seen: Seen, name: str = "") -> list[str]:
 
 
 def held_out_notes(study: Study, seen: Seen, name: str = "") -> list[str]:
-    """Say which of the cases chose the epoch."""
+    """Return which of the cases chose the epoch."""
     number, of = _parts(study, seen).count(HELD_OUT), f" by {name}" if name else ""
     if not number:
         return []
@@ -120,7 +120,7 @@ def held_out_notes(study: Study, seen: Seen, name: str = "") -> list[str]:
 
 
 def _parts(study: Study, seen: Seen) -> list[str]:
-    """Say what each case was for; a run that wrote nothing down took the split 'train'."""
+    """Return what each case was for; a run that wrote nothing down took the split 'train'."""
     if not seen.known:
         return [TRAIN if split == TRAIN else NEW for split in study.index.splits]
     return [seen.part(case) for case in study.index.ids]

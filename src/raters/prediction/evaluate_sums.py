@@ -32,7 +32,7 @@ class RunSums:
         pairs_kept: Whether all pairs of raters are kept.
         groups: The group of each case.
         names: The name of each case.
-        rows: A row a case, class, and labels that the truth was compared with.
+        rows: One row per case, class, and labels that the truth was compared with.
         vectors: Sums of each case by name, to be stacked: `(cases, columns)`.
         pairs: `(raters, raters, 6)` of each case, if kept.
         own: Of each rater, the calibration sums of 'as X' against X.
@@ -82,7 +82,7 @@ class RunSums:
             self.vectors.setdefault(name, []).append(np.asarray(vector, np.float64))
 
     def stacked(self, name: str) -> Floats | None:
-        """Give the sums of all cases `(cases, columns)`; None if there are none of this name."""
+        """Return the sums of all cases `(cases, columns)`; None if there are none of this name."""
         found = self.vectors.get(name, [])
         return np.stack(found) if found and len(found) == len(self.names) else None
 
@@ -120,7 +120,7 @@ def main_scores(rows: list[Row], score: str, whole: str | None) -> dict[str, Any
 
 
 def right_by_class(case: Case, truth: NDArray[np.float32]) -> Floats:
-    """Give, by true class, whether the truth is right and whether there is a case: `2 L`."""
+    """Return, by true class, whether the truth is right and whether there is a case: `2 L`."""
     sums = np.zeros((2, len(truth)))
     if case.reference is not None:
         label = int(case.reference)

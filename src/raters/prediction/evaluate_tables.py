@@ -22,13 +22,13 @@ FORMS = ("joint", "marginal", "as the truth")
 
 
 def entry(name: str, found: Interval) -> Row:
-    """Give a score with the ends of its interval as cells; what does not exist is None."""
+    """Return a score with the ends of its interval as cells; what does not exist is None."""
     cells = {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
     return {key: None if value != value else value for key, value in cells.items()}
 
 
 def calibration_error(sums: Floats) -> Floats:
-    """Give the calibration error of sums `(..., CALIBRATION)`."""
+    """Return the calibration error of sums `(..., CALIBRATION)`."""
     table = sums[..., : 3 * BINS]
     return calibration_error_from_sums(table.reshape(*table.shape[:-1], 3, BINS))
 
@@ -41,7 +41,7 @@ def balanced(sums: Floats) -> Floats:
 
 
 def likelihood_rows(sums: RunSums, bootstrap: GroupBootstrap) -> list[Row]:
-    """Give the mean log-likelihood of a label in each form."""
+    """Return the mean log-likelihood of a label in each form."""
     rows = []
     for form in FORMS:
         parts = sums.stacked(form)
@@ -52,7 +52,7 @@ def likelihood_rows(sums: RunSums, bootstrap: GroupBootstrap) -> list[Row]:
 
 
 def calibration_tables(sums: RunSums, bootstrap: GroupBootstrap) -> tuple[list[Row], list[Row]]:
-    """Give calibration error, Brier score and log loss, and what is in each bin."""
+    """Return calibration error, Brier score and log loss, and what is in each bin."""
     rows, bins = [], []
     for name, of in (
         ("calibration", ("truth", REFERENCE)),
@@ -98,7 +98,7 @@ def pair_rows(sums: RunSums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
 
 
 def pair_cases(sums: RunSums, fit: str) -> Iterator[Row]:
-    """Give the same of every case."""
+    """Return the same of every case."""
     for name, group, pairs in zip(sums.names, sums.groups, sums.pairs, strict=False):
         for x, y in np.argwhere(pairs[:, :, 5] > 0):
             good, goods, drawn, drawns, log, labels = pairs[x, y].tolist()
@@ -111,7 +111,7 @@ def pair_cases(sums: RunSums, fit: str) -> Iterator[Row]:
 
 
 def rater_rows(sums: RunSums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
-    """Say of each rater how well 'as X' fits X, and how much better than 'as another' does."""
+    """Return for each rater how well 'as X' fits X, and how much better than 'as another' does."""
     rows = []
     pairs = np.stack(sums.pairs) if sums.pairs_kept and sums.pairs else None
     for y, rater in enumerate(sums.raters):
@@ -146,7 +146,7 @@ def _number(value: Any) -> float | None:  # noqa: ANN401
 
 
 def class_summary(sums: RunSums, bootstrap: GroupBootstrap, classes: tuple[str, ...]) -> list[Row]:
-    """Give accuracy and log loss against the reference (also by class) and against each rater."""
+    """Return accuracy and log loss against the reference (also by class) and against each rater."""
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in sums.rows:
         parts.setdefault((row["against"], ALL), []).append(row)

@@ -42,7 +42,7 @@ class ImageFiles(FilesBackend):
         return super().image(case, ndim or self._axes)
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image from its header."""
+        """Return the grid of the image from its header."""
         return super().image_grid(case, ndim or self._axes)
 
 
@@ -75,7 +75,7 @@ def _opened(source: str, config: ModelConfig) -> Study:
     if (path / STUDY_FILE).exists():
         return _of_study(path, config)
     if path.suffix.lower() == ".csv":
-        return _features(path, config) if config.dims == 0 else _manifest(path, config)
+        return _features(path, config) if config.spatial_dims == 0 else _manifest(path, config)
     if path.suffix.lower() == ".npy" and (found := _rows(path, config)) is not None:
         # No bare numbers: they would be taken for tasks of these names, which may be others.
         return _of_arrays(found, [f"row{k}" for k in range(len(found))], config)
@@ -150,7 +150,7 @@ def _manifest(path: Path, config: ModelConfig) -> Study:
 def _of_index(found: FilesIndex, config: ModelConfig) -> Study:
     if found.problems:
         raise found.problems[0]
-    backend = ImageFiles(found.files, found.modalities, config.dims)
+    backend = ImageFiles(found.files, found.modalities, config.spatial_dims)
     index = CaseIndex.of(found.ids, found.groups, found.splits)
     return Study(
         backend, index, (), channels=tuple(found.modalities), _classes=config.classes_of_study()
@@ -162,11 +162,11 @@ def _rows(path: Path, config: ModelConfig) -> NDArray[Any] | None:
     array = open_array(path, 0)
     assert array is not None  # it exists
     axes, channels = array.ndim, config.channels
-    if axes == config.dims + 2:
+    if axes == config.spatial_dims + 2:
         return array
-    if config.kind == "classification" and axes == config.dims + 1 and channels == 1:
+    if config.kind == "classification" and axes == config.spatial_dims + 1 and channels == 1:
         return array[:, np.newaxis]
-    if config.dims == 0:
+    if config.spatial_dims == 0:
         found = "x".join(map(str, array.shape))
         raise RatersError(
             f"found an array of {found}, expected cases x {channels} features",

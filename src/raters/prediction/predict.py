@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_WHOLE = {1: 2**20, 2: 1024**2, 3: 96**3}
 """Pixels of an image that a network trained on whole images still sees whole.
 
-A U-Net of width 16 holds some 500 bytes a pixel, so this is about half a gigabyte; beyond it,
+A U-Net of width 16 holds some 500 bytes per pixel, so this is about half a gigabyte; beyond it,
 memory would grow without end."""
 
 LARGE_WINDOW = {1: 2**18, 2: 512, 3: 96}
@@ -78,13 +78,13 @@ class Predicted:
 
 
 def most_likely(probabilities: Floats) -> NDArray[np.int16]:
-    """Give the most likely class of `(classes, *space)`, the first of equals."""
+    """Return the most likely class of `(classes, *space)`, the first of equals."""
     found: NDArray[np.int16] = np.asarray(probabilities.argmax(0), np.int16)
     return found
 
 
 def entropy_bits(probabilities: Floats) -> Floats:
-    """Give the entropy in bits of `(classes, *space)`: `-sum_t p log2 p`.
+    """Return the entropy in bits of `(classes, *space)`: `-sum_t p log2 p`.
 
     Example:
         >>> entropy_bits(np.array([[0.5, 1.0], [0.5, 0.0]], np.float32))
@@ -103,7 +103,7 @@ def predict_case(
     confusion: bool = False,
     overlap: float = OVERLAP,
 ) -> Predicted:
-    """Give what a model says of a case.
+    """Return what a model says of a case.
 
     Args:
         model: The model.
@@ -153,9 +153,9 @@ def in_rows(model: Model, image: Tensor, asked: Asked) -> Iterator[Predicted]:
 
 
 def window_of(model: Model, space: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Give the sides of the windows that an image is predicted in; None if it is seen whole."""
-    patch, axes = model.config.patch, len(space)
-    if model.config.label_dims == 0:
+    """Return the sides of the windows that an image is predicted in; None if it is seen whole."""
+    patch, axes = model.config.patch_size, len(space)
+    if model.config.label_spatial_dims == 0:
         return None
     if patch is None and prod(space) > LARGEST_WHOLE[axes]:
         patch = (LARGE_WINDOW[axes],) * axes
@@ -165,8 +165,10 @@ def window_of(model: Model, space: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def same_confusion(model: Model) -> Floats:
-    """Give matrices that are the same everywhere, `(raters, L, L, *ones)`."""
-    small = torch.zeros(1, model.config.channels, *(1,) * model.config.dims, device=model.device)
+    """Return matrices that are the same everywhere, `(raters, L, L, *ones)`."""
+    small = torch.zeros(
+        1, model.config.channels, *(1,) * model.config.spatial_dims, device=model.device
+    )
     with torch.inference_mode():
         return _known(_numpy(model.method.confusion(small)[0]), model)
 
@@ -189,7 +191,7 @@ def together(bands: Iterator[Predicted]) -> Predicted:
 
 
 def _empty_like(band: Predicted, space: tuple[int, ...]) -> Predicted:
-    """Make room for a whole image; matrices that are the same everywhere stay as they are."""
+    """Allocate a whole image; matrices that are the same everywhere stay as they are."""
     matrix = band.confusion
     if matrix is not None and matrix.shape[3:] == band.truth.shape[1:]:
         matrix = np.empty((*matrix.shape[:3], *space), np.float32)
@@ -198,7 +200,7 @@ def _empty_like(band: Predicted, space: tuple[int, ...]) -> Predicted:
 
 
 def _known(matrices: Floats, model: Model) -> Floats:
-    """Give NaN for raters of whom no label was trained on: theirs are still at the start."""
+    """Return NaN for raters of whom no label was trained on: theirs are still at the start."""
     silent = [k for k, name in enumerate(model.config.raters) if name in model.config.unlabelled]
     if silent:
         matrices = matrices.copy()

@@ -1,4 +1,4 @@
-"""Predicts all cases of a study into a folder; called again, it goes on where it stopped."""
+"""Predicts all cases of a study into a folder; called again, it resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PredictResult:
         folder: Where it is.
         written: Cases that were predicted.
         skipped: Cases that were there already.
-        failures: What went wrong, an error a case.
+        failures: What went wrong, one error per case.
         seconds: How long it took from the first case on, reading and writing included.
         pixels: Pixels that were predicted (1 for a class).
         notes: What a user should know beside it.
@@ -53,7 +53,7 @@ class PredictResult:
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         seconds = max(self.seconds, 1e-9)
         return {
             "folder": str(self.folder),
@@ -83,7 +83,7 @@ def predict_study(
         folder: Where to write; `raters.prediction.writing` says what is in it. Classes go into
             one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
         outputs: What to write beside the labels.
-        overwrite: Predict everything anew.
+        overwrite: Predict all cases again.
         progress: Show a progress bar.
     """
     folder, outputs = Path(folder), outputs or Outputs()
@@ -115,7 +115,7 @@ def _refuse(model: Model, outputs: Outputs) -> None:
 
 
 def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
-    """Say what the predictions depend on beside the images."""
+    """Return what the predictions depend on beside the images."""
     digest = blake2b(digest_size=12)
     digest.update(json.dumps(model.config.model_dump(mode="json"), sort_keys=True).encode())
     for name, tensor in sorted(model.method.state_dict().items()):
@@ -199,7 +199,7 @@ def _wanted_facts(writer: CaseWriter, outputs: Outputs, model: Model) -> tuple[s
 
 
 def _is_there(folder: Path, facts: Any, wanted: tuple[set[str], set[str]]) -> bool:  # noqa: ANN401
-    """Say whether all that is wanted of a case is there."""
+    """Return whether all that is wanted of a case is there."""
     kinds, told = wanted
     files = (facts or {}).get("files", {})
     if not kinds <= set(files) or not told <= set((facts or {}).get("told", {})):
@@ -223,5 +223,5 @@ def _with_earlier(
 
 
 def _is_inside(folder: Path, path: str) -> bool:
-    """Say whether a path leads into the folder: the journal may have come from anywhere."""
+    """Return whether a path leads into the folder: the journal may have come from anywhere."""
     return (folder / path).resolve().is_relative_to(folder.resolve())

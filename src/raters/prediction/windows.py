@@ -19,7 +19,7 @@ Rows = tuple[int, Tensor]
 
 
 def starts_of(side: int, window: int, overlap: float) -> list[int]:
-    """Say where windows start along an axis; the last one ends where the axis ends.
+    """Return where windows start along an axis; the last one ends where the axis ends.
 
     Example:
         >>> starts_of(10, 4, 0.25), starts_of(3, 3, 0.25)
@@ -30,9 +30,9 @@ def starts_of(side: int, window: int, overlap: float) -> list[int]:
 
 
 def gaussian_weights(window: Sequence[int]) -> Tensor:
-    """Give the weights of a window's pixels: a Gaussian around its middle.
+    """Return the weights of a window's pixels: a Gaussian around its middle.
 
-    The standard deviation is an eighth of a side, and no weight is below .001, as in MONAI's
+    The standard deviation is an eighth of a side, and no weight is below 0.001, as in MONAI's
     `sliding_window_inference(mode='gaussian')`.
 
     Example:

@@ -59,7 +59,7 @@ class Outputs:
     cut: CutGiven = 0.5
 
     def asked(self, model: Model) -> Asked:
-        """Give what has to be asked of a model, a case; matrices that never vary are not."""
+        """Return what has to be asked of a model per case; matrices that never vary are not."""
         return Asked(self.raters, self.confusion and model.method.varies, self.overlap)
 
 
@@ -134,7 +134,7 @@ class CaseWriter:
         return {kind: path.relative_to(self._folder).as_posix() for kind, path in paths.items()}
 
     def _wanted(self) -> Iterator[tuple[str, str, Take]]:
-        """Give the kind of each file, its folder, and how it is made of a band."""
+        """Return the kind of each file, its folder, and how it is made of a band."""
         outputs = self._outputs
         if outputs.confusion and self._varies:
             yield "confusion", CONFUSION_FOLDER, _matrices
@@ -168,7 +168,7 @@ class CaseWriter:
 
 
 def _front(kind: str) -> int:
-    """Say how many axes come before the rows of a map."""
+    """Return how many axes come before the rows of a map."""
     if kind == "confusion":
         return 3
     return 0 if kind.startswith("labels") else 1

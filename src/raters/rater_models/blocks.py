@@ -40,7 +40,7 @@ def blocks(values: Tensor, arrays: int = 1) -> Iterator[Block]:
 
 
 def in_blocks(function: Callable[..., Pair], labels: Tensor, *parts: Tensor) -> Pair:
-    """Give `function(labels, *parts)` block by block; its intermediates are not kept.
+    """Return `function(labels, *parts)` block by block; its intermediates are not kept.
 
     They are computed again for the gradient (as torch.utils.checkpoint does), a block at a time.
 

@@ -15,7 +15,7 @@ from raters.study.classes import MISSING
 def pixel_columns(
     logits: Tensor, labels: Tensor, common: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    r"""Give `log C[t, o]` at the label o and `log C[t, t]`, of matrices that vary over pixels.
+    r"""Return `log C[t, o]` at the label o and `log C[t, t]`, of matrices that vary over pixels.
 
     .. math:: \log C_{to} = z_{to} - \log \sum_{o'} \exp z_{to'}
 
@@ -105,21 +105,21 @@ class _PixelColumns(torch.autograd.Function):
         return gradient, None, None
 
 
-def _is_label(labels: Tensor, classes: int) -> Tensor:
-    """Give `[o = label]`, `(batch, raters, 1, observed, *space)`; all false where it is missing."""
-    every = torch.arange(classes, device=labels.device, dtype=labels.dtype)
+def _is_label(labels: Tensor, num_classes: int) -> Tensor:
+    """Return `[o = label]`, `(batch, raters, 1, observed, *space)`; false where missing."""
+    every = torch.arange(num_classes, device=labels.device, dtype=labels.dtype)
     return labels[:, :, None, None] == every.view(-1, *(1,) * (labels.ndim - 2))
 
 
 def _at_label(logits: Tensor, labels: Tensor) -> Tensor:
-    """Give `z[t, label]`; anything where the label is missing."""
+    """Return `z[t, label]`; anything where the label is missing."""
     if torch.compiler.is_compiling():  # where a comparison is fused, and a gather is not
         return torch.where(_is_label(labels, logits.shape[3]), logits, 0).sum(3)
     return logits.gather(3, label_index(labels, logits.shape[2])).squeeze(3)
 
 
 def refuse_other_axis(raters: int, labels: Tensor) -> None:
-    """Refuse labels `(batch, answers, *space)` of nobody knows whom: the axis is not of raters."""
+    """Raise for labels `(batch, answers, *space)` of unknown raters: the axis is not of raters."""
     if raters not in (1, labels.shape[1]):
         raise RatersError(
             f"found {labels.shape[1]} labels of each case for {raters} raters, expected one per "

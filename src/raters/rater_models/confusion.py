@@ -30,7 +30,7 @@ class Confusion(Protocol):
     """The matrices `C[t, o]` of all raters for a batch of cases."""
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
-        """Give the columns of the labels `(batch, answers, *space)` and the diagonals.
+        """Return the columns of the labels `(batch, answers, *space)` and the diagonals.
 
         Args:
             labels: The labels, with MISSING.
@@ -41,7 +41,7 @@ class Confusion(Protocol):
         """Write out `C`: `(batch, raters, true, observed, *space)`; length 1 where it is shared."""
 
     def told(self, truth: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say: `sum_t p(t | x) C_r[t, o]`, `(batch, L, *space)`."""
+        """Return what a rater would say: `sum_t p(t | x) C_r[t, o]`, `(batch, L, *space)`."""
 
     def mean(self, truth: Tensor) -> Tensor:
         """Average each rater's matrix over the pixels of each true class, `(raters, L, L)`.
@@ -52,7 +52,7 @@ class Confusion(Protocol):
 
 
 def log_column(confusion: Confusion, labels: Tensor, raters: Tensor | None = None) -> Tensor:
-    """Give `log C_r[t, o_r]` at the labels: what the likelihood needs."""
+    """Return `log C_r[t, o_r]` at the labels: what the likelihood needs."""
     return confusion.see(labels, raters).log_column
 
 
@@ -72,7 +72,7 @@ class SharedConfusion:
     log_matrix: Tensor
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
-        """Give the columns of the labels and the diagonals."""
+        """Return the columns of the labels and the diagonals."""
         column = table_columns(self.log_matrix, labels, raters)
         diagonal = torch.diagonal(self.log_matrix, dim1=2, dim2=3)
         if raters is not None and diagonal.shape[1] > 1:
@@ -84,7 +84,7 @@ class SharedConfusion:
         return self.log_matrix.exp()
 
     def told(self, truth: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say."""
+        """Return what a rater would say."""
         own = of_rater(self.log_matrix, rater).exp().expand(len(truth), -1, -1)
         return torch.einsum("bt...,bto->bo...", truth, own)
 
@@ -108,7 +108,7 @@ class PixelConfusion:
     common: Tensor | None = None
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
-        """Give the columns of the labels, the diagonals, and the distance to the common matrix."""
+        """Return the columns of the labels, the diagonals, and the distance to the common one."""
         logits, common = per_answer(self.logits, labels, raters), self.common
         if common is not None:
             common = per_answer(common[None], labels, raters)
@@ -119,7 +119,7 @@ class PixelConfusion:
         return self.logits.softmax(3)
 
     def told(self, truth: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say; only this rater's matrices are written out."""
+        """Return what a rater would say; only this rater's matrices are written out."""
         return (truth.unsqueeze(2) * of_rater(self.logits, rater).softmax(2)).sum(1)
 
     def mean(self, truth: Tensor) -> Tensor:
@@ -151,6 +151,6 @@ def per_answer(values: Tensor, labels: Tensor, raters: Tensor | None) -> Tensor:
 
 
 def row_weights(truth: Tensor) -> Tensor:
-    """Give the weights of rows, `(batch, L, pixels)`: a class that is nowhere weighs all alike."""
+    """Return the weights of rows, `(batch, L, pixels)`: a class that is nowhere weighs all."""
     flat = truth.flatten(2) if truth.ndim > 2 else truth[..., None]
     return flat + max(1e-12, torch.finfo(truth.dtype).tiny)

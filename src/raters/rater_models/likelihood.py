@@ -17,7 +17,7 @@ FORMS: tuple[Form, ...] = ("joint", "marginal")
 def log_likelihood(
     log_truth: Tensor, log_column: Tensor, form: Form = "joint", labels: Tensor | None = None
 ) -> Tensor:
-    r"""Give the log-likelihood of the labels of each pixel.
+    r"""Return the log-likelihood of the labels of each pixel.
 
     .. math::
         \text{joint:} \quad & \log \sum_t p(t \mid x) \prod_r C_r[t, o_r] \\
@@ -40,7 +40,7 @@ def log_likelihood(
 
     Example:
         >>> truth, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.9, 0.2], [0.8, 0.3]]])
-        >>> log_likelihood(truth.log(), right.log(), "joint").exp()  # .9 * .8
+        >>> log_likelihood(truth.log(), right.log(), "joint").exp()  # 0.9 * 0.8
         tensor([0.7200])
     """
     if form == "joint":
@@ -66,7 +66,7 @@ def negative_log_likelihood(
     """Average the negative log-likelihood over the observed labels, `(batch, raters, *space)`.
 
     It is 0 for identity matrices and a one-hot truth that all raters agree with. global-cm's
-    listing sums the cross entropy over raters and averages over images: with R labels an image
+    listing sums the cross entropy over raters and averages over images: with R labels per image
     that is R times this.
 
     Args:
@@ -87,7 +87,7 @@ def sum_and_count(
     form: Form = "joint",
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Give the summed negative log-likelihood and the number of observed labels.
+    """Return the summed negative log-likelihood and the number of observed labels.
 
     Both are sums over the batch, so that batches and processes can be added before they are
     divided: labels may be missing unevenly.
@@ -99,7 +99,7 @@ def sum_and_count(
 
 
 def posterior(log_truth: Tensor, log_column: Tensor) -> Tensor:
-    r"""Give the truth after image and labels were seen, `(batch, classes, *space)`.
+    r"""Return the truth after image and labels were seen, `(batch, classes, *space)`.
 
     .. math:: p(t \mid x, o) \propto p(t \mid x) \prod_r C_r[t, o_r]
 

@@ -33,7 +33,7 @@ class LowRankConfusion:
     errors: Tensor
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
-        """Give the columns of the labels and the diagonals."""
+        """Return the columns of the labels and the diagonals."""
         parts = [per_answer(p, labels, raters) for p in (self.share, self.mixture, self.errors)]
         leading = [(*labels.shape[:2], *p.shape[2 : p.ndim - labels.ndim + 2]) for p in parts]
         parts = [
@@ -52,7 +52,7 @@ class LowRankConfusion:
         return (1 - a) * eye.view(1, 1, *eye.shape, *(1,) * (a.ndim - 4)) + a * product
 
     def told(self, truth: Tensor, rater: int) -> Tensor:
-        """Give what a rater would say, `p (1 - a) + ((p a) U) V`; no matrix is written out."""
+        """Return what a rater would say, `p (1 - a) + ((p a) U) V`; no matrix is written out."""
         parts = (of_rater(part, rater) for part in (self.share, self.mixture, self.errors))
         share, mixture, errors = parts
         confused = truth * share.sigmoid()
@@ -77,7 +77,7 @@ class LowRankConfusion:
 
 
 def _see(labels: Tensor, share: Tensor, mixture: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the columns of the labels and the diagonals, from logits of a, U and V."""
+    """Return the columns of the labels and the diagonals, from logits of a, U and V."""
     log_u, log_v = mixture.log_softmax(3), errors.log_softmax(3)
     of_label = log_v.gather(3, label_index(labels, log_v.shape[2])).squeeze(3)
     confused = torch.logsumexp(log_u + of_label.unsqueeze(2), 3)
@@ -89,20 +89,22 @@ def _see(labels: Tensor, share: Tensor, mixture: Tensor, errors: Tensor) -> tupl
 
 
 def _flat(part: Tensor, first: int, weights: Tensor) -> Tensor:
-    """Give a part one axis for all pixels, and the batch of the weights."""
+    """Return a part one axis for all pixels, and the batch of the weights."""
     flat = part.flatten(first) if part.ndim > first else part.unsqueeze(-1)
     return flat.expand(len(weights), *flat.shape[1:-1], weights.shape[-1])
 
 
 def _mix(share: Tensor, confused: Tensor, right: Tensor) -> Tensor:
-    """Give `log((1 - a) [t = o] + a exp(confused))` for logits `share` of a."""
+    """Return `log((1 - a) [t = o] + a exp(confused))` for logits `share` of a."""
     through_errors = nn.functional.logsigmoid(share) + confused
     both = torch.logaddexp(nn.functional.logsigmoid(-share), through_errors)
     return torch.where(right, both, through_errors)
 
 
-def start_of_low_rank(classes: int, rank: int, right: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Give logits of a, U and V for a start near the identity.
+def start_of_low_rank(
+    num_classes: int, rank: int, init_accuracy: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return logits of a, U and V for a start near the identity.
 
     The rows of V start at different classes, since equal ones would never part.
 
@@ -112,8 +114,8 @@ def start_of_low_rank(classes: int, rank: int, right: float) -> tuple[Tensor, Te
         >>> C.diagonal().mean(), C.sum(1)
         (tensor(0.9000), tensor([1.0000, 1.0000, 1.0000, 1.0000]))
     """
-    if not 1 <= rank <= classes:
-        raise RatersError(f"found rank {rank}, expected 1 to {classes} (the number of classes)")
-    kinds = torch.arange(rank)[:, None] == torch.arange(classes)[None] % rank
-    share = math.log((1 - right) / (right - 1 / classes))
-    return torch.full((classes,), share), torch.zeros(classes, rank), kinds * 1.0
+    if not 1 <= rank <= num_classes:
+        raise RatersError(f"found rank {rank}, expected 1 to {num_classes} (the number of classes)")
+    kinds = torch.arange(rank)[:, None] == torch.arange(num_classes)[None] % rank
+    share = math.log((1 - init_accuracy) / (init_accuracy - 1 / num_classes))
+    return torch.full((num_classes,), share), torch.zeros(num_classes, rank), kinds * 1.0

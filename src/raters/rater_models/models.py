@@ -27,7 +27,7 @@ Compares = Literal["start", "own"]
 
 
 class RaterModel(nn.Module):
-    """Gives the matrices of all raters for a batch.
+    """Computes the matrices of all raters for a batch.
 
     Attributes:
         held: Whether the matrices stay at their start (the warm-up): they get no gradient.
@@ -43,14 +43,14 @@ class RaterModel(nn.Module):
         return self.held and self.training
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Give the parameters of matrices that are nothing but parameters: they learn faster."""
+        """Return the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
 
     def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
-        """Be told, after a step, which matrices and which truth the cases of a batch gave."""
+        """Receive, after a step, the matrices and the truth of the cases of a batch."""
 
     def look(self, image: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
-        """Give what `forward` makes matrices of: the truth network's features, or the model's own.
+        """Return what `forward` makes matrices of: features of the truth network, or its own.
 
         Args:
             image: `(batch, channels, *space)`.
@@ -59,7 +59,7 @@ class RaterModel(nn.Module):
         return features
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:
-        """Give the matrices.
+        """Return the matrices.
 
         Args:
             features: As `look` gives them, `(batch, features, *space)`.
@@ -69,7 +69,7 @@ class RaterModel(nn.Module):
 
 
 class GlobalRaters(RaterModel):
-    """One matrix a rater; with one rater, a matrix that all share.
+    """One matrix per rater; with one rater, a matrix that all share.
 
     Tanno et al., Learning from noisy labels by regularized estimation of annotator confusion,
     CVPR 2019; a shared matrix: Sukhbaatar et al., Training convolutional networks with noisy
@@ -77,14 +77,14 @@ class GlobalRaters(RaterModel):
 
     Args:
         raters: Number of raters.
-        classes: Number of classes.
-        right: The diagonal at the start.
+        num_classes: Number of classes.
+        init_accuracy: The diagonal at the start.
         positivity: How entries are made positive, before rows are normalised.
         start: Where matrices start, see `start_values`; the listing of Tanno et al. is
             `positivity='softplus', start='listing'`.
 
     Example:
-        >>> matrices = GlobalRaters(raters=3, classes=2, right=0.9)
+        >>> matrices = GlobalRaters(raters=3, num_classes=2, init_accuracy=0.9)
         >>> matrices(torch.zeros(1, 8), torch.zeros(1)).matrix().shape
         torch.Size([1, 3, 2, 2])
     """
@@ -94,23 +94,23 @@ class GlobalRaters(RaterModel):
     def __init__(
         self,
         raters: int,
-        classes: int,
-        right: float = RIGHT,
+        num_classes: int,
+        init_accuracy: float = RIGHT,
         positivity: Positivity = "softmax",
-        start: Start = "right",
+        start: Start = "accuracy",
     ) -> None:
         super().__init__()
         self.positivity: Positivity = positivity
-        values = start_values(classes, right, positivity, start)
+        values = start_values(num_classes, init_accuracy, positivity, start)
         self.register_buffer("start", values, persistent=False)
         self.logits = nn.Parameter(self.start.repeat(raters, 1, 1))
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Give the logits of the matrices."""
+        """Return the logits of the matrices."""
         return [self.logits]
 
     def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
-        """Give the matrices, the same for all cases."""
+        """Return the matrices, the same for all cases."""
         logits = self.start[None] if self.holds else self.logits
         return SharedConfusion(log_positive(logits, self.positivity).log_softmax(2)[None])
 
@@ -126,7 +126,7 @@ class HeadRaters(RaterModel):
     network: nn.Module | None
 
     def look(self, image: Tensor, features: Tensor) -> Tensor:
-        """Give the features that the layer sees."""
+        """Return the features that the layer sees."""
         if self.network is None or self.holds:
             return features
         own: Tensor = self.network(image)[0]
@@ -143,10 +143,10 @@ class PixelRaters(HeadRaters):
 
     Args:
         raters: Number of raters; 1 for a head that all share.
-        classes: Number of classes.
+        num_classes: Number of classes.
         features: Channels of the truth network's features.
-        dims: Spatial axes of the labels.
-        right: The diagonal at the start.
+        spatial_dims: Spatial axes of the labels.
+        init_accuracy: The diagonal at the start.
         compares: Also measure how far the matrices are from the 'start', or from each rater's
             own mean matrix ('own', see `OwnMatrices`); None for nothing.
         positivity: How entries are made positive, before rows are normalised.
@@ -156,7 +156,7 @@ class PixelRaters(HeadRaters):
     images, NeurIPS 2020.
 
     Example:
-        >>> matrices = PixelRaters(raters=3, classes=2, features=8, dims=2)
+        >>> matrices = PixelRaters(raters=3, num_classes=2, features=8, spatial_dims=2)
         >>> matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).matrix().shape
         torch.Size([1, 3, 2, 2, 5, 5])
     """
@@ -166,22 +166,22 @@ class PixelRaters(HeadRaters):
     def __init__(
         self,
         raters: int,
-        classes: int,
+        num_classes: int,
         features: int,
-        dims: int,
-        right: float = RIGHT,
+        spatial_dims: int,
+        init_accuracy: float = RIGHT,
         compares: Compares | None = None,
         positivity: Positivity = "softmax",
         network: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.raters, self.classes, self.compares = raters, classes, compares
+        self.raters, self.classes, self.compares = raters, num_classes, compares
         self.positivity: Positivity = positivity
         self.network = network
-        values = start_values(classes, right, positivity, "right")
+        values = start_values(num_classes, init_accuracy, positivity, "accuracy")
         logits = log_positive(values, positivity)  # of the matrices, as softmax takes them
         self.register_buffer("start", logits, persistent=False)
-        self.head = constant_head(features, values.repeat(raters, 1, 1), dims)
+        self.head = constant_head(features, values.repeat(raters, 1, 1), spatial_dims)
         near = self.start.softmax(1).repeat(raters, 1, 1)
         self.own = OwnMatrices(near) if compares == "own" else None
 
@@ -197,7 +197,7 @@ class PixelRaters(HeadRaters):
         return self.start.log_softmax(1)[None] if self.compares else None
 
     def forward(self, features: Tensor, cases: Tensor) -> Confusion:  # noqa: ARG002
-        """Give the matrices at each pixel."""
+        """Return the matrices at each pixel."""
         if self.holds:
             return SharedConfusion(self.start.log_softmax(1)[None, None])
         logits = log_positive(self.head(features), self.positivity)
@@ -213,15 +213,15 @@ class LowRankRaters(HeadRaters):
 
     Args:
         raters: Number of raters; 1 for a head that all share.
-        classes: Number of classes.
+        num_classes: Number of classes.
         features: Channels of the features.
-        dims: Spatial axes of the labels.
+        spatial_dims: Spatial axes of the labels.
         rank: Kinds of error.
-        right: The diagonal at the start.
+        init_accuracy: The diagonal at the start.
         network: An own network on the image, see `PixelRaters`.
 
     Example:
-        >>> matrices = LowRankRaters(raters=3, classes=20, features=8, dims=2, rank=2)
+        >>> matrices = LowRankRaters(raters=3, num_classes=20, features=8, spatial_dims=2, rank=2)
         >>> matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).mixture.shape
         torch.Size([1, 3, 20, 2, 5, 5])
     """
@@ -231,26 +231,26 @@ class LowRankRaters(HeadRaters):
     def __init__(
         self,
         raters: int,
-        classes: int,
+        num_classes: int,
         features: int,
-        dims: int,
+        spatial_dims: int,
         rank: int = 1,
-        right: float = RIGHT,
+        init_accuracy: float = RIGHT,
         network: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.network = network
-        near_identity_logits(classes, right)  # refuses what cannot be a start
-        parts = start_of_low_rank(classes, rank, right)
+        near_identity_logits(num_classes, init_accuracy)  # rejects what cannot be a start
+        parts = start_of_low_rank(num_classes, rank, init_accuracy)
         self.shapes = [(raters, *part.shape) for part in parts]
         flat = torch.cat(
             [part.expand(shape).flatten() for part, shape in zip(parts, self.shapes, strict=True)]
         )
         self.register_buffer("start", flat, persistent=False)
-        self.head = constant_head(features, flat, dims)
+        self.head = constant_head(features, flat, spatial_dims)
 
     def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
-        """Give the factors at each pixel."""
+        """Return the factors at each pixel."""
         if self.holds:
             space = (1,) * (features.ndim - 2)
             return self._parts(self.start.view(1, -1, *space))
@@ -276,15 +276,15 @@ class ProductRaters(HeadRaters):
 
     Args:
         raters: Number of raters; 1 for a head that all share.
-        classes: Number of classes.
+        num_classes: Number of classes.
         features: Channels of the features.
-        dims: Spatial axes of the labels.
+        spatial_dims: Spatial axes of the labels.
         rank: Columns of each factor.
         positivity: How the factors are made positive.
         network: An own network on the image, see `PixelRaters`.
 
     Example:
-        >>> matrices = ProductRaters(raters=3, classes=4, features=8, dims=2, rank=2)
+        >>> matrices = ProductRaters(raters=3, num_classes=4, features=8, spatial_dims=2, rank=2)
         >>> C = matrices(torch.zeros(1, 8, 5, 5), torch.zeros(1)).matrix()
         >>> C.shape, bool((abs(C.sum(3) - 1) < 1e-5).all())
         (torch.Size([1, 3, 4, 4, 5, 5]), True)
@@ -293,22 +293,29 @@ class ProductRaters(HeadRaters):
     def __init__(
         self,
         raters: int,
-        classes: int,
+        num_classes: int,
         features: int,
-        dims: int,
+        spatial_dims: int,
         rank: int = 1,
         positivity: Positivity = "softplus",
         network: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if not 1 <= rank <= classes:
-            raise RatersError(f"found rank {rank}, expected 1 to {classes} (the number of classes)")
+        if not 1 <= rank <= num_classes:
+            raise RatersError(
+                f"found rank {rank}, expected 1 to {num_classes} (the number of classes)"
+            )
         self.network, self.positivity = network, positivity
-        self.shape = (raters, 2, classes, rank)
-        self.head = pointwise(features, torch.Size(self.shape).numel(), dims)
+        self.shape = (raters, 2, num_classes, rank)
+        self.head = pointwise(features, torch.Size(self.shape).numel(), spatial_dims)
+
+    def look(self, image: Tensor, features: Tensor) -> Tensor:
+        """Return the features that the layer sees, also while held: there is no start instead."""
+        own: Tensor = features if self.network is None else self.network(image)[0]
+        return own
 
     def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
-        """Give the factors at each pixel."""
+        """Return the factors at each pixel."""
         logits = log_positive(self.head(features), self.positivity)
         logits = logits.detach() if self.holds else logits
         factors = logits.view(len(logits), *self.shape, *logits.shape[2:])
@@ -349,6 +356,6 @@ class FixedRaters(RaterModel):
         self.register_buffer("log_matrix", by_case, persistent=False)  # of these cases alone
 
     def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
-        """Give the matrices of the cases."""
+        """Return the matrices of the cases."""
         single = len(self.log_matrix) == 1
         return SharedConfusion(self.log_matrix if single else self.log_matrix[cases])

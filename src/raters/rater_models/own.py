@@ -53,7 +53,7 @@ class OwnMatrices(nn.Module):
         self.register_buffer("sums", torch.zeros_like(near))
 
     def log_matrix(self) -> Tensor:
-        """Give `log G`, `(raters, L, L)`; the start before anything was seen."""
+        """Return `log G`, `(raters, L, L)`; the start before anything was seen."""
         count = self.sums.sum(2, keepdim=True)
         mean = torch.where(count > 0, self.sums / count.clamp(min=1e-12), self.near)
         return torch.lerp(mean, self.near, _NEAR).log()

@@ -15,25 +15,25 @@ LINEAR: dict[int, Callable[..., nn.Module]] = {
 }
 
 
-def pointwise(features: int, outputs: int, dims: int) -> nn.Module:
+def pointwise(features: int, outputs: int, spatial_dims: int) -> nn.Module:
     """Make a linear layer over the channels of `(batch, features, *space)`.
 
     Args:
         features: Channels that come in.
         outputs: Channels that go out.
-        dims: Spatial axes; 0 for `(batch, features)`.
+        spatial_dims: Spatial axes; 0 for `(batch, features)`.
 
     Example:
-        >>> pointwise(8, 3, dims=2)(torch.zeros(1, 8, 5, 5)).shape
+        >>> pointwise(8, 3, spatial_dims=2)(torch.zeros(1, 8, 5, 5)).shape
         torch.Size([1, 3, 5, 5])
     """
-    size = () if dims == 0 else (1,)
-    return LINEAR[dims](features, outputs, *size)
+    size = () if spatial_dims == 0 else (1,)
+    return LINEAR[spatial_dims](features, outputs, *size)
 
 
-def constant_head(features: int, start: Tensor, dims: int) -> nn.Module:
+def constant_head(features: int, start: Tensor, spatial_dims: int) -> nn.Module:
     """Make a pointwise layer whose output is `start` (flattened) whatever the features are."""
-    head = pointwise(features, start.numel(), dims)
+    head = pointwise(features, start.numel(), spatial_dims)
     with torch.no_grad():
         for name, parameter in head.named_parameters():
             parameter.copy_(start.flatten() if name == "bias" else torch.zeros_like(parameter))

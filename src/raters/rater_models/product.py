@@ -11,7 +11,7 @@ _CERTAIN = 100.0  # its sigmoid is 1 in float32: nothing is left of the identity
 
 
 def product_of(log_first: Tensor, log_second: Tensor) -> LowRankConfusion:
-    r"""Give `B1 B2^T` with normalised rows, of the logarithms of two positive factors.
+    r"""Return `B1 B2^T` with normalised rows, of the logarithms of two positive factors.
 
     .. math:: A = B_1 B_2^T, \quad C[t, o] = A[o, t] / \sum_{o'} A[o', t]
 

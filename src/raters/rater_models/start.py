@@ -12,14 +12,14 @@ from torch.nn.functional import softplus
 from raters.errors import RatersError
 
 Positivity = Literal["softmax", "softplus"]
-Start = Literal["right", "listing"]
+Start = Literal["accuracy", "listing"]
 
 RIGHT = 0.9
 """The share of right labels that matrices start with."""
 
 
-def near_identity_logits(classes: int, right: float) -> Tensor:
-    r"""Give logits whose softmax over the observed class has `right` on the diagonal.
+def near_identity_logits(num_classes: int, init_accuracy: float) -> Tensor:
+    r"""Return logits whose softmax over the observed class has `init_accuracy` on the diagonal.
 
     .. math:: C_{to} = \mathrm{softmax}_o(z_{to}), \quad
               z_{tt} = \log \frac{right \, (L - 1)}{1 - right}, \quad z_{to} = 0
@@ -31,20 +31,25 @@ def near_identity_logits(classes: int, right: float) -> Tensor:
         >>> near_identity_logits(100, 0.9).softmax(1).diagonal()[:2]
         tensor([0.9000, 0.9000])
     """
-    if classes < 2:
-        raise RatersError(f"found {classes} class, expected at least 2: one class has no confusion")
-    if not 1 / classes < right < 1:
+    if num_classes < 2:
         raise RatersError(
-            f"found a start of {right} on the diagonal, expected above 1/{classes} and below 1"
+            f"found {num_classes} class, expected at least 2: one class has no confusion"
         )
-    return torch.eye(classes) * math.log(right * (classes - 1) / (1 - right))
+    if not 1 / num_classes < init_accuracy < 1:
+        raise RatersError(
+            f"found a start of {init_accuracy} on the diagonal, expected above "
+            f"1/{num_classes} and below 1"
+        )
+    return torch.eye(num_classes) * math.log(
+        init_accuracy * (num_classes - 1) / (1 - init_accuracy)
+    )
 
 
 _FAR = -20.0  # below it log(softplus(z)) is z to the last digit of float32
 
 
 def log_positive(values: Tensor, positivity: Positivity) -> Tensor:
-    r"""Give the logarithms of positive numbers: rows of C are these numbers over their sum.
+    r"""Return the logarithms of positive numbers: rows of C are these numbers over their sum.
 
     .. math::
         \text{softmax:} \quad & \log e^z = z \\
@@ -64,19 +69,22 @@ def log_positive(values: Tensor, positivity: Positivity) -> Tensor:
 
 
 def start_values(
-    classes: int, right: float, positivity: Positivity = "softmax", start: Start = "right"
+    num_classes: int,
+    init_accuracy: float,
+    positivity: Positivity = "softmax",
+    start: Start = "accuracy",
 ) -> Tensor:
-    """Give the free numbers `(L, L)` that matrices start at.
+    """Return the free numbers `(L, L)` that matrices start at.
 
     Args:
-        classes: Number of classes.
-        right: The diagonal of the matrices, for `start='right'`.
+        num_classes: Number of classes.
+        init_accuracy: The diagonal of the matrices, for `start='accuracy'`.
         positivity: What makes them positive.
-        start: 'right', or 'listing': the `6 I - 5` of Tanno et al. (2019), F.2, whatever the number
+        start: 'accuracy', or 'listing': the `6 I - 5` of Tanno et al. (2019), F.2, whatever number
             of classes.
 
     Example:
-        >>> for start in ("right", "listing"):
+        >>> for start in ("accuracy", "listing"):
         ...     log_positive(start_values(10, 0.9, "softplus", start), "softplus").softmax(1)[0, :2]
         tensor([0.9000, 0.0111])
         tensor([0.9560, 0.0049])
@@ -87,11 +95,11 @@ def start_values(
                 f"found start='listing' with positivity={positivity!r}, expected 'softplus': the "
                 "listing starts at softplus(6 I - 5)"
             )
-        return 6.0 * torch.eye(classes) - 5.0
-    logits = near_identity_logits(classes, right)
+        return 6.0 * torch.eye(num_classes) - 5.0
+    logits = near_identity_logits(num_classes, init_accuracy)
     if positivity == "softmax":
         return logits
     # Off the diagonal at -5 as in the listing; the diagonal follows from `right`.
-    large = math.log1p(math.exp(-5.0)) * right * (classes - 1) / (1 - right)
+    large = math.log1p(math.exp(-5.0)) * init_accuracy * (num_classes - 1) / (1 - init_accuracy)
     diagonal = large + math.log(-math.expm1(-large))  # whose softplus is `large`
-    return torch.full((classes, classes), -5.0).fill_diagonal_(diagonal)
+    return torch.full((num_classes, num_classes), -5.0).fill_diagonal_(diagonal)

@@ -124,13 +124,13 @@ class Report:
 
 
 def all_blocks(report: Report) -> Iterator[Block]:
-    """Give the blocks of all sections."""
+    """Return the blocks of all sections."""
     for section in report.sections:
         yield from section.blocks
 
 
 def file_names(report: Report) -> dict[int, str]:
-    """Give each block (by its `id()`) the name of its file, different from all others.
+    """Return each block (by its `id()`) the name of its file, different from all others.
 
     Names that only differ in upper and lower case count as the same: some systems mix them up.
     """

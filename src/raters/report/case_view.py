@@ -157,16 +157,16 @@ def _volume(
     return _Volume(image, outlined, known, classes, space, view)
 
 
-def _disagreement(labels: NDArray[Any], classes: int) -> NDArray[np.float32]:
-    """Give the entropy of the labels, as a share of what so many raters can reach."""
-    most = np.log2(max(2, min(classes, len(labels))))
-    bits = entropy_map(labels, classes)
+def _disagreement(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+    """Return the entropy of the labels, as a share of what so many raters can reach."""
+    most = np.log2(max(2, min(num_classes, len(labels))))
+    bits = entropy_map(labels, num_classes)
     bits /= most
     return bits
 
 
 def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, Slice]:
-    """Give slices by number, from the first one outwards, as many as the budget allows."""
+    """Return slices by number, from the first one outwards, as many as the budget allows."""
     length = volume.shape[0]
     low = min(max(0, start - number // 2), length - number)
     taken: dict[int, Slice] = {}
@@ -180,7 +180,7 @@ def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, 
 
 
 def _side(volume: _Volume, start: int, budget: int) -> int:
-    """Give the longest side of pictures with which a slice fits the budget."""
+    """Return the longest side of pictures with which a slice fits the budget."""
     sides = volume.shape[1:]
     for side in _SIDES_OF_SLICES:
         smaller = side < max(sides) or side == _SIDES_OF_SLICES[0]
@@ -213,7 +213,7 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
 
 
 def _outlines(mask: NDArray[Any], classes: Sequence[str]) -> dict[str, str]:
-    """Give the paths of all foreground classes, and of what was not labelled."""
+    """Return the paths of all foreground classes, and of what was not labelled."""
     step = _step(mask.shape)
     mask = mask[::step, ::step]
     paths = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 SHOWN = 24
-"""How many cases a report shows, if nobody says otherwise."""
+"""How many cases a report shows by default."""
 _BUDGET = 6_000_000
 
 

@@ -101,7 +101,7 @@ def compare(
         study: The study.
         cases: The cases with a consensus.
         read: Gives the consensus of a case.
-        refit: Fuses labels anew, to leave raters out; not used with fewer than three raters.
+        refit: Fuses labels again, to leave raters out; not used with fewer than three raters.
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """
@@ -176,7 +176,7 @@ def pooled(found: Compared) -> Compared:
 
 
 def evenly(number: int, most: int) -> list[int]:
-    """Give at most so many positions, spread evenly.
+    """Return at most so many positions, spread evenly.
 
     Example:
         >>> evenly(5, 2), evenly(2, 5)
@@ -188,7 +188,7 @@ def evenly(number: int, most: int) -> list[int]:
 
 
 def counted_rows(compared: Compared, raters: Sequence[str], classes: Sequence[str]) -> list[Row]:
-    """Give the raters' measures against the consensus, by case, from counts."""
+    """Return the raters' measures against the consensus, by case, from counts."""
     rows: list[Row] = []
     for case, by_rater in zip(compared.cases, compared.counts, strict=True):
         for rater, counts in zip(raters, by_rater, strict=True):
@@ -235,5 +235,5 @@ def summary_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def known(value: Any) -> float | None:  # noqa: ANN401
-    """Give None for a number that does not exist."""
+    """Return None for a number that does not exist."""
     return None if value is None or value != value else float(value)

@@ -57,7 +57,7 @@ def refuse_place(
     study: Study | None = None,
     against: Sequence[str | Path] = (),
 ) -> None:
-    """Refuse a folder where a report would replace what it is of, or be mixed with it.
+    """Reject a folder where a report would replace what it is of, or be mixed with it.
 
     A report may lie in the folder of its run, beside what is read of it.
     """
@@ -106,7 +106,7 @@ def make_report(
 
 
 def title_of(source: str | Path | Study) -> str:
-    """Give a heading for a path: its name, or the end of a pattern.
+    """Return a heading for a path: its name, or the end of a pattern.
 
     Example:
         >>> title_of("/data/lesions/masks/{rater}/{case}.png")

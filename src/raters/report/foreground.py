@@ -25,7 +25,7 @@ _MEASURES = ("sensitivity", "ppv", "beyond", "missed", "other")
 
 
 def foreground_rows(counts: NDArray[np.int64], raters: Sequence[str]) -> list[Row]:
-    """Give the numbers above for each rater, with standard errors between cases.
+    """Return the numbers above for each rater, with standard errors between cases.
 
     The error is that of a ratio of sums: `sqrt(n / (n - 1) sum (a - r b)²) / sum b` for `r = a / b`
     over n cases; None with one case. A number that does not exist is None.

@@ -110,7 +110,7 @@ def _named(study: Study, name: str) -> str:
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
-    """Give the classes to measure distances for: all foreground, and each of a few.
+    """Return the classes to measure distances for: all foreground, and each of a few.
 
     Example:
         >>> targets_of(["background", "lesion"]), targets_of(["background", "a", "b"])
@@ -143,13 +143,13 @@ def _findings(
 
 
 def few_drew(found: Compared) -> list[Minority]:
-    """Give the classes that the consensus has although a minority drew them."""
+    """Return the classes that the consensus has although a minority drew them."""
     size = found.counts.sum(axis=-1).max(axis=1)
     return minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
 
 
 def _minority_words(study: Study, found: Compared, method: str) -> str:
-    """Say where the consensus has a class that only a minority drew."""
+    """Return where the consensus has a class that only a minority drew."""
     few = few_drew(found)
     names = () if study.anonymous else study.raters
     unit = "voxels" if found.flat is False else "pixels"
@@ -211,7 +211,7 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
 
 
 def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the standard error of the mean over rows; NaN with fewer than two values."""
+    """Return the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
     number = exist.sum(axis=0)
     mean = np.where(exist, values, 0.0).sum(axis=0) / np.maximum(number, 1)

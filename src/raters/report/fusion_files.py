@@ -17,8 +17,8 @@ from raters.evaluation.answers import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
+from raters.study.paths import read_text
 from raters.study.read_table import labels_of_tasks
-from raters.study.regular import read_text
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -55,7 +55,7 @@ class FusionFiles:
     notes: list[str] = field(default_factory=list)
 
     def confusion_of(self, raters: Sequence[str]) -> NDArray[np.float64] | None:
-        """Give the matrices of these raters, by name; NaN for one who was not fused."""
+        """Return the matrices of these raters, by name; NaN for one who was not fused."""
         if self.confusion is None:
             return None
         fused = list(dict.fromkeys(str(row["rater"]) for row in self.rows))
@@ -68,7 +68,7 @@ class FusionFiles:
         return found
 
     def said_of(self, study: Study) -> list[str]:
-        """Give the notes that fit a study: those that name nobody, if its raters are anonymous."""
+        """Return the notes that fit a study: those without names if raters are anonymous."""
         return [
             note
             for note in self.notes
@@ -76,7 +76,7 @@ class FusionFiles:
         ]
 
     def refit(self, kind: str) -> tuple[Refit, str]:
-        """Give a function that fuses anew, and its name: the method itself, or a vote if slow."""
+        """Return a function that fuses again, and its name: the method, or a vote if slow."""
         known = self.method in METHODS and not self.pooled
         name = self.method if known and self.method != "spatial-staple" else "vote"
         method = method_of(name)

@@ -39,14 +39,14 @@ def scores_figure(
     return plots.skills(shown, [title], raters=raters)
 
 
-def most_matrices(classes: int) -> int:
-    """Give how many matrices a figure shows: fewer where they are large.
+def most_matrices(num_classes: int) -> int:
+    """Return how many matrices a figure shows: fewer where they are large.
 
     Example:
         >>> most_matrices(2), most_matrices(8), most_matrices(100)
         (16, 4, 4)
     """
-    return max(4, min(_MOST_MATRICES, _MOST_CELLS // classes**2))
+    return max(4, min(_MOST_MATRICES, _MOST_CELLS // num_classes**2))
 
 
 def performance_section(

@@ -105,7 +105,7 @@ def _accuracy(labels: NDArray[np.int16], truth: NDArray[np.int16]) -> float | No
 
 
 def _counted(study: Study, counts: NDArray[np.int64]) -> list[Row]:
-    """Give measures against the consensus, for methods without matrices."""
+    """Return measures against the consensus, for methods without matrices."""
     none = np.zeros((0, len(study.raters)))
     whole = Compared(("",), counts[np.newaxis], {}, "", 0, none, none)
     rows = counted_rows(whole, study.raters, study.classes.names)

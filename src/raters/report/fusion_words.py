@@ -20,12 +20,12 @@ ALL_RATERS = "all raters"
 
 
 def closeness_sentence(dice: Mapping[str, float | None]) -> str:
-    """Say who is closest to the consensus and who farthest from it."""
+    """Report who is closest to the consensus and who farthest from it."""
     known = {name: d for name, d in dice.items() if d is not None}
     trust = "The consensus is an estimate: to be far from it is not yet to be wrong."
     if len(known) < 2:
         if not known:
-            return "There is nobody to compare with the consensus."
+            return "There is no rater to compare with the consensus."
         rater, score = next(iter(known.items()))
         return f"{begin(named(rater))}: Dice {score:.2f} with the consensus. {trust}"
     far, near = min(known, key=lambda r: known[r]), max(known, key=lambda r: known[r])
@@ -39,7 +39,7 @@ def closeness_sentence(dice: Mapping[str, float | None]) -> str:
 
 
 def skill_sentence(rows: Sequence[Row]) -> str:
-    """Say who misses most and who draws most that is not there, of rows of `foreground_rows`.
+    """Report who misses most and who draws most that is not there, of rows of `foreground_rows`.
 
     Example:
         >>> rows = [{"rater": "ann", "sensitivity": 0.9, "ppv": 0.7},
@@ -68,7 +68,7 @@ def skill_sentence(rows: Sequence[Row]) -> str:
 def error_shares(
     counts: NDArray[np.int64], raters: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
-    """Give by rater how much is drawn beyond the consensus, and how much of it is missed.
+    """Return by rater how much is drawn beyond the consensus, and how much of it is missed.
 
     Both as shares of the foreground of the consensus, over all cases.
 
@@ -95,7 +95,7 @@ def border_sentence(
     raters: Sequence[str],
     unit: str,
 ) -> str:
-    """Say who draws beyond the consensus and who misses parts of it, and how far from its border.
+    """Report who draws beyond the consensus and who misses parts, and how far from the border.
 
     Args:
         shares: What `error_shares` gives.
@@ -120,7 +120,7 @@ def border_sentence(
         where = _where(borders, near, unit)
         parts.append(f"{named(under[0])} {verb} {much} of the consensus{where}")
     if not parts:
-        return "Nobody draws 5 % beyond the consensus or misses 5 % of it."
+        return "No rater draws 5 % beyond the consensus or misses 5 % of it."
     return begin(
         f"{'; '.join(parts)}. Errors along the border are a matter of where it is drawn, which a "
         "guideline settles; errors far from it are objects that were missed or taken for another."
@@ -132,7 +132,7 @@ def _does(rater: str, verb: str) -> str:
 
 
 def _where(borders: DistanceCounts, near: float, unit: str) -> str:
-    """Say how far from the border errors lie, of those that are near enough to be measured."""
+    """Report how far from the border errors lie, of those that are near enough to be measured."""
     if not near:
         return ""
     far = _length(float(borders.edges[-1]), unit)
@@ -144,7 +144,7 @@ def _length(distance: float, unit: str) -> str:
 
 
 def _half_within(borders: DistanceCounts, rater: int, outside: bool) -> float:
-    """Give the distance within which half of a rater's errors lie, of those near the border."""
+    """Return the distance within which half of a rater's errors lie, of those near the border."""
     middle = len(borders.edges) // 2
     drawn, seen = borders.drawn[rater], borders.seen[rater]
     errors = drawn[middle:] if outside else (seen - drawn)[:middle][::-1]
@@ -155,7 +155,7 @@ def _half_within(borders: DistanceCounts, rater: int, outside: bool) -> float:
 
 
 def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: int) -> str:
-    """Say who could be left out without changing the consensus, and who carries it."""
+    """Report who could be left out without changing the consensus, and who carries it."""
     known = sorted((r for r in rows if r["dice"] is not None), key=lambda r: -float(r["dice"]))
     if not known:
         return "Nothing was drawn: leaving a rater out changes nothing."
@@ -178,7 +178,7 @@ def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: i
         return f"{text} {change}{by}"
     return (
         f"Without {named(least['rater'])} the consensus changes least (Dice {least['dice']:.2f}), "
-        f"but nobody can be left out without a change. {change}{by}"
+        f"but no rater can be left out without a change. {change}{by}"
     )
 
 
@@ -189,7 +189,7 @@ def confusion_sentence(
     counted: NDArray[np.float64] | None = None,
     doubtful: Sequence[int] = (),
 ) -> str:
-    """Say which class is most often taken for which other one, and by whom.
+    """Return which class is most often taken for which other one, and by whom.
 
     Args:
         matrices: Those that are shown, `(raters, L, L)`.
@@ -197,7 +197,7 @@ def confusion_sentence(
         classes: Names.
         counted: What the raters say against the written consensus, if the matrices are estimated:
             where both differ, the sentence says so.
-        doubtful: Classes that a minority drew: nobody is blamed for calling them something else.
+        doubtful: Classes that a minority drew: no rater is blamed for calling them something else.
     """
     errors = np.array(matrices, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
@@ -222,7 +222,7 @@ def confusion_sentence(
 
 
 def undecided_sentence(undecided: int, tasks: int) -> str:
-    """Say how much has no consensus."""
+    """Report how much has no consensus."""
     if not undecided:
         return ""
     return f"{undecided:,} of {tasks:,} have no consensus: ask for further labels on them."

@@ -38,7 +38,7 @@ View = dict[str, Any]
 
 
 def rendered(report: Report) -> tuple[str, dict[int, str]]:
-    """Give the page, and the SVG files of its figures by `id()` of their blocks."""
+    """Return the page, and the SVG files of its figures by `id()` of their blocks."""
     drawings = {
         id(block): figure_svg(block.figure, block.dense)
         for block in all_blocks(report)
@@ -65,7 +65,7 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
 
 
 def script_json(data: Any) -> Markup:  # noqa: ANN401
-    r"""Give data as JSON that can stand in a `<script>` of a page, whatever they hold.
+    r"""Return data as JSON that can stand in a `<script>` of a page, whatever they hold.
 
     Example:
         >>> print(script_json(["</script><!--"]))
@@ -99,7 +99,7 @@ def _page(**values: Any) -> str:  # noqa: ANN401
 def _view(
     block: Block, key: str, names: dict[int, str], drawings: dict[int, str], budget: int
 ) -> View:
-    """Give what the template needs of a block; `key` is its id in the page."""
+    """Return what the template needs of a block; `key` is its id in the page."""
     if isinstance(block, TextBlock):
         parts = [part.strip() for part in block.text.split("\n\n")]
         return {"type": "text", "kind": block.kind, "paragraphs": [part for part in parts if part]}

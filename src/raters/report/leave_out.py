@@ -18,13 +18,13 @@ _LARGE = 4_000_000  # pixels; larger planes are taken on every second, third, ..
 
 
 def left_out_scores(
-    labels: NDArray[Any], classes: int, refit: Refit
+    labels: NDArray[Any], num_classes: int, refit: Refit
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compare the consensus of all raters with that of all but one.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
-        classes: The number of classes.
+        num_classes: The number of classes.
         refit: Fuses labels.
 
     Returns:
@@ -38,20 +38,20 @@ def left_out_scores(
         [1.0, 1.0, 1.0, 1.0]
     """
     thinned = _thin(labels)
-    whole = refit(thinned, classes).labels
+    whole = refit(thinned, num_classes).labels
     dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     for k in range(len(labels)):
         others = np.delete(thinned, k, axis=0)
         if (thinned[k] != MISSING).any() and (others != MISSING).any():
-            without = refit(others, classes).labels
-            dice[k] = _mean_dice(whole, without, classes)
+            without = refit(others, num_classes).labels
+            dice[k] = _mean_dice(whole, without, num_classes)
             drawn = int((whole > 0).sum())
             change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan
     return dice, change
 
 
-def _mean_dice(a: NDArray[Any], b: NDArray[Any], classes: int) -> float:
-    counts = pair_counts(a, b, classes)
+def _mean_dice(a: NDArray[Any], b: NDArray[Any], num_classes: int) -> float:
+    counts = pair_counts(a, b, num_classes)
     drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
     return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
 

@@ -79,7 +79,7 @@ def minority_sentence(
     unit: str,
     followed: str = "",
 ) -> str:
-    """Say which class a minority drew, and who.
+    """Return which class a minority drew, and who.
 
     Args:
         found: What `minorities` gives.

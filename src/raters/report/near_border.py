@@ -18,7 +18,7 @@ _FINEST = 1000  # bins are not finer than this part of the longest side
 
 
 def bin_step(shape: Sequence[int], spacing: Sequence[float]) -> float:
-    """Give the width of bins: about a pixel, more for large images, as 1, 2 or 5 times 10^k.
+    """Return the width of bins: about a pixel, more for large images, as 1, 2 or 5 times 10^k.
 
     Example:
         >>> bin_step((64, 64), (1.0, 1.0)), bin_step((512, 512, 90), (0.7, 0.7, 2.5))
@@ -67,7 +67,7 @@ def _foreground(labels: NDArray[Any], number: int | None) -> NDArray[np.int16]:
 
 
 def _around(inside: NDArray[np.bool_], margin: Sequence[int]) -> tuple[slice, ...]:
-    """Give the box around what is inside, with a margin; all of it where there is nothing."""
+    """Return the box around what is inside, with a margin; all of it where there is nothing."""
     window = []
     for axis, more in enumerate(margin):
         others = tuple(k for k in range(inside.ndim) if k != axis)

@@ -10,7 +10,7 @@ _MOST = 8
 
 
 def short_section(findings: Sequence[str], *more: TextBlock | None) -> Section:
-    """Give the findings as one section.
+    """Return the findings as one section.
 
     Example:
         >>> [block.text for block in short_section(["Ann draws less.", ""], None).blocks]
@@ -22,7 +22,7 @@ def short_section(findings: Sequence[str], *more: TextBlock | None) -> Section:
 
 
 def notes_block(notes: Sequence[str]) -> TextBlock | None:
-    """Give notes as a block; None without any."""
+    """Return notes as a block; None without any."""
     kept = [_sentence(note) for note in dict.fromkeys(notes)]
     if len(kept) > _MOST:
         kept = [*kept[:_MOST], f"And {len(kept) - _MOST:,} more notes."]

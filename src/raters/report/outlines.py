@@ -22,7 +22,7 @@ SIDE = 512
 
 
 def outline_path(mask: ArrayLike) -> str:
-    """Give the outline of a 2D mask along the borders of its pixels, as the `d` of an SVG path.
+    """Return the outline of a 2D mask along the borders of its pixels, as the `d` of an SVG path.
 
     The first pixel reaches from (0, 0) to (1, 1); x counts columns, y counts rows.
 
@@ -41,7 +41,7 @@ def _closed(line: NDArray[np.float64]) -> str:
 
 
 def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | None = None) -> str:
-    """Give a grey `(rows, columns)` or colour `(rows, columns, 3)` picture as a data URI.
+    """Return a grey `(rows, columns)` or colour `(rows, columns, 3)` picture as a data URI.
 
     Colours of 8 bits stay as they are; other values are cut at a window.
 
@@ -72,7 +72,7 @@ def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | No
 
 
 def robust_window(values: NDArray[Any]) -> tuple[float, float]:
-    """Give the 1st and 99th percentile, or lowest and highest value where these are equal.
+    """Return the 1st and 99th percentile, or lowest and highest value where these are equal.
 
     Example:
         >>> robust_window(np.array([0.0, 0.0, np.nan]))
@@ -86,7 +86,7 @@ def robust_window(values: NDArray[Any]) -> tuple[float, float]:
 
 
 def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) -> str:
-    """Give values from 0 (clear) to 1 (the colour) as a picture to lay over another.
+    """Return values from 0 (clear) to 1 (the colour) as a picture to lay over another.
 
     Example:
         >>> map_picture([[0.0, 1.0]], "#ff0000")[:11]
@@ -104,7 +104,7 @@ def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) ->
 
 
 def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
-    """Give colours `(rows, columns, 3)` from 0 to 1 as a picture without losses.
+    """Return colours `(rows, columns, 3)` from 0 to 1 as a picture without losses.
 
     `raters.plots.error_colours` gives such colours.
     """
@@ -116,7 +116,7 @@ def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
 
 
 def _rows(array: NDArray[Any]) -> Iterator[slice]:
-    """Give stretches of rows, so that work on a large picture needs little memory beside it."""
+    """Return stretches of rows, so that work on a large picture needs little memory beside it."""
     step = max(1, _BLOCK * len(array) // max(array.size, 1))
     return (slice(start, start + step) for start in range(0, len(array), step))
 
@@ -131,7 +131,7 @@ def _smaller(image: Image.Image, side: int, sharp: bool = False) -> Image.Image:
 
 
 def _data_uri(image: Image.Image, lossy: bool) -> str:
-    """Give the smaller one of WebP and PNG."""
+    """Return the smaller one of WebP and PNG."""
     webp = _encoded(image, "WEBP", quality=80, method=2, lossless=not lossy, exact=False)
     png = _encoded(image, "PNG", optimize=False, compress_level=6)
     kind, content = ("webp", webp) if len(webp) <= len(png) else ("png", png)

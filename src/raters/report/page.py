@@ -44,7 +44,7 @@ __all__ = [
 
 
 def render(report: Report) -> str:
-    """Give the report as one HTML page that needs nothing else."""
+    """Return the report as one HTML page that needs nothing else."""
     return rendered(report)[0]
 
 

@@ -66,7 +66,7 @@ def run_report(
         raise RatersError("found other runs but no study, expected one to compare on (--study)")
     model = load(path)
     for other in against:
-        load(other)  # so that a wrong folder is told before the long work
+        load(other)  # so that a wrong folder is reported before the long work
     seen = Seen.by_run(path)
     name = path.resolve().name
     sections = [training_section(model.history, read_scores(path), _steps(model.config, seen))]
@@ -113,14 +113,14 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
 
 
 def _steps(config: ModelConfig, seen: Seen) -> int | None:
-    """Give how many steps an epoch had, about; None if nobody knows."""
+    """Return about how many steps there were per epoch; None if unknown."""
     trained = list(seen.parts.values()).count("train")
-    patches = config.training.patches_per_case if config.patch else 1
+    patches = config.training.patches_per_case if config.patch_size else 1
     return -(-trained * patches // config.training.batch_size) or None
 
 
 def _shared(config: ModelConfig) -> bool:
-    """Say whether all raters have one matrix or head."""
+    """Return whether all raters have one matrix or head."""
     return config.method == "single-cm" or bool(config.options.get("shared"))
 
 
@@ -130,7 +130,7 @@ def _network(config: ModelConfig) -> str:
 
 
 def _without_study(model: Model, why_not: str) -> list[Section]:
-    """Give what a model knows by itself: matrices that are the same everywhere."""
+    """Return what a model knows by itself: matrices that are the same everywhere."""
     from raters.prediction.predict import same_confusion
 
     missing = f"{_MISSING}\n\n{why_not}" if why_not else _MISSING
@@ -200,7 +200,7 @@ def _with_study(
 
 
 def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
-    """Say of which cases the scores are, and what makes them worth less."""
+    """Report of which cases the scores are, and what makes them worth less."""
     blocks: list[Block] = [TextBlock(part.said)]
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
     chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already

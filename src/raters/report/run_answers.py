@@ -31,7 +31,7 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> Section:
         "" if len(part.classes) <= _MOST_CLASSES else " Only the likeliest class has a column."
     )
     caption = (
-        "The most uncertain cases first (entropy of the predicted truth in bits), with what raters "
+        "The most uncertain cases first (entropy of the prediction in bits), with what raters "
         f"answered. Have these labelled again, or look at them together.{classes}"
     )
     blocks: list[Block] = [TableBlock("uncertain_cases", rows, caption)]

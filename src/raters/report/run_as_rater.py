@@ -49,7 +49,7 @@ def _pivot(rows: Sequence[Row], fit: str) -> list[Row]:
 
 
 def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
-    """Say for which raters 'as X' fits X better than 'as another' does."""
+    """Report for which raters 'as X' fits X better than 'as another' does."""
     key = f"{fit}_better"
     compared = [row for row in rows if row.get(key) is not None]
     if not compared:

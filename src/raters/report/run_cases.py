@@ -60,7 +60,7 @@ class _Names:
             return free_name(name, raters, " (model)")
 
         return cls(
-            free("predicted truth"),
+            free("predicted consensus"),
             "uncertainty",
             {name: free(f"as {'any rater' if shared else name}") for name in shown},
             {name: f"confusion of {'any rater' if shared else name}" for name in shown},
@@ -105,7 +105,7 @@ def case_section(
     about = (
         f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
     )
-    about += " predicted truth differ most, and typical ones."
+    about += " predicted consensus differ most, and typical ones."
     layers = [
         *extra_layers([names.truth, free_name(REFERENCE, part.raters)]),
         *rater_layers(part.raters),
@@ -152,7 +152,7 @@ def telling(
 
 
 def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
-    """Give the Dice of each case with the raters (mean) and with the reference; NaN for none."""
+    """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
     whole = ALL if len(part.classes) > 2 else part.classes.names[1]
     names = [] if scores.sums is None else scores.sums.names
     found: dict[str, dict[bool, list[float]]] = {name: {True: [], False: []} for name in names}
@@ -218,7 +218,7 @@ def _figure(
         drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
         colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
     caption = (
-        f"Case {case.id}{where}: what each rater drew, by its errors against the predicted truth "
+        f"Case {case.id}{where}: each rater's mask, by its errors against the predicted consensus "
         f"(above), and the errors that the model expects of the rater (below). {MEANING}"
     )
     return FigureBlock(
@@ -237,7 +237,7 @@ def _as_layers(raters: Sequence[str], names: _Names) -> list[Layer]:
 def _caption(varies: bool, raters: int, shown: int) -> str:
     told = ", and dotted 'as X', what the model thinks X would draw" if shown else ""
     text = (
-        "Outlines: the predicted truth and the reference in white, each rater's own labels in the "
+        "Outlines: predicted consensus and reference in white, each rater's own labels in the "
         f"rater's colour{told}. Look where the "
         "uncertainty lies: on borders it is normal, inside it is a case to discuss."
     )

@@ -47,12 +47,12 @@ def comparison_section(found: Comparison) -> Section:
 
 
 def name_of(name: str, score: str) -> str:
-    """Give a score's name for people."""
+    """Return a score's name for people."""
     return NAMES.get(name, score)
 
 
 def _compared(rows: Sequence[Row], score: str) -> list[str]:
-    """Say of each other run whether its main score is really different."""
+    """Return for each other run whether its main score is really different."""
     said = []
     for row in rows:
         if row["score"] != "score" or row["difference"] is None:
@@ -65,6 +65,6 @@ def _compared(rows: Sequence[Row], score: str) -> list[str]:
         elif low > 0 or high < 0:
             ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
         else:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: it may be chance, more cases would tell"
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: not significant, more cases would tell"
         said.append(f"{begun} ({score}; {ends}).")
     return said

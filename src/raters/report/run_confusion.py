@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEANING = (
-    "Where the predicted truth is foreground, white means that the rater labels it rightly and "
+    "Where the predicted consensus is foreground, white means that the rater labels it rightly and "
     "blue that it is missed (false negative); where it is background, black means rightly left and "
     "orange wrongly drawn (false positive). Shades between them are probabilities."
 )
@@ -121,7 +121,7 @@ def confusion_figure(
 
 
 def _drawn(panel: Axes, truth: NDArray[Any], labels: NDArray[Any] | None) -> None:
-    """Show where labels differ from the predicted truth; another foreground class is missed."""
+    """Show where labels differ from the predicted consensus; another foreground class is missed."""
     if labels is None:
         labels = np.full(truth.shape, MISSING)
     identity = np.eye(int(max(truth.max(), labels.max(), 1)) + 1)

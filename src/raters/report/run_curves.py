@@ -34,10 +34,10 @@ def training_section(
     Args:
         history: A row per epoch.
         scores: `scores.json` of the run.
-        steps: How many steps an epoch had; None if nobody knows.
+        steps: Steps per epoch; None if unknown.
     """
     if not history:
-        missing = "The folder has no history.csv: nobody knows how the training went."
+        missing = "The folder has no history.csv: how the training went is unknown."
         return Section("Training", blocks=[TextBlock(missing, "note")])
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
@@ -58,7 +58,7 @@ def epoch_section(history: Sequence[Row]) -> Section:
 def told(
     history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
 ) -> list[TextBlock]:
-    """Say what the curves mean and what to do about it.
+    """Return what the curves mean and what to do about it.
 
     Example:
         >>> rows = [{"epoch": k, "loss": 1 / k, "held_out": 10 - k} for k in range(1, 9)]
@@ -68,7 +68,7 @@ def told(
     best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
     said = []
     if any(_number(row.get("loss", 0.0)) is None for row in history):
-        text = "The loss was not a number in some epoch: lower --learning-rate."
+        text = "The loss was not a number in some epoch: lower --lr."
         said.append(TextBlock(text, "warning"))
     said += _trend_told(history, last, bool(scores.get("stopped_early")))
     if steps is not None and steps * len(history) < _FEW_STEPS:
@@ -83,7 +83,7 @@ def told(
     waiting = float(scores.get("waiting", 0.0))
     if waiting > _MUCH_WAITING:
         text = (
-            f"It waited for data {100 * waiting:.0f} % of the time: more --workers or a larger "
+            f"It waited for data {100 * waiting:.0f} % of the time: more --num-workers or a larger "
             "--cache make it faster."
         )
         said.append(TextBlock(text, "note"))
@@ -91,12 +91,12 @@ def told(
 
 
 def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
-    """Say whether longer training would help."""
+    """Return whether longer training would help."""
     if stopped:
         text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
         return [TextBlock(text)]
     trained = [row for row in history if row.get("phase") != "warm-up"]
-    by_reference = bool(_values(trained, "reference"))  # it chooses, if nobody says otherwise
+    by_reference = bool(_values(trained, "reference"))  # it chooses by default
     column, sign, name, way = _TRENDS["reference" if by_reference else "held_out"]
     values = [sign * value for value in _values(trained, column)]
     if still_falling(values):
@@ -108,14 +108,14 @@ def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBl
     if loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
         text = (
             f"The held-out loss was {min(loss):.3g} at its best and {loss[-1]:.3g} at the end: it "
-            "began to learn cases by heart. More cases, --augment full or less --width help."
+            "began to overfit. More cases, --augment full or less --width help."
         )
         return [TextBlock(text, "note")]
     return [TextBlock(f"The {name} had settled at the end: longer training gains little.")]
 
 
 def still_falling(values: Sequence[float]) -> bool:
-    """Say whether values were falling up to the end.
+    """Return whether values were falling up to the end.
 
     The last third must be well below the third before it (by a tenth of the whole way that they
     went), and its own second half below its first one (by a twentieth): else they have settled.
@@ -142,7 +142,7 @@ def _values(history: Sequence[Row], column: str) -> list[float]:
 
 
 def _dominance_told(history: Sequence[Row], best: int) -> list[TextBlock]:
-    """Say whether truth and errors may be swapped."""
+    """Return whether truth and errors may be swapped."""
     found = {row.get("epoch"): _number(row.get("dominance")) for row in history}
     margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
     if margins.get(best, 1.0) <= 0:

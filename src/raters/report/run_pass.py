@@ -39,11 +39,11 @@ class Watched:
         raters: The raters that run and study share, in the order of the study.
         columns: Where each of them is among the run's matrices.
         places: Where each of them is in the study.
-        uncertainty: The mean entropy of the truth by case, in bits a pixel.
+        uncertainty: The mean entropy of the truth by case, in bits per pixel.
         answers: `p(t | x)` by case, where cases have one class.
-        drawn: Of each rater, the foreground that was drawn and that of the predicted truth where
+        drawn: Of each rater, the foreground drawn and that of the predicted consensus where
             the rater labelled, `(raters, 2)`; None where cases have one class.
-        confusion: Summed matrices `(raters, L, L)`, rows weighted by the predicted truth.
+        confusion: Summed matrices `(raters, L, L)`, rows weighted by the predicted consensus.
         pixels: How much of each class the model saw, `(L,)`.
         true_confusion: What the reference says of the raters, `(raters, L, L)`: how often each
             says what of a true class. None without a reference.
@@ -94,7 +94,7 @@ class Watched:
 
     @property
     def draws_more(self) -> Floats | None:
-        """How much more foreground than the predicted truth has raters draw, as a share."""
+        """How much more foreground than the predicted consensus has raters draw, as a share."""
         if self.drawn is None:
             return None
         there = np.where(self.drawn[:, 1] > 0, self.drawn[:, 1], np.nan)
@@ -114,7 +114,7 @@ class Watched:
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
-    """Give how often raters say what of each true class of a case, `(raters, L, L)`.
+    """Return how often raters say what of each true class of a case, `(raters, L, L)`.
 
     Of simulated raters it is what they would say on average, of others what they said.
 

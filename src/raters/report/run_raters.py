@@ -32,8 +32,8 @@ class Estimated:
         classes: Names of the classes.
         matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
         true: The true ones, where there is a reference.
-        draws_more: How much more foreground than the predicted truth has each rater drew, as a
-            share; None if nobody knows, or nothing is drawn.
+        draws_more: How much more foreground than the predicted consensus has each rater drew, as a
+            share; None if unknown, or nothing is drawn.
         over: What the matrices are averaged over, in words.
         masks: Whether class 0 is background.
         pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity
@@ -131,13 +131,13 @@ _BALANCED = (
     "that the rater is right, classes weighing alike. 1 is perfect."
 )
 _FOREGROUND = (
-    "By each rater's estimated matrix, over all foreground of the predicted truth: how much of it "
+    "By each rater's estimated matrix, over the predicted foreground: how much of it "
     "the rater calls the same (sensitivity), and how much of what the rater draws is in it "
     "(positive predictive value). 1 is perfect; the model may be wrong."
 )
 _TABLE = (
     "Of each rater: the error with the highest rate in its true class, and (masks) how much more "
-    "foreground than the predicted truth has the rater drew, in percent (less: below 0). Balanced "
+    "foreground than the predicted consensus the rater drew, in percent (less: below 0). Balanced "
     "accuracy is the mean of the diagonal; in masks background counts as much as what was drawn, "
     "so that drawing too much hardly lowers it."
 )
@@ -149,7 +149,7 @@ _SCATTER = (
 
 
 def skills_of(matrices: Floats) -> Floats:
-    """Give the mean of the diagonals, over classes that are known; NaN if none is."""
+    """Return the mean of the diagonals, over classes that are known; NaN if none is."""
     diagonal = np.einsum("rll->rl", matrices)
     known = np.isfinite(diagonal)
     total = np.where(known, diagonal, 0).sum(axis=1)
@@ -157,7 +157,7 @@ def skills_of(matrices: Floats) -> Floats:
 
 
 def skill_rows(found: Estimated) -> list[Row]:
-    """Give one row per rater.
+    """Return one row per rater.
 
     Example:
         >>> matrices = np.array([[[0.9, 0.1], [0.4, 0.6]]])
@@ -184,7 +184,7 @@ def skill_rows(found: Estimated) -> list[Row]:
 
 
 def foreground_of(matrix: Floats, pixels: Floats) -> Row:
-    """Give sensitivity and positive predictive value over all foreground, from a matrix.
+    """Return sensitivity and positive predictive value over all foreground, from a matrix.
 
     With `w` pixels of each true class: `sum_{t > 0} w_t C[t, t]` over `sum_{t > 0} w_t`, and over
     `sum_t sum_{o > 0} w_t C[t, o]`. None where it does not exist.
@@ -200,7 +200,7 @@ def foreground_of(matrix: Floats, pixels: Floats) -> Row:
 
 
 def said_of(rows: Sequence[Row]) -> list[str]:
-    """Say who misses most and who draws too much; if all err one way, that the model does."""
+    """Report who misses most and who draws too much; if all err one way, that the model does."""
     rows = [row for row in rows if np.isfinite(row["balanced_accuracy"])]
     if len(rows) < 2:
         return []
@@ -217,7 +217,7 @@ def said_of(rows: Sequence[Row]) -> list[str]:
             for row in telling
         ]
         said.append(
-            f"Foreground drawn, against the predicted truth: {', '.join(parts)}. Look at their "
+            f"Foreground drawn, against the predicted consensus: {', '.join(parts)}. Look at their "
             "cases above: if the prediction is right there, review the guideline with these raters."
         )
     return said
@@ -285,7 +285,7 @@ def _all_one_way(found: Estimated) -> str:
 
 
 def _error(found: Estimated, rater: int) -> float | None:
-    """Give the root mean square difference of a rater's matrices, over rows that both have."""
+    """Return the root mean square difference of a rater's matrices, over rows that both have."""
     if found.true is None:
         return None
     differences = found.matrices[rater] - found.true[rater]
@@ -302,7 +302,7 @@ def _worst(matrix: Floats, classes: Sequence[str]) -> str:
 
 
 def _kept(matrices: Floats) -> list[int]:
-    """Give the raters to draw: all, or the least and the most skilled ones."""
+    """Return the raters to draw: all, or the least and the most skilled ones."""
     number = len(matrices)
     if number <= MOST_MATRICES:
         return list(range(number))

@@ -38,9 +38,9 @@ def score_section(found: RunScores, anonymous: bool = False) -> Section:
         TableBlock(
             "summary",
             rows,
-            f"The predicted truth against the references and against {each}, as means over "
+            f"The predicted consensus against the references and against {each}, as means over "
             "cases with 95 % intervals. Trust the rows of the reference; a row of raters says how "
-            "far they are from the predicted truth.",
+            "far they are from the predicted consensus.",
             brief(rows),
         )
     )
@@ -48,7 +48,7 @@ def score_section(found: RunScores, anonymous: bool = False) -> Section:
         blocks.append(TableBlock("cuts", found.cuts, _CUTS, brief(found.cuts)))
     if found.likelihood:
         blocks.append(TableBlock("likelihood", found.likelihood, _LIKELIHOOD))
-    return Section("Scores", "How good is the predicted truth?", blocks)
+    return Section("Scores", "How good is the predicted consensus?", blocks)
 
 
 _CUTS = (
@@ -78,7 +78,7 @@ def calibration_section(found: RunScores) -> Section | None:
         TableBlock(
             "calibration",
             found.calibration,
-            "Expected calibration error, Brier score and log loss of the truth against the "
+            "Expected calibration error, Brier score and log loss of the prediction against the "
             "reference and of 'as rater X' against X (lower is better), with 95 % intervals.",
             brief(found.calibration),
         )
@@ -102,7 +102,7 @@ def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
 
 
 def score_name(score: str) -> str:
-    """Say what a main score is.
+    """Return what a main score is.
 
     Example:
         >>> score_name("dice, reference"), score_name("accuracy, mean over raters")
@@ -142,7 +142,7 @@ def raters_together(rows: Sequence[Row]) -> list[Row]:
 
 
 def brief(rows: Sequence[Row]) -> list[str]:
-    """Give the columns to show: of the intervals only that of the first score.
+    """Return the columns to show: of the intervals only that of the first score.
 
     Example:
         >>> brief([{"a": 1, "d": 2, "d_low": 1, "d_high": 3, "e": 1, "e_low": 0, "e_high": 2}])
@@ -155,7 +155,7 @@ def brief(rows: Sequence[Row]) -> list[str]:
 
 
 def with_interval(row: Row, name: str) -> str:
-    """Give a score with its interval.
+    """Return a score with its interval.
 
     Example:
         >>> with_interval({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.61}, "dice")
@@ -167,7 +167,7 @@ def with_interval(row: Row, name: str) -> str:
 
 
 def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
-    what = "the truth against the reference" if row["against"] == REFERENCE else (
+    what = "the prediction against the reference" if row["against"] == REFERENCE else (
         "'as rater X' against the labels of X"
     )  # fmt: skip
     total = curve.counts.sum()

@@ -19,7 +19,7 @@ _FUSION_FILES = ("raters.json", ".fuse.jsonl")
 
 
 def kind_of(path: str | Path) -> Kind:
-    """Say what a path is.
+    """Return what a path is.
 
     Raises:
         RatersError: A folder that is none of the three.
@@ -50,8 +50,7 @@ def _foreign(folder: Path) -> RatersError:
     )
     if (folder / PREDICT_JOURNAL).exists():
         return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
-    from raters.study.pattern import there
-    from raters.study.suggest import suggest_pattern
+    from raters.study.pattern import suggest_pattern, there
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""

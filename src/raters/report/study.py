@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ANONYMOUS = (
     "Raters are anonymous: a name in one case and in the next may be different people, so all "
-    "raters are taken together and nobody is ranked"
+    "raters are taken together and not ranked"
 )
 MOST_RATERS = 40
 """How many raters a figure shows at most: those with most cases."""
@@ -69,7 +69,7 @@ def study_report(
 
 
 def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
-    """Give the cards at the top."""
+    """Return the cards at the top."""
     names = study.classes.names[1:] if study.kind == "segmentation" else study.classes.names
     few = len(names) <= 4 and sum(map(len, names)) < 40
     facts: dict[str, object] = {
@@ -88,7 +88,7 @@ def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
 
 
 def study_notes(study: Study) -> list[str]:
-    """Give what has to be said of a study beside any result from it."""
+    """Return what has to be said of a study beside any result from it."""
     said = "anonymous" in study.about.get("note", "")
     who = [_ANONYMOUS] if study.anonymous and not said else []
     return [*who, *study.notes, *([study.about["note"]] if "note" in study.about else [])]
@@ -149,7 +149,7 @@ def _raters(study: Study, found: Measured) -> Section:
 
 
 def _one_of_all(found: Measured) -> Section:
-    """Give the agreement of raters whom nobody can tell apart: no pairs, no names."""
+    """Return the agreement of raters who cannot be told apart: no pairs, no names."""
     overall = found.agreement.overall
     alpha = words.alpha_sentence(of_all(overall)[0]["krippendorff_alpha"])
     number = found.labelled.sum(axis=1)
@@ -192,7 +192,7 @@ def _agreement(study: Study, found: Measured) -> Section:
 
 
 def most_labelled(rows: list[Row], raters: tuple[str, ...], most: int = MOST_RATERS) -> list[str]:
-    """Give the raters with most cases, in the order of the study."""
+    """Return the raters with most cases, in the order of the study."""
     number = {row["rater"]: row["labels"] if "labels" in row else row["cases"] for row in rows}
     kept = sorted(raters, key=lambda r: -number.get(r, 0))[:most]
     return [r for r in raters if r in set(kept)]

@@ -76,7 +76,7 @@ def vote_counts(study: Study) -> NDArray[np.int64]:
 
 
 def worker_rows(study: Study, agreement: Agreement) -> list[Row]:
-    """Give the table of raters: agreement with the vote of the others, and with the reference."""
+    """Return the table of raters: agreement with the vote of the others, and with the reference."""
     triplets, truth = study.triplets, study.reference_labels
     right = np.zeros(len(study.raters))
     known = np.zeros(len(study.raters))
@@ -116,7 +116,7 @@ def _raters(study: Study, agreement: Agreement, rows: list[Row]) -> Section:
 
 
 def left_out(study: Study, names: list[str]) -> str:
-    """Say which raters a figure shows."""
+    """Return which raters a figure shows."""
     if len(names) == len(study.raters):
         return ""
     return f" Shown are the {len(names)} of {len(study.raters):,} raters with most labels."

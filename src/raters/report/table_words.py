@@ -19,7 +19,7 @@ _FAR = 0.15
 
 
 def workers_sentence(rows: Sequence[Row]) -> str:
-    """Say who differs most from the others, of those with enough labels to tell.
+    """Report who differs most from the others, of those with enough labels to tell.
 
     Example:
         >>> rows = [{"rater": "ann", "agreement_rest": 0.9, "compared": 50},
@@ -30,7 +30,7 @@ def workers_sentence(rows: Sequence[Row]) -> str:
     enough = [r for r in rows if r["agreement_rest"] is not None and r["compared"] >= _ENOUGH]
     if not enough:
         return (
-            f"Nobody has {_ENOUGH} labels that can be compared with the vote of the others: "
+            f"No rater has {_ENOUGH} labels that can be compared with the vote of the others: "
             "collect more labels per task before raters are judged."
         )
     middle = float(np.median([r["agreement_rest"] for r in enough]))
@@ -53,7 +53,7 @@ def workers_sentence(rows: Sequence[Row]) -> str:
 
 
 def disputed_sentence(cases: Sequence[Row]) -> str:
-    """Say which tasks to look at first."""
+    """Return which tasks to look at first."""
     known = [row for row in cases if row["entropy"] is not None]
     split = [row for row in known if row["share"] < 1]
     if not known:
@@ -68,7 +68,7 @@ def disputed_sentence(cases: Sequence[Row]) -> str:
 
 
 def heat_caption(pairs: Sequence[Row], least: int) -> str:
-    """Say which pair agrees least and most, of those that are shown."""
+    """Return which pair agrees least and most, of those that are shown."""
     known = [p for p in pairs if p["agreement"] is not None]
     low = min(known, key=lambda p: (p["agreement"], -p["cases"]))
     high = max(known, key=lambda p: (p["agreement"], p["cases"]))
@@ -87,7 +87,7 @@ def heat_caption(pairs: Sequence[Row], least: int) -> str:
 
 
 def shares_sentence(study: Study) -> str:
-    """Say who uses a class far more or less than the others."""
+    """Report who uses a class far more or less than the others."""
     triplets, names = study.triplets, study.classes.names
     counts = np.zeros((len(study.raters), len(names)))
     np.add.at(counts, (triplets.rater, triplets.label), 1)

@@ -20,7 +20,7 @@ Cell = str | tuple[str, float] | None
 
 
 def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | None) -> Row:
-    """Give `{column: heading}` of the columns to show.
+    """Return `{column: heading}` of the columns to show.
 
     Example:
         >>> headings([{"a": 1}, {"b_c": 2}], None)
@@ -33,7 +33,7 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
 
 
 def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
-    """Give cells by row: a text, a number as (text, value), or None for no value.
+    """Return cells by row: a text, a number as (text, value), or None for no value.
 
     Example:
         >>> cells([{"rater": "ann", "dice": 0.91234, "n": 1200}, {"rater": "bob"}],
@@ -44,7 +44,7 @@ def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
 
 
 def cell(value: object) -> Cell:
-    """Give one cell."""
+    """Return one cell."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or (isinstance(value, float) and np.isnan(value)):
@@ -61,7 +61,7 @@ def cell(value: object) -> Cell:
 
 
 def shown_value(value: object) -> str:
-    """Give a value as text.
+    """Return a value as text.
 
     Example:
         >>> shown_value(0.5), shown_value(None), shown_value(1234), shown_value(1e-9)
@@ -74,7 +74,7 @@ def shown_value(value: object) -> str:
 
 
 def numeric(table: Sequence[Sequence[Cell]], column: int) -> bool:
-    """Say whether a column holds numbers only, and at least one."""
+    """Return whether a column holds numbers only, and at least one."""
     found = [row[column] for row in table if row[column] is not None]
     return bool(found) and all(isinstance(one, tuple) for one in found)
 

@@ -15,7 +15,7 @@ KINDS = ("both", "either", "first", "second")
 
 
 def kinds_of(labels: NDArray[Any], consensus: NDArray[Any]) -> dict[str, bool] | None:
-    """Say what the consensus of two raters is in a case; None where they do not differ.
+    """Return what the consensus of two raters is in a case; None where they do not differ.
 
     Args:
         labels: Class numbers with MISSING, `(2, *space)`.
@@ -43,7 +43,7 @@ def kinds_of(labels: NDArray[Any], consensus: NDArray[Any]) -> dict[str, bool] |
 
 
 def two_sentence(kind: str, method: str, raters: Sequence[str]) -> str:
-    """Say what a consensus of two raters is worth.
+    """Return what a consensus of two raters is worth.
 
     Args:
         kind: One of `KINDS`, or '' for none of them.

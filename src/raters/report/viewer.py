@@ -119,7 +119,7 @@ class ViewerCase:
 
 
 def within(cases: Sequence[ViewerCase], budget: int) -> list[ViewerCase]:
-    """Give as many cases as fit a number of bytes: first slices are left out, then cases.
+    """Return as many cases as fit a number of bytes: first slices are left out, then cases.
 
     Example:
         >>> case = ViewerCase("a", [Slice("x" * 1000)] * 3, start=1)
@@ -141,7 +141,7 @@ def within(cases: Sequence[ViewerCase], budget: int) -> list[ViewerCase]:
 
 
 def rater_layers(raters: Sequence[str], shown: int = 8) -> list[Layer]:
-    """Give the outlines of raters the colours and dashes that they have in all figures.
+    """Return the outlines of raters the colours and dashes that they have in all figures.
 
     Args:
         raters: All raters, in the order of the study.
@@ -159,7 +159,7 @@ def rater_layers(raters: Sequence[str], shown: int = 8) -> list[Layer]:
 
 
 def extra_layers(names: Sequence[str]) -> list[Layer]:
-    """Give further outlines (consensus, prediction, reference) white lines with a black edge.
+    """Return further outlines (consensus, prediction, reference) white lines with a black edge.
 
     The reference is a solid line, as in the figures; the others are dashed, each in its way.
 
@@ -175,7 +175,7 @@ def extra_layers(names: Sequence[str]) -> list[Layer]:
 
 
 def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") -> str:
-    """Give a name for a layer that is not the name of a rater.
+    """Return a name for a layer that is not the name of a rater.
 
     Example:
         >>> free_name("consensus", ["ann"]), free_name("consensus", ["ann", "consensus"])
@@ -187,18 +187,18 @@ def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") 
 
 
 def disagreement_map(shown: bool = False) -> MapLayer:
-    """Give the legend of the map of disagreement that `viewer_case` makes."""
+    """Return the legend of the map of disagreement that `viewer_case` makes."""
     return MapLayer(DISAGREEMENT, {"raters differ most": "#e040fb"}, shown)
 
 
 def all_layers(cases: Sequence[ViewerCase], known: Sequence[Layer]) -> list[Layer]:
-    """Give the known layers, and one for each further name of outlines in the cases."""
+    """Return the known layers, and one for each further name of outlines in the cases."""
     names = dict.fromkeys(n for case in cases for part in case.slices for n in part.outlines)
     return [*known, *extra_layers([n for n in names if n not in {layer.name for layer in known}])]
 
 
 def all_maps(cases: Sequence[ViewerCase], known: Sequence[MapLayer]) -> list[MapLayer]:
-    """Give the known maps, and a plain one for each further name in the cases."""
+    """Return the known maps, and a plain one for each further name in the cases."""
     names = dict.fromkeys(n for case in cases for part in case.slices for n in part.maps)
     new = [n for n in names if n not in {layer.name for layer in known}]
     return [*known, *(disagreement_map() if n == DISAGREEMENT else MapLayer(n) for n in new)]
@@ -214,7 +214,7 @@ def _dash(line: object) -> str:
 def index_data(
     cases: Sequence[ViewerCase], layers: Sequence[Layer], maps: Sequence[MapLayer]
 ) -> Row:
-    """Give what the script needs before any case is shown: layers, classes, maps, the list."""
+    """Return what the script needs before any case is shown: layers, classes, maps, the list."""
     classes = dict.fromkeys(
         name
         for case in cases
@@ -231,7 +231,7 @@ def index_data(
 
 
 def case_data(case: ViewerCase) -> Row:
-    """Give what the script needs to show one case."""
+    """Return what the script needs to show one case."""
     return {
         "shape": list(case.shape),
         "aspect": case.aspect,
@@ -243,5 +243,5 @@ def case_data(case: ViewerCase) -> Row:
 
 
 def shown_facts(facts: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Give facts as texts."""
+    """Return facts as texts."""
     return [(name, shown_value(value)) for name, value in facts.items()]

@@ -27,7 +27,7 @@ _RELIABLE, _DOUBTFUL = 0.8, 0.667
 
 
 def percent(share: float) -> str:
-    """Give a share in per cent.
+    """Return a share in per cent.
 
     Example:
         >>> percent(0.253), percent(0.004), percent(0)
@@ -37,7 +37,7 @@ def percent(share: float) -> str:
 
 
 def named(name: object, what: str = "rater") -> str:
-    """Give a name that fits into a sentence; a number says what it is the name of.
+    """Return a name that fits into a sentence; a number says what it is the name of.
 
     Example:
         >>> named("ann"), named("7"), named("3", "class")
@@ -49,7 +49,7 @@ def named(name: object, what: str = "rater") -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Give two numbers, or one where they are written alike.
+    """Return two numbers, or one where they are written alike.
 
     Example:
         >>> between(0.871, 0.889), between(0.999, 1.0)
@@ -82,7 +82,7 @@ def together(parts: Sequence[str], most: int = _NAMED) -> str:
 
 
 def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict[str, float]:
-    """Give by rater the median of `volume / mean volume of the others`, from relative volumes.
+    """Return by rater the median of `volume / mean volume of the others`, from relative volumes.
 
     Args:
         relative: `(v - o) / (v + o)` by case and rater, as `relative_volumes` gives it.
@@ -102,7 +102,7 @@ def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict
 
 
 def volumes_sentence(ratios: Mapping[str, float]) -> str:
-    """Say who draws more and who less than the others.
+    """Report who draws more and who less than the others.
 
     Example:
         >>> volumes_sentence({"ann": 1.02, "bob": 1.01, "hasty": 0.75})
@@ -113,7 +113,7 @@ these raters on example cases before their labels are taken as true.'
     less = sorted((r for r in ratios if ratios[r] < 1 - NOTABLE), key=lambda r: ratios[r])
     if not more and not less:
         return (
-            "In the typical case nobody draws 10 % more or less than the others: sizes are alike, "
+            "In the typical case no rater draws 10 % more or less than others: sizes are alike, "
             "which says nothing of where they are."
         )
     advice = (
@@ -136,17 +136,17 @@ these raters on example cases before their labels are taken as true.'
 
 
 def spread_sentence(volumes: NDArray[np.float64]) -> str:
-    """Say how far sizes differ within a case, where raters are anonymous.
+    """Report how far sizes differ within a case, where raters are anonymous.
 
     Args:
         volumes: `(cases, raters)`; NaN where unknown.
 
     Example:
         >>> spread_sentence(np.array([[10.0, 20.0], [10.0, 12.0], [8.0, 8.0]]))
-        'Raters are anonymous, so nobody is named. In the typical case the largest mask is 1.2 \
+        'Raters are anonymous, so no names are given. In the typical case the largest mask is 1.2 \
 times the smallest.'
     """
-    begun = "Raters are anonymous, so nobody is named."
+    begun = "Raters are anonymous, so no names are given."
     several = np.isfinite(volumes).sum(axis=1) > 1
     if not several.any():
         return f"{begun} No case was labelled wholly by two raters."
@@ -159,19 +159,19 @@ times the smallest.'
         text += f"In the typical case{drawn} the largest mask is {ratio:.1f} times the smallest."
     if empty:
         text += (
-            f" On {empty:,} of {int(several.sum()):,} cases somebody drew nothing where others did."
+            f" On {empty:,} of {int(several.sum()):,} cases a rater drew nothing where others did."
         )
     return text.strip()
 
 
 def _more(ratio: float) -> str:
     if math.isinf(ratio):
-        return "where nobody else does, more"
+        return "where no other rater does, more"
     return f"{ratio:.1f} times as much, more" if ratio >= 3 else f"{percent(ratio - 1)} more"
 
 
 def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what: str) -> str:
-    """Say which pair agrees least and most, and whether one rater stands apart.
+    """Return which pair agrees least and most, and whether one rater stands apart.
 
     Args:
         pairs: Rows of `Agreement.pairs` over all classes.
@@ -188,7 +188,7 @@ def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what
         return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
     if high[score] - low[score] < _EQUAL:
         spread = f"{low[score]:.2f} to {high[score]:.2f}"
-        return f"All pairs agree about equally ({what} {spread}): nobody stands apart."
+        return f"All pairs agree about equally ({what} {spread}): no rater stands apart."
     text = begin(
         f"{_couple(low)} agree least ({what} {low[score]:.2f} over {many(low['cases'], 'case')}), "
         f"{_couple(high)} most ({high[score]:.2f})."
@@ -208,7 +208,7 @@ def _couple(pair: Row) -> str:
 
 
 def standing_apart(raters: Sequence[Row]) -> tuple[str, float, float] | None:
-    """Give the one rater who agrees clearly less with the rest than all others do, if any.
+    """Return the one rater who agrees clearly less with the rest than all others do, if any.
 
     Example:
         >>> rows = [{"rater": n, "dice_rest": d} for n, d in (("a", 0.9), ("b", 0.88), ("c", 0.5))]
@@ -223,7 +223,7 @@ def standing_apart(raters: Sequence[Row]) -> tuple[str, float, float] | None:
 
 
 def cases_sentence(cases: Sequence[Row]) -> str:
-    """Say which cases to look at first, from rows with the most disputed first."""
+    """Return which cases to look at first, from rows with the most disputed first."""
     known = [row for row in cases if row["dice"] is not None]
     if not known:
         return "No case was drawn on by two raters: no case can be called disputed."
@@ -241,7 +241,7 @@ def cases_sentence(cases: Sequence[Row]) -> str:
 
 
 def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
-    """Say whether agreement depends on the size of what is drawn."""
+    """Return whether agreement depends on the size of what is drawn."""
     from scipy.stats import spearmanr
 
     both = np.isfinite(sizes) & np.isfinite(dice)
@@ -266,7 +266,7 @@ def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
 
 
 def coverage_sentence(raters: Sequence[Row], cases: int, alone: int) -> str:
-    """Say who labelled how much.
+    """Report who labelled how much.
 
     Args:
         raters: Rows with `rater` and `cases`.
@@ -289,7 +289,7 @@ def coverage_sentence(raters: Sequence[Row], cases: int, alone: int) -> str:
 
 
 def alpha_sentence(alpha: float | None) -> str:
-    """Say what Krippendorff's alpha means, by his own rule of thumb."""
+    """Return what Krippendorff's alpha means, by his own rule of thumb."""
     if alpha is None:
         return "There is no chance-corrected agreement: all labels are the same, or none compare."
     verdict = (

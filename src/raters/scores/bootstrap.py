@@ -71,7 +71,7 @@ def interval(
     repeats: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Give a statistic of scores with its percentile bootstrap interval over groups.
+    """Return a statistic of scores with its percentile bootstrap interval over groups.
 
     In each repeat as many groups as there are get drawn with replacement, each with all its
     scores; the interval goes from a low to a high quantile of the repeats' statistics. A. C.
@@ -108,7 +108,7 @@ def difference_interval(
     repeats: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Give `statistic(b) - statistic(a)` of two methods on the same cases, with its interval.
+    """Return `statistic(b) - statistic(a)` of two methods on the same cases, with its interval.
 
     Paired: each repeat draws the same groups for both, so that what makes a case hard cancels.
     Cases where either score is NaN are left out. The other arguments are those of `interval`.
@@ -163,7 +163,7 @@ def _interval(
 
 
 def quantile_of(level: float, groups: int) -> float:
-    """Give the lower quantile of draws that makes an interval of a level from so many groups.
+    """Return the lower quantile of draws that makes an interval of a level from so many groups.
 
     `Phi(-sqrt(n / (n - 1)) t)`, with `t` the quantile of Student's t with `n - 1` degrees of
     freedom: the expanded percentile interval of T. C. Hesterberg, What teachers should know about
@@ -180,12 +180,12 @@ def quantile_of(level: float, groups: int) -> float:
 
 
 def group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
-    """Give the group of each case; without groups each stands alone."""
+    """Return the group of each case; without groups each stands alone."""
     if groups is None:
         return np.arange(cases)
     names = np.asarray(groups)
     if names.shape != (cases,):
-        raise RatersError(f"found {names.size} groups for {cases} scores, expected one a score")
+        raise RatersError(f"found {names.size} groups for {cases} scores, expected one per score")
     return names
 
 
@@ -201,7 +201,7 @@ def drawn_groups(
 def _drawn_means(
     values: NDArray[np.float64], numbers: NDArray[np.intp], draws: Iterator[NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """Give the mean score of each draw; sums and counts by group are all it needs."""
+    """Return the mean score of each draw; sums and counts by group are all it needs."""
     sums, counts = np.bincount(numbers, values), np.bincount(numbers)
     return np.concatenate([sums[drawn].sum(1) / counts[drawn].sum(1) for drawn in draws])
 
@@ -212,7 +212,7 @@ def _drawn_statistics(
     draws: Iterator[NDArray[np.int64]],
     statistic: Statistic,
 ) -> NDArray[np.float64]:
-    """Give any statistic of each draw, one draw at a time."""
+    """Return any statistic of each draw, one draw at a time."""
     order = np.argsort(numbers, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
     return np.array(

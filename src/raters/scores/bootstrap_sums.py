@@ -44,7 +44,7 @@ def ratio(sums: Floats) -> Floats:
 
 
 def mean_sums(scores: ArrayLike) -> Floats:
-    """Give what `ratio` makes the mean of: `(cases, 2)`, the score and 1, or 0 and 0 for NaN.
+    """Return what `ratio` makes the mean of: `(cases, 2)`, the score and 1, or 0 and 0 for NaN.
 
     Example:
         >>> mean_sums([0.5, float("nan")])
@@ -85,11 +85,11 @@ class GroupBootstrap:
         self.groups, self.level, self.repeats, self.seed = len(found), level, repeats, seed
 
     def interval(self, sums: ArrayLike, score: OfSums) -> Interval:
-        """Give the score of all cases with its interval; `sums` are `(cases, columns)`."""
+        """Return the score of all cases with its interval; `sums` are `(cases, columns)`."""
         return self._interval([self._by_group(sums)], lambda drawn: score(drawn[0]))
 
     def difference(self, a: ArrayLike, b: ArrayLike, score: OfSums) -> Interval:
-        """Give `score(b) - score(a)` of two methods on the same cases, with its paired interval."""
+        """Return `score(b) - score(a)` of two methods on the same cases, with a paired interval."""
         both = [self._by_group(a), self._by_group(b)]
         return self._interval(both, lambda drawn: score(drawn[1]) - score(drawn[0]))
 
@@ -117,7 +117,7 @@ class GroupBootstrap:
         return Interval(estimate, float(low), float(high), there, 0)
 
     def _weights(self) -> Iterator[Floats]:
-        """Give how often each group is drawn, `(some repeats, groups)`, in blocks."""
+        """Return how often each group is drawn, `(some repeats, groups)`, in blocks."""
         kept = self.groups * self.repeats <= _KEPT
         for block in self._counts if kept else self._counted():
             yield block.astype(np.float64)

@@ -51,7 +51,7 @@ def reliability_curve(
 def reliability_sums(
     labels: ArrayLike, probabilities: ArrayLike, bins: int = 15
 ) -> NDArray[np.float64]:
-    """Give what `reliability_curve` divides, `(3, bins)`: summed confidence, right, how many.
+    """Return what `reliability_curve` divides, `(3, bins)`: summed confidence, right, how many.
 
     Sums of cases can be added, so that no more than one case has to be in memory.
 
@@ -72,7 +72,7 @@ def reliability_sums(
 
 
 def calibration_error_from_sums(sums: ArrayLike) -> NDArray[np.float64]:
-    """Give `calibration_error` from sums `(..., 3, bins)`; NaN where there is no label.
+    """Return `calibration_error` from sums `(..., 3, bins)`; NaN where there is no label.
 
     Example:
         >>> sums = reliability_sums([0, 1], [[0.8, 0.8], [0.2, 0.2]])
@@ -87,7 +87,7 @@ def calibration_error_from_sums(sums: ArrayLike) -> NDArray[np.float64]:
 
 
 def calibration_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> float:
-    """Give the expected calibration error (ECE) of the top label, over bins of equal width.
+    """Return the expected calibration error (ECE) of the top label, over bins of equal width.
 
         sum_b  n_b / n  |accuracy_b - confidence_b|
 
@@ -103,7 +103,7 @@ def calibration_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 1
 
 
 def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
-    """Give the Brier score: the squared error summed over classes, averaged over labels.
+    """Return the Brier score: the squared error summed over classes, averaged over labels.
 
         mean_i  sum_c (p_ic - [y_i = c])²
 
@@ -121,7 +121,7 @@ def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> float:
-    """Give the mean of `-log p(label)` in nats; 0 is best.
+    """Return the mean of `-log p(label)` in nats; 0 is best.
 
     A probability below the precision of its type (2.2e-16 in double) counts as that, as in
     scikit-learn, so that one certain error costs 36 and not infinity.
@@ -142,7 +142,7 @@ def _at(labels: NDArray[Any], probabilities: NDArray[np.float64]) -> NDArray[np.
 def _observed(
     labels: ArrayLike, probabilities: ArrayLike
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Give the labels that are not MISSING, `(n,)`, and their probabilities, `(classes, n)`."""
+    """Return the labels that are not MISSING, `(n,)`, and their probabilities, `(classes, n)`."""
     given = np.asarray(probabilities)
     classes = given.shape[0] if given.ndim else 0
     truth = label_array(labels, classes)
@@ -158,7 +158,7 @@ def _observed(
 
 
 def _check_probabilities(given: NDArray[np.float64]) -> None:
-    """Refuse logits, percentages and the like."""
+    """Reject logits, percentages and the like."""
     total = given.sum(axis=0)
     wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
     if wrong.any():

@@ -82,7 +82,7 @@ class CutTally:
             self.drawn_not_blank.append(counts.drawn_not_blank)
 
     def best(self) -> Floats:
-        """Give the cut with the largest mean Dice of each foreground class, `(classes - 1,)`.
+        """Return the cut with the largest mean Dice of each foreground class, `(classes - 1,)`.
 
         Of several that are equally good it is the one nearest to 0.5.
         """
@@ -91,7 +91,7 @@ class CutTally:
         return np.array([_highest(dice) for dice in np.mean(self.dice, axis=0)])
 
     def area(self, blank: bool = True) -> Floats:
-        """Give the cut of each foreground class at which predicted and drawn areas are equal.
+        """Return the cut of each foreground class at which predicted and drawn areas are equal.
 
         Args:
             blank: Whether blank masks count as drawn.
@@ -107,7 +107,7 @@ class CutTally:
 
 
 def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]) -> Floats:
-    """Give the cut of each foreground class with the largest mean Dice over cases.
+    """Return the cut of each foreground class with the largest mean Dice over cases.
 
     Args:
         probabilities: `(classes, *space)` of each case.
@@ -131,7 +131,7 @@ def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]
 def area_cut(
     probabilities: Iterable[ArrayLike], labels: Iterable[ArrayLike], blank: bool = True
 ) -> Floats:
-    """Give the cut of each foreground class at which the predicted area is the raters' mean area.
+    """Return the cut of each foreground class at which the predicted area is the raters' mean area.
 
     Args:
         probabilities: `(classes, *space)` of each case.
@@ -158,6 +158,6 @@ def area_cut(
 
 
 def _highest(values: Floats) -> float:
-    """Give the cut of the highest value; of several the one nearest to 0.5."""
+    """Return the cut of the highest value; of several the one nearest to 0.5."""
     equal = GRID[values >= values.max() - 1e-12]
     return float(equal[np.abs(equal - 0.5).argmin()])

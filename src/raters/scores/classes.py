@@ -12,7 +12,7 @@ from raters.study.classes import MISSING
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Give the share of labels that are right; those MISSING in either are left out.
+    """Return the share of labels that are right; those MISSING in either are left out.
 
     Nothing in common: NaN.
 
@@ -24,8 +24,8 @@ def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
     return defined_mean((first == second)[(first != MISSING) & (second != MISSING)]).mean
 
 
-def balanced_accuracy(truth: ArrayLike, predicted: ArrayLike, classes: int) -> float:
-    """Give the mean over true classes of the share that is right in each (mean recall).
+def balanced_accuracy(truth: ArrayLike, predicted: ArrayLike, num_classes: int) -> float:
+    """Return the mean over true classes of the share that is right in each (mean recall).
 
     A class that the truth does not hold takes no part, as in scikit-learn. Labels MISSING in
     either are left out. Nothing in common: NaN. Guessing one of L true classes gives 1 / L.
@@ -33,14 +33,14 @@ def balanced_accuracy(truth: ArrayLike, predicted: ArrayLike, classes: int) -> f
     K. H. Brodersen et al., The balanced accuracy and its posterior distribution, ICPR 2010.
 
     Example:
-        >>> balanced_accuracy([0, 0, 0, 1], [0, 0, 0, 0], classes=2)
+        >>> balanced_accuracy([0, 0, 0, 1], [0, 0, 0, 0], num_classes=2)
         0.5
     """
-    return balanced_accuracy_from_counts(pair_counts(truth, predicted, classes))
+    return balanced_accuracy_from_counts(pair_counts(truth, predicted, num_classes))
 
 
 def balanced_accuracy_from_counts(counts: ArrayLike) -> float:
-    """Give `balanced_accuracy` from joint counts `(classes, classes)`, rows by the truth.
+    """Return `balanced_accuracy` from joint counts `(classes, classes)`, rows by the truth.
 
     Example:
         >>> balanced_accuracy_from_counts([[3, 0], [1, 0]])

@@ -7,7 +7,7 @@ class `c` wins if its odds against the background, weighed by those of its cut, 
 
 For two classes this is `p > cut`; with 0.5 everywhere it is argmax, to the bit. A lower cut gives a
 class more voxels. (It is Bayes' decision where missing a class costs w_c times as much as drawing
-it in vain.)
+it wrongly.)
 
 Where fewer than half of the raters mark an object, a network that learnt their vote or their mean
 says 0.4 there and 0.5 erases the object, although the network has found it. Two networks are to be
@@ -30,7 +30,7 @@ Cut = float | Sequence[float] | NDArray[np.float64]
 
 
 def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
-    """Give the label of each voxel at a cut, or at one cut for each foreground class.
+    """Return the label of each voxel at a cut, or at one cut for each foreground class.
 
     Equal scores go to the lower class, as in argmax: `p` has to be above the cut.
 
@@ -56,14 +56,14 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     if len(found) == 2:
         return np.asarray(found[1] > cuts[0], np.int16)
     weights = np.concatenate([[1.0], (1 - cuts) / cuts])
-    if found.dtype.itemsize > 2:  # half floats have no room for the weight of a small cut
+    if found.dtype.itemsize > 2:  # half floats cannot hold the weight of a small cut
         weights = weights.astype(found.dtype)
     weighed = found * weights.reshape(-1, *(1,) * (found.ndim - 1))
     return np.asarray(weighed.argmax(axis=0), np.int16)
 
 
 def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
-    """Give the cut below which each foreground class wins, the others being cut at 0.5.
+    """Return the cut below which each foreground class wins, the others being cut at 0.5.
 
         r_c = p_c / (p_c + max of the other classes' p)
 
@@ -88,28 +88,28 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
     return np.asarray(np.divide(own, total, out=np.zeros_like(total), where=total > 0))
 
 
-def cuts_of(cut: Cut, classes: int) -> NDArray[np.float64]:
-    """Give one cut for each foreground class; refuse what is not above 0 and below 1.
+def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
+    """Return one cut for each foreground class; reject what is not above 0 and below 1.
 
     Example:
-        >>> cuts_of(0.3, classes=3)
+        >>> cuts_of(0.3, num_classes=3)
         array([0.3, 0.3])
-        >>> cuts_of([0.3, 1.5], classes=3)
+        >>> cuts_of([0.3, 1.5], num_classes=3)
         Traceback (most recent call last):
         raters.errors.RatersError: found the cut 1.5, expected a number above 0 and below 1
     """
-    check_classes(classes)
+    check_classes(num_classes)
     given = np.asarray(cut, np.float64)
-    if given.ndim and given.shape != (classes - 1,):
+    if given.ndim and given.shape != (num_classes - 1,):
         raise RatersError(
-            f"found {given.size} cuts, expected one, or {classes - 1}: one a foreground class"
+            f"found {given.size} cuts, expected one, or {num_classes - 1}: one per foreground class"
         )
     bad = given[~((given > 0) & (given < 1))]
     if bad.size:
         raise RatersError(
             f"found the cut {float(bad.flat[0]):g}, expected a number above 0 and below 1"
         )
-    return np.broadcast_to(given, (classes - 1,)).copy()
+    return np.broadcast_to(given, (num_classes - 1,)).copy()
 
 
 def _probabilities(given: ArrayLike) -> NDArray[Any]:

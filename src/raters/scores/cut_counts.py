@@ -25,7 +25,7 @@ class CutCounts:
     """Counts of one case, by foreground class and cut.
 
     Args:
-        classes: How many, with the background.
+        num_classes: How many, with the background.
         reference: The mask to score against, `(*space)`, if there is one.
         labels: The raters' masks, `(raters, *space)`, if there are any.
 
@@ -38,15 +38,15 @@ class CutCounts:
     """
 
     def __init__(
-        self, classes: int, reference: ArrayLike | None = None, labels: ArrayLike | None = None
+        self, num_classes: int, reference: ArrayLike | None = None, labels: ArrayLike | None = None
     ) -> None:
-        self._classes = classes
-        self._reference = None if reference is None else label_array(reference, classes)
-        self._labels = None if labels is None else label_array(labels, classes)
-        self._not_blank = [self._who_drew(c) for c in range(1, classes)]
-        self._hit, self._predicted = np.zeros((2, classes - 1, len(GRID)))
-        self.areas, self.areas_not_blank = np.zeros((2, classes - 1, len(GRID)))
-        self._there, self.drawn = np.zeros((2, classes - 1))
+        self._classes = num_classes
+        self._reference = None if reference is None else label_array(reference, num_classes)
+        self._labels = None if labels is None else label_array(labels, num_classes)
+        self._not_blank = [self._who_drew(c) for c in range(1, num_classes)]
+        self._hit, self._predicted = np.zeros((2, num_classes - 1, len(GRID)))
+        self.areas, self.areas_not_blank = np.zeros((2, num_classes - 1, len(GRID)))
+        self._there, self.drawn = np.zeros((2, num_classes - 1))
         self.drawn_not_blank = np.array([0.0 if d.any() else np.nan for d in self._not_blank])
         self._common = self.labelled = 0
 

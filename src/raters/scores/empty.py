@@ -76,7 +76,7 @@ def overlap_ratio(part: ArrayLike, whole: ArrayLike, common: ArrayLike) -> NDArr
 
 
 def diagonal(shape: Sequence[int], spacing: Spacing | None = None) -> float:
-    """Give the diagonal of a grid in mm: the distance where exactly one mask is empty.
+    """Return the diagonal of a grid in mm: the distance where exactly one mask is empty.
 
     Example:
         >>> round(diagonal((240, 240, 155)), 2)

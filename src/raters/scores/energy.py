@@ -19,12 +19,12 @@ Distance = str | Callable[[NDArray[Any], NDArray[Any]], float]
 def energy_distance(
     raters: ArrayLike,
     samples: ArrayLike,
-    classes: int = 2,
+    num_classes: int = 2,
     distance: Distance = "iou",
     form: str = "v",
     root: bool = False,
 ) -> float:
-    """Give the generalised energy distance of two sets of masks; 0 is best.
+    """Return the generalised energy distance of two sets of masks; 0 is best.
 
         2 E d(s, y) - E d(s, s') - E d(y, y')     s, s' from the samples, y, y' from the raters
 
@@ -46,7 +46,7 @@ def energy_distance(
     Args:
         raters: Class numbers, `(n, *space)`.
         samples: Class numbers, `(m, *space)`.
-        classes: How many classes there are, with background.
+        num_classes: How many classes there are, with background.
         distance: `"iou"`, `"dice"`, or a symmetric function of two masks.
         form: `"v"` or `"u"`.
         root: Whether to take the square root.
@@ -73,7 +73,7 @@ def energy_distance(
         [0.02, 0.72]
     """
     between, within_raters, within_samples = (
-        _distances(first, second, classes, distance)
+        _distances(first, second, num_classes, distance)
         for first, second in ((raters, samples), (raters, raters), (samples, samples))
     )
     return energy_from_distances(between, within_raters, within_samples, form, root)
@@ -86,7 +86,7 @@ def energy_from_distances(
     form: str = "v",
     root: bool = False,
 ) -> float:
-    """Give the energy distance from matrices of distances, where they are known already.
+    """Return the energy distance from matrices of distances, where they are known already.
 
     Args:
         between: `(n, m)`, from each of the first set to each of the second.
@@ -117,8 +117,10 @@ def _within(matrix: NDArray[np.float64], form: str) -> float:
     return defined_mean(pairs).mean
 
 
-def _distances(a: ArrayLike, b: ArrayLike, classes: int, distance: Distance) -> NDArray[np.float64]:
+def _distances(
+    a: ArrayLike, b: ArrayLike, num_classes: int, distance: Distance
+) -> NDArray[np.float64]:
     if callable(distance):
         return np.array([[distance(x, y) for y in np.asarray(b)] for x in np.asarray(a)])
     check_choice("distance", distance, ("iou", "dice"))
-    return 1.0 - overlap_matrix(a, b, classes, distance)
+    return 1.0 - overlap_matrix(a, b, num_classes, distance)

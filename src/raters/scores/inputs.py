@@ -16,13 +16,13 @@ Spacing = Sequence[float] | NDArray[np.float64]
 """The size of a voxel in mm, by axis."""
 
 
-def label_array(labels: ArrayLike, classes: int | None = None) -> NDArray[Any]:
-    """Give labels as an integer array; refuse fractions and labels that are not classes.
+def label_array(labels: ArrayLike, num_classes: int | None = None) -> NDArray[Any]:
+    """Return labels as an integer array; reject fractions and labels that are not classes.
 
     Example:
         >>> label_array([True, False])
         array([1, 0], dtype=int8)
-        >>> label_array([0, 255], classes=2)
+        >>> label_array([0, 255], num_classes=2)
         Traceback (most recent call last):
         raters.errors.RatersError: found label 255, expected -1 (MISSING) or a class from 0 to 1
     """
@@ -31,16 +31,16 @@ def label_array(labels: ArrayLike, classes: int | None = None) -> NDArray[Any]:
         array = array.view(np.int8)
     if array.dtype.kind not in "iu" and array.size:
         raise RatersError(f"found labels of type {array.dtype}, expected whole numbers")
-    if classes is not None and array.size:
-        _refuse_unknown(array, classes)
+    if num_classes is not None and array.size:
+        _refuse_unknown(array, num_classes)
     return array
 
 
 def label_pair(
-    a: ArrayLike, b: ArrayLike, classes: int | None = None
+    a: ArrayLike, b: ArrayLike, num_classes: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Give two label arrays of the same shape."""
-    first, second = label_array(a, classes), label_array(b, classes)
+    """Return two label arrays of the same shape."""
+    first, second = label_array(a, num_classes), label_array(b, num_classes)
     if first.shape != second.shape:
         raise RatersError(
             f"found labels of shapes {first.shape} and {second.shape}, expected the same shape"
@@ -48,22 +48,22 @@ def label_pair(
     return first, second
 
 
-def check_classes(classes: int) -> None:
-    """Refuse a number of classes that leaves no foreground."""
-    if classes < 2:
+def check_classes(num_classes: int) -> None:
+    """Reject a number of classes that leaves no foreground."""
+    if num_classes < 2:
         raise RatersError(
-            f"found {classes} classes, expected at least 2: background and a foreground class"
+            f"found {num_classes} classes, expected at least 2: background and a foreground class"
         )
 
 
 def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
-    """Refuse a word that is not one of those expected."""
+    """Reject a word that is not one of those expected."""
     if found not in expected:
         raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
 
 
 def spacing_of(ndim: int, spacing: Spacing | None) -> NDArray[np.float64]:
-    """Give the spacing by axis in mm; 1 where none is known.
+    """Return the spacing by axis in mm; 1 where none is known.
 
     Example:
         >>> spacing_of(2, None)
@@ -81,10 +81,10 @@ def spacing_of(ndim: int, spacing: Spacing | None) -> NDArray[np.float64]:
     return given
 
 
-def _refuse_unknown(labels: NDArray[Any], classes: int) -> None:
+def _refuse_unknown(labels: NDArray[Any], num_classes: int) -> None:
     low, high = int(labels.min()), int(labels.max())
-    if low < MISSING or high >= classes:
+    if low < MISSING or high >= num_classes:
         raise RatersError(
             f"found label {low if low < MISSING else high}, "
-            f"expected {MISSING} (MISSING) or a class from 0 to {classes - 1}"
+            f"expected {MISSING} (MISSING) or a class from 0 to {num_classes - 1}"
         )

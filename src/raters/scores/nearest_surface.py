@@ -27,7 +27,7 @@ def surface(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def bounding_box(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
-    """Give the smallest box around a mask that is not empty.
+    """Return the smallest box around a mask that is not empty.
 
     Example:
         >>> bounding_box(np.array([[0, 1, 1, 0], [0, 0, 0, 0]], bool))
@@ -61,7 +61,7 @@ def distances_between(
 def _to_nearest(
     here: NDArray[np.bool_], there: NDArray[np.bool_], spacing: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Give the distance from each marked voxel here to the nearest one marked there."""
+    """Return the distance from each marked voxel here to the nearest one marked there."""
     apart = here & ~there  # the rest lies on both surfaces, at distance 0
     distances = np.zeros(here.shape)
     few = np.count_nonzero(apart) + np.count_nonzero(there) < _FEW * here.size

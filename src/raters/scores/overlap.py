@@ -18,18 +18,18 @@ from raters.scores.inputs import Spacing, check_classes, label_pair, spacing_of
 _BLOCK = 1 << 16  # voxels at a time: the codes of a block stay in the cache
 
 
-def pair_counts(a: ArrayLike, b: ArrayLike, classes: int) -> NDArray[np.int64]:
+def pair_counts(a: ArrayLike, b: ArrayLike, num_classes: int) -> NDArray[np.int64]:
     """Count how often each pair of labels occurs: `(classes, classes)`, rows by `a`.
 
     With the truth first these are scikit-learn's `confusion_matrix(truth, predicted)`.
 
     Example:
-        >>> pair_counts([0, 1, 1, -1], [0, 0, 1, 1], classes=2)
+        >>> pair_counts([0, 1, 1, -1], [0, 0, 1, 1], num_classes=2)
         array([[1, 0],
                [1, 1]])
     """
-    first, second = (labels.ravel() for labels in label_pair(a, b, classes))
-    base = classes + 1  # MISSING is code 0, and its row and column are dropped
+    first, second = (labels.ravel() for labels in label_pair(a, b, num_classes))
+    base = num_classes + 1  # MISSING is code 0, and its row and column are dropped
     counts = np.zeros(base * base, np.int64)
     for start in range(0, first.size, _BLOCK):
         codes = (first[start : start + _BLOCK].astype(np.intp) + 1) * base
@@ -38,8 +38,8 @@ def pair_counts(a: ArrayLike, b: ArrayLike, classes: int) -> NDArray[np.int64]:
     return counts.reshape(base, base)[1:, 1:].copy()
 
 
-def dice(a: ArrayLike, b: ArrayLike, classes: int = 2) -> NDArray[np.float64]:
-    """Give Dice's coefficient of each foreground class, `2 |A B| / (|A| + |B|)`.
+def dice(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+    """Return Dice's coefficient of each foreground class, `2 |A B| / (|A| + |B|)`.
 
     L. R. Dice, Measures of the amount of ecologic association between species, Ecology 26, 1945.
 
@@ -49,14 +49,14 @@ def dice(a: ArrayLike, b: ArrayLike, classes: int = 2) -> NDArray[np.float64]:
         `(classes - 1,)`, from 0 to 1; class c is at position c - 1.
 
     Example:
-        >>> dice([0, 1, 1, 2], [0, 1, 0, 2], classes=4).round(3)
+        >>> dice([0, 1, 1, 2], [0, 1, 0, 2], num_classes=4).round(3)
         array([0.667, 1.   , 1.   ])
     """
-    return dice_from_counts(pair_counts(a, b, classes))
+    return dice_from_counts(pair_counts(a, b, num_classes))
 
 
-def iou(a: ArrayLike, b: ArrayLike, classes: int = 2) -> NDArray[np.float64]:
-    """Give the intersection over the union of each foreground class, `|A B| / |A or B|`.
+def iou(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+    """Return the intersection over the union of each foreground class, `|A B| / |A or B|`.
 
     Jaccard's index (P. Jaccard, 1901); `iou = dice / (2 - dice)`. Both empty: 1. Exactly one
     empty: 0. No voxel labelled in both: NaN.
@@ -65,37 +65,37 @@ def iou(a: ArrayLike, b: ArrayLike, classes: int = 2) -> NDArray[np.float64]:
         `(classes - 1,)`, from 0 to 1; class c is at position c - 1.
 
     Example:
-        >>> iou([0, 1, 1, 2], [0, 1, 0, 2], classes=4)
+        >>> iou([0, 1, 1, 2], [0, 1, 0, 2], num_classes=4)
         array([0.5, 1. , 1. ])
     """
-    return iou_from_counts(pair_counts(a, b, classes))
+    return iou_from_counts(pair_counts(a, b, num_classes))
 
 
-def mean_dice(a: ArrayLike, b: ArrayLike, classes: int = 2) -> float:
+def mean_dice(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> float:
     """Average `dice` over all foreground classes; one that both leave out counts as 1.
 
     Example:
-        >>> round(mean_dice([0, 1, 1, 2], [0, 1, 0, 2], classes=4), 3)
+        >>> round(mean_dice([0, 1, 1, 2], [0, 1, 0, 2], num_classes=4), 3)
         0.889
     """
-    return float(dice(a, b, classes).mean())
+    return float(dice(a, b, num_classes).mean())
 
 
-def mean_iou(a: ArrayLike, b: ArrayLike, classes: int = 2) -> float:
+def mean_iou(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> float:
     """Average `iou` over all foreground classes; one that both leave out counts as 1.
 
     Background does not take part: it is large, easy and would hide the rest. (The mean IoU of
     natural scenes does include it, and skips absent classes.)
 
     Example:
-        >>> round(mean_iou([0, 1, 1, 2], [0, 1, 0, 2], classes=4), 3)
+        >>> round(mean_iou([0, 1, 1, 2], [0, 1, 0, 2], num_classes=4), 3)
         0.833
     """
-    return float(iou(a, b, classes).mean())
+    return float(iou(a, b, num_classes).mean())
 
 
 def dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
-    """Give `dice` from joint counts `(..., classes, classes)`.
+    """Return `dice` from joint counts `(..., classes, classes)`.
 
     Example:
         >>> dice_from_counts([[5, 1], [1, 3]])
@@ -106,7 +106,7 @@ def dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def iou_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
-    """Give `iou` from joint counts `(..., classes, classes)`.
+    """Return `iou` from joint counts `(..., classes, classes)`.
 
     Example:
         >>> iou_from_counts([[5, 1], [1, 3]])
@@ -124,9 +124,9 @@ class VolumeDifference(NamedTuple):
 
 
 def volume_difference(
-    a: ArrayLike, b: ArrayLike, classes: int = 2, spacing: Spacing | None = None
+    a: ArrayLike, b: ArrayLike, num_classes: int = 2, spacing: Spacing | None = None
 ) -> VolumeDifference:
-    """Give the signed difference of volumes, `V_b - V_a`; positive where `b` is larger.
+    """Return the signed difference of volumes, `V_b - V_a`; positive where `b` is larger.
 
     With the truth first, a positive difference is a prediction that is too large; take `abs` for
     the absolute volume difference. The relative one is `2 (V_b - V_a) / (V_a + V_b)`, from -2 to
@@ -137,7 +137,7 @@ def volume_difference(
         >>> volume_difference([0, 1, 1, 1], [0, 0, 0, 1], spacing=[0.5])
         VolumeDifference(mm3=array([-1.]), relative=array([-1.]))
     """
-    _, first, second, common = _sizes(pair_counts(a, b, classes))
+    _, first, second, common = _sizes(pair_counts(a, b, num_classes))
     voxel = float(spacing_of(np.ndim(a), spacing).prod())
     more, total = second - first, first + second
     relative = 2 * np.divide(more, total, out=np.zeros(total.shape), where=total > 0)
@@ -148,7 +148,7 @@ def volume_difference(
 
 
 def _sizes(counts: ArrayLike) -> tuple[NDArray[np.int64], ...]:
-    """Give, by foreground class, voxels in both, in the first, in the second; and those common."""
+    """Return, by foreground class, voxels in both, in the first, in the second; common ones."""
     table = np.asarray(counts)
     check_classes(table.shape[-1])
     both = np.diagonal(table, axis1=-2, axis2=-1)

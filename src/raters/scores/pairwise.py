@@ -23,9 +23,9 @@ _BLOCK = 1 << 16  # voxels at a time: sums of float32 are exact up to 2^24, and 
 
 
 def overlap_matrix(
-    a: ArrayLike, b: ArrayLike, classes: int = 2, score: str = "dice"
+    a: ArrayLike, b: ArrayLike, num_classes: int = 2, score: str = "dice"
 ) -> NDArray[np.float64]:
-    """Give the Dice or IoU of every pair of masks, averaged over foreground classes.
+    """Return the Dice or IoU of every pair of masks, averaged over foreground classes.
 
     Equal to `mean_dice(a[i], b[j], classes)` (or `mean_iou`), with the same rules: a class that
     both leave out counts as 1, and a pair without a voxel labelled in both is NaN.
@@ -33,7 +33,7 @@ def overlap_matrix(
     Args:
         a: Class numbers, `(n, *space)`.
         b: Class numbers, `(m, *space)`.
-        classes: How many classes there are, with background.
+        num_classes: How many classes there are, with background.
         score: `"dice"` or `"iou"`.
 
     Returns:
@@ -45,7 +45,7 @@ def overlap_matrix(
                [0.   ]])
     """
     check_choice("score", score, ("dice", "iou"))
-    both, first, second, common = _pair_sizes(*_flat(a, b, classes), classes)
+    both, first, second, common = _pair_sizes(*_flat(a, b, num_classes), num_classes)
     if score == "dice":
         by_class = overlap_ratio(2 * both, first + second, common)
     else:
@@ -53,9 +53,9 @@ def overlap_matrix(
     return np.asarray(by_class.mean(axis=0))
 
 
-def _flat(a: ArrayLike, b: ArrayLike, classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    check_classes(classes)
-    first, second = label_array(a, classes), label_array(b, classes)
+def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    check_classes(num_classes)
+    first, second = label_array(a, num_classes), label_array(b, num_classes)
     if first.ndim < 2 or first.shape[1:] != second.shape[1:]:
         raise RatersError(
             f"found sets of masks of shapes {first.shape} and {second.shape}, "
@@ -64,15 +64,17 @@ def _flat(a: ArrayLike, b: ArrayLike, classes: int) -> tuple[NDArray[Any], NDArr
     return first.reshape(len(first), -1), second.reshape(len(second), -1)
 
 
-def _pair_sizes(a: NDArray[Any], b: NDArray[Any], classes: int) -> tuple[NDArray[np.float64], ...]:
-    """Give, by class and pair, voxels in both, in the first, in the second; and those common."""
-    both, first, second = np.zeros((3, classes - 1, len(a), len(b)))
+def _pair_sizes(
+    a: NDArray[Any], b: NDArray[Any], num_classes: int
+) -> tuple[NDArray[np.float64], ...]:
+    """Return, by class and pair, voxels in both, in the first, in the second; and those common."""
+    both, first, second = np.zeros((3, num_classes - 1, len(a), len(b)))
     common = np.zeros((len(a), len(b)))
     for start in range(0, a.shape[1], _BLOCK):
         block_a, block_b = a[:, start : start + _BLOCK], b[:, start : start + _BLOCK]
         seen_a, seen_b = block_a != MISSING, block_b != MISSING
         common += _counts_where(_ones(seen_a), seen_b)
-        for k in range(1, classes):
+        for k in range(1, num_classes):
             mask_a, mask_b = _ones(block_a == k), _ones(block_b == k)
             both[k - 1] += mask_a @ mask_b.T
             first[k - 1] += _counts_where(mask_a, seen_b)

@@ -15,7 +15,7 @@ from raters.scores.empty import UNDEFINED, defined_mean
 from raters.scores.pairwise import overlap_matrix
 
 
-def matched_dice(raters: ArrayLike, samples: ArrayLike, classes: int = 2) -> float:
+def matched_dice(raters: ArrayLike, samples: ArrayLike, num_classes: int = 2) -> float:
     """Pair samples with raters one to one so that their mean Dice is largest, and give that.
 
     Sets of different sizes are repeated up to their least common multiple first, so that each
@@ -29,7 +29,7 @@ def matched_dice(raters: ArrayLike, samples: ArrayLike, classes: int = 2) -> flo
     Args:
         raters: Class numbers, `(n, *space)`.
         samples: Class numbers, `(m, *space)`.
-        classes: How many classes there are, with background; Dice is the mean over foreground.
+        num_classes: How many classes there are, with background; Dice is the mean over foreground.
 
     Example:
         >>> raters = [[0, 1, 1], [0, 0, 1]]
@@ -38,11 +38,11 @@ def matched_dice(raters: ArrayLike, samples: ArrayLike, classes: int = 2) -> flo
         >>> round(matched_dice(raters, [raters[0]] * 4), 3)  # never as the second rater
         0.833
     """
-    return matched_mean(overlap_matrix(raters, samples, classes))
+    return matched_mean(overlap_matrix(raters, samples, num_classes))
 
 
-def best_dice(raters: ArrayLike, samples: ArrayLike, classes: int = 2) -> float:
-    """Give, averaged over raters, the Dice of the sample that fits the rater best.
+def best_dice(raters: ArrayLike, samples: ArrayLike, num_classes: int = 2) -> float:
+    """Return, averaged over raters, the Dice of the sample that fits the rater best.
 
     More samples never lower it: compare at equal numbers. A rater who shares no voxel with any
     sample is left out; if all are, NaN.
@@ -51,11 +51,11 @@ def best_dice(raters: ArrayLike, samples: ArrayLike, classes: int = 2) -> float:
         >>> best_dice([[0, 1, 1], [0, 0, 1]], [[0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
         1.0
     """
-    return best_mean(overlap_matrix(raters, samples, classes))
+    return best_mean(overlap_matrix(raters, samples, num_classes))
 
 
 def matched_mean(similarity: ArrayLike) -> float:
-    """Give the largest mean of a one-to-one matching of rows and columns (Hungarian method).
+    """Return the largest mean of a one-to-one matching of rows and columns (Hungarian method).
 
     A similarity `(n, m)` is repeated to the least common multiple of n and m on both axes; time
     and memory grow with its square. Rows and columns of nothing but NaN are left out.
@@ -75,7 +75,7 @@ def matched_mean(similarity: ArrayLike) -> float:
 
 
 def best_mean(similarity: ArrayLike) -> float:
-    """Give the mean over rows of the largest in each row; rows of nothing but NaN are left out.
+    """Return the mean over rows of the largest in each row; rows of nothing but NaN are left out.
 
     Example:
         >>> best_mean([[0.9, 0.8], [0.7, 0.1]])

@@ -24,7 +24,7 @@ def soft_dice(
 
     J. Wu et al., Multi-rater prism, section 5.2.2; W. Ji et al., Learning calibrated medical image
     segmentation via multi-rater agreement modeling, CVPR 2021. The comparison is strict (`>`): a
-    truth of exactly .5, as from 2 of 4 raters, is background at .5.
+    truth of exactly 0.5, as from 2 of 4 raters, is background at 0.5.
 
     At a threshold where both maps are empty Dice is 1, where exactly one is, 0. Voxels that are
     NaN in either map (nobody labelled them) are left out; without any other the score is NaN.
@@ -51,7 +51,7 @@ def soft_dice(
 def soft_dice_by_class(
     truth: ArrayLike, predicted: ArrayLike, thresholds: Sequence[float] = THRESHOLDS
 ) -> NDArray[np.float64]:
-    """Give `soft_dice` of each foreground class of two maps `(classes, *space)`: `(classes - 1,)`.
+    """Return `soft_dice` per foreground class of two maps `(classes, *space)`: `(classes - 1,)`.
 
     Example:
         >>> truth = np.array([[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]])
@@ -70,7 +70,7 @@ def _maps(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[np.floating],
         raise RatersError(
             f"found maps of shapes {maps[0].shape} and {maps[1].shape}, expected the same shape"
         )
-    # Floats keep their precision: a truth of .3 in single is not above .3, in double it would be.
+    # Floats keep their precision: a truth of 0.3 in single is not above 0.3, in double it would be.
     return tuple(m if m.dtype.kind == "f" else m.astype(np.float64) for m in maps)
 
 

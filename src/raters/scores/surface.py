@@ -4,7 +4,7 @@ A *surface voxel* is a voxel of the mask with a face neighbour outside; the bord
 counts as outside. Distances go between centres of surface voxels, with the spacing of each axis.
 
 A mask is what is labelled above 0. Voxels that are MISSING in either mask are background in both,
-so that nobody is blamed for what the other did not look at.
+so that no rater is blamed for what the other did not look at.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SurfaceDistances(NamedTuple):
     b_to_a: NDArray[np.float64]
 
     def percentile(self, percent: float) -> float:
-        """Give the larger of the two directed percentiles (interpolated linearly)."""
+        """Return the larger of the two directed percentiles (interpolated linearly)."""
         return float(max(np.percentile(way, percent) for way in self))
 
     @property
@@ -71,7 +71,7 @@ def surface_distances(
 
 
 def hausdorff(a: ArrayLike, b: ArrayLike, spacing: Spacing | None = None) -> float:
-    """Give Hausdorff's distance of two surfaces: the largest distance to the other, in mm.
+    """Return Hausdorff's distance of two surfaces: the largest distance to the other, in mm.
 
     Two empty masks: 0. Exactly one empty: the diagonal of the grid. Nothing in common: NaN.
     SimpleITK's HausdorffDistance compares the filled masks; it agrees on convex shapes.
@@ -84,7 +84,7 @@ def hausdorff(a: ArrayLike, b: ArrayLike, spacing: Spacing | None = None) -> flo
 
 
 def hd95(a: ArrayLike, b: ArrayLike, spacing: Spacing | None = None) -> float:
-    """Give the 95 % Hausdorff distance: the maximum of the two directed 95th percentiles, in mm.
+    """Return the 95 % Hausdorff distance: the maximum of the two directed 95th percentiles, in mm.
 
         max(percentile_95 { d(x, S_b) : x in S_a }, percentile_95 { d(y, S_a) : y in S_b })
 
@@ -105,7 +105,7 @@ def hd95(a: ArrayLike, b: ArrayLike, spacing: Spacing | None = None) -> float:
 def average_surface_distance(
     a: ArrayLike, b: ArrayLike, spacing: Spacing | None = None, form: str = "symmetric"
 ) -> float:
-    """Give the average distance between two surfaces, in mm.
+    """Return the average distance between two surfaces, in mm.
 
         symmetric   (sum_{x in S_a} d(x, S_b) + sum_{y in S_b} d(y, S_a)) / (|S_a| + |S_b|)
         directed    sum_{x in S_a} d(x, S_b) / |S_a|
@@ -128,22 +128,22 @@ def average_surface_distance(
 
 
 def surface_distances_by_class(
-    a: ArrayLike, b: ArrayLike, classes: int, spacing: Spacing | None = None
+    a: ArrayLike, b: ArrayLike, num_classes: int, spacing: Spacing | None = None
 ) -> list[SurfaceDistances]:
     """Measure the surfaces of each foreground class by itself; class c is at position c - 1.
 
     Example:
         >>> a, b = [0, 1, 1, 2, 2, 2], [0, 1, 1, 1, 2, 2]
-        >>> [found.hausdorff for found in surface_distances_by_class(a, b, classes=4)]
+        >>> [found.hausdorff for found in surface_distances_by_class(a, b, num_classes=4)]
         [1.0, 1.0, 0.0]
     """
-    check_classes(classes)
-    first, second = label_pair(a, b, classes)
+    check_classes(num_classes)
+    first, second = label_pair(a, b, num_classes)
     observed = (first != MISSING) & (second != MISSING)
     mm = spacing_of(first.ndim, spacing)
     return [
         _distances((first == k) & observed, (second == k) & observed, observed, mm)
-        for k in range(1, classes)
+        for k in range(1, num_classes)
     ]
 
 

@@ -1,15 +1,16 @@
 """Raters who err on purpose, and the confusion they really have."""
 
 from raters.simulate.assign import parse_assign
-from raters.simulate.cifar import CIFAR_CLASSES, cifar_raters
+from raters.simulate.backend import rater_confusion
 from raters.simulate.classes import (
+    CIFAR_CLASSES,
     KINDS,
+    cifar_raters,
     draw_labels,
     group,
     hammer_spammer,
     pairwise_flipper,
 )
-from raters.simulate.drawn_confusion import rater_confusion
 from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study

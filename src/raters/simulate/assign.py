@@ -14,13 +14,13 @@ How = Literal["all", "one"] | int | Sequence[float]
 
 
 def assign(cases: int, raters: int, how: How, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Say which rater labels which case; the rest is MISSING.
+    """Return which rater labels which case; the rest is MISSING.
 
     Args:
         cases: The number of cases.
         raters: The number of raters.
         how: 'all' raters label every case; 'one' random rater does; `k` random raters do; or a
-            share a rater: each labels that part of the cases, at random and independently of
+            share per rater: each labels that part of the cases, at random and independently of
             the others (a case may then have no label at all).
         rng: Randomness.
 
@@ -59,15 +59,15 @@ def parse_assign(text: str) -> How:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise RatersError(
-            f"found {text!r}, expected 'all', 'one', a number of raters a case, "
+            f"found {text!r}, expected 'all', 'one', a number of raters per case, "
             "or a share for each rater such as '0.5,1,0.2'"
         ) from None
 
 
 def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Give each case to those who have the fewest so far, ties at random."""
+    """Return each case to those who have the fewest so far, ties at random."""
     if not 1 <= k <= raters:
-        raise RatersError(f"found {k} raters a case, expected 1 to {raters}")
+        raise RatersError(f"found {k} raters per case, expected 1 to {raters}")
     given = np.zeros((cases, raters), bool)
     load = np.zeros(raters)
     for case, ties in enumerate(rng.random((cases, raters))):

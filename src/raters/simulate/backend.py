@@ -11,16 +11,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.confusion.counts import Unseen, count, normalise
 from raters.errors import RatersError
-from raters.simulate.drawn_confusion import rater_confusion
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.study.backend import Image, RawMask
 from raters.study.backend_table import TableBackend
 from raters.study.geometry import Geometry
 from raters.study.study import Study
 from raters.study.triplets import Triplets
+
+
+def rater_confusion(
+    truth: NDArray[np.generic] | Layers,
+    drawer: Drawer,
+    severity: float,
+    rng: np.random.Generator,
+    draws: int = 16,
+    target: int | None = None,
+    num_classes: int | None = None,
+    unseen: Unseen = "identity",
+) -> NDArray[np.float64]:
+    """Count `C[t, o]` of a drawn rater on one image over independent draws.
+
+    The draws are other ones than the mask that the rater hands in, and the matrix is one for the
+    whole image: an oracle that knows it does not know which pixels are wrong.
+
+    Args:
+        truth: Class numbers `(*space)`, or their `Layers`.
+        drawer: How the rater errs.
+        severity: How much.
+        rng: Randomness of the draws.
+        draws: How often to draw.
+        target: The class to err on; by default every foreground class.
+        num_classes: The number of classes L.
+        unseen: The row of a class that the image does not have; 'identity' by default, so that
+            rows sum to one ('nan' where only observed rows should count).
+
+    Returns:
+        `(L, L)`, rows sum to one.
+
+    Example:
+        >>> from raters.simulate.masks import DRAWERS
+        >>> truth = np.array([[0, 0, 1, 1]])
+        >>> rater_confusion(truth, DRAWERS["blank"], 1, np.random.default_rng(0))
+        array([[1., 0.],
+               [1., 0.]])
+    """
+    layers = truth if isinstance(truth, Layers) else Layers(truth, num_classes)
+    counts = np.zeros((layers.classes, layers.classes), np.int64)
+    for _ in range(draws):
+        drawn = draw_classes(layers, drawer, severity, rng, target)
+        counts += count(drawn[None], layers.truth, layers.classes)[0]
+    return normalise(counts, unseen)
 
 
 @dataclass(frozen=True)
@@ -39,7 +83,7 @@ class Source:
         self.study = study
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Give the reference; a source has no raters."""
+        """Return the reference; a source has no raters."""
         found = self.study[case]
         if rater is not None or found.reference is None:
             return None
@@ -50,7 +94,7 @@ class Source:
         return self.study.backend.image(self.study.row(case), ndim)
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image without reading its voxels."""
+        """Return the grid of the image without reading its voxels."""
         return self.study.backend.image_grid(self.study.row(case), ndim)
 
     def files(self, case: int) -> list[Path]:
@@ -58,7 +102,7 @@ class Source:
         return self.study.backend.files(self.study.row(case))
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         return self.study.backend.holds()
 
 
@@ -161,5 +205,5 @@ class SimulatedTable(TableBackend):
         self.confusions = confusions
 
     def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:  # noqa: ARG002
-        """Give the matrices `(raters, L, L)`, the same for every case."""
+        """Return the matrices `(raters, L, L)`, the same for every case."""
         return np.stack(list(self.confusions.values()))

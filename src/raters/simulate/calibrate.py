@@ -28,7 +28,7 @@ def calibrate(
     mean_dice: float,
     rng: np.random.Generator,
     target: int | None = None,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> float:
     """Find the severity whose mean Dice against the truth is the asked one.
 
@@ -43,7 +43,7 @@ def calibrate(
             mean over the foreground classes that it has (only the target, if there is one).
         rng: Randomness.
         target: The class to err on; by default every foreground class.
-        classes: The number of classes of the study.
+        num_classes: The number of classes of the study.
 
     Raises:
         RatersError: if the drawer cannot reach it on these images; it says what can be reached.
@@ -56,7 +56,7 @@ def calibrate(
         >>> 1 < severity < 3
         True
     """
-    scored = DiceOf(drawer, truths, rng, target, classes)
+    scored = DiceOf(drawer, truths, rng, target, num_classes)
     return find_severity(scored.first, scored.all, mean_dice, scored.limit, repr(drawer.name))
 
 
@@ -69,9 +69,9 @@ class DiceOf:
         truths: Sequence[NDArray[np.generic]],
         rng: np.random.Generator,
         target: int | None = None,
-        classes: int | None = None,
+        num_classes: int | None = None,
     ) -> None:
-        layers = [Layers(truth, classes) for truth in truths]
+        layers = [Layers(truth, num_classes) for truth in truths]
         kept = [x for x in layers if (x.foreground if target is None else target in x.foreground)]
         if not kept:
             what = "foreground" if target is None else f"pixels of class {target}"
@@ -107,7 +107,7 @@ def dice(
     foreground: Sequence[int],
     target: int | None = None,
 ) -> float:
-    """Give the mean Dice over the foreground classes of the truth, or that of the target."""
+    """Return the mean Dice over the foreground classes of the truth, or that of the target."""
     scores = []
     for k in foreground if target is None else [target]:
         a, b = drawn == k, truth == k
@@ -149,7 +149,7 @@ def find_severity(
 
 
 def _bracket(score: Score, wanted: float, guess: float, limit: float) -> tuple[Scored, Scored]:
-    """Give two severities with their scores, one at or above the wanted score, one below."""
+    """Return two severities with their scores, one at or above the wanted score, one below."""
     low = high = (guess, score(guess))
     step = 1.15
     while high[1] > wanted and high[0] < limit:

@@ -17,13 +17,58 @@ from raters.confusion.dominance import dominance_margin, is_dominant
 from raters.errors import RatersError
 from raters.study.classes import MISSING
 
+CIFAR_CLASSES = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+
+_SIMILAR = ((0, 8), (1, 9), (2, 6), (3, 5), (4, 7))
+_RIGHT = 0.6
+
+
+def cifar_raters() -> dict[str, Matrix]:
+    """Return the matrices of four raters over the classes of CIFAR-10, in its order.
+
+    global-cm shows its matrices as a picture only (Fig. 2); these follow its words. The first
+    three are right with probability 0.6, the fourth never: 0.45 on average, exactly.
+
+    - hammer-spammer: errs on each of the other nine classes alike.
+    - similar: takes a class for the one like it: airplane and ship, automobile and truck,
+      bird and frog, cat and dog, deer and horse.
+    - neighbours: takes a class for the one before or after it in the list (0.2 each; the first
+      and the last class have one neighbour, 0.4).
+    - adversary: has learnt the names wrongly, each is five further in the list: says dog for
+      airplane, frog for automobile, and so on.
+
+    The mean matrix is column-dominant.
+
+    Example:
+        >>> raters = cifar_raters()
+        >>> [round(float(np.trace(matrix)) / 10, 3) for matrix in raters.values()]
+        [0.6, 0.6, 0.6, 0.0]
+        >>> float(raters["similar"][CIFAR_CLASSES.index("cat"), CIFAR_CLASSES.index("dog")])
+        0.4
+    """
+    same = np.eye(10)
+    similar = np.zeros((10, 10))
+    for a, b in _SIMILAR:
+        similar[a, b] = similar[b, a] = 1
+    beside = np.eye(10, k=1) + np.eye(10, k=-1)
+    beside /= beside.sum(axis=1, keepdims=True)
+    return {
+        "hammer-spammer": hammer_spammer(_RIGHT, 10, guess="other"),
+        "similar": _RIGHT * same + (1 - _RIGHT) * similar,
+        "neighbours": _RIGHT * same + (1 - _RIGHT) * beside,
+        "adversary": np.roll(same, 5, axis=1),
+    }
+
+
 Matrix = NDArray[np.float64]
 SPREAD = 0.01
 """The standard deviation of skills in a group (global-cm, appendix B)."""
 
 
-def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix:
-    """Give the matrix of a rater who is right with probability `p`, else flips.
+def pairwise_flipper(p: float, num_classes: int, rng: np.random.Generator) -> Matrix:
+    """Return the matrix of a rater who is right with probability `p`, else flips.
 
     Each class has one other class that it is flipped to, chosen uniformly at random:
     `C[t, t] = p`, `C[t, f(t)] = 1 - p`.
@@ -33,10 +78,10 @@ def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix
         array([[0.75, 0.25],
                [0.25, 0.75]])
     """
-    _refuse(p, classes)
-    true = np.arange(classes)
-    flipped = (true + rng.integers(1, classes, classes)) % classes
-    matrix = np.zeros((classes, classes))
+    _refuse(p, num_classes)
+    true = np.arange(num_classes)
+    flipped = (true + rng.integers(1, num_classes, num_classes)) % num_classes
+    matrix = np.zeros((num_classes, num_classes))
     matrix[true, flipped] = 1 - p
     matrix[true, true] = p
     return matrix
@@ -44,11 +89,11 @@ def pairwise_flipper(p: float, classes: int, rng: np.random.Generator) -> Matrix
 
 def hammer_spammer(
     p: float,
-    classes: int,
+    num_classes: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001
     guess: Literal["any", "other"] = "any",
 ) -> Matrix:
-    """Give the matrix of a rater who knows with probability `p`, else guesses uniformly.
+    """Return the matrix of a rater who knows with probability `p`, else guesses uniformly.
 
     The paper's text lets the guess fall on any label, the right one too:
     `C = p I + (1 - p) / L`, so that `p + (1 - p) / L` are right. The caption of its Fig. 8 says
@@ -56,7 +101,7 @@ def hammer_spammer(
 
     Args:
         p: The skill.
-        classes: The number of classes L.
+        num_classes: The number of classes L.
         rng: Not used: this kind has no other randomness; all kinds are called alike.
         guess: 'any' label, or any 'other' than the right one.
 
@@ -68,11 +113,11 @@ def hammer_spammer(
         array([[0.5, 0.5],
                [0.5, 0.5]])
     """
-    _refuse(p, classes)
-    same = np.eye(classes)
-    others = np.full((classes, classes), 1 / classes)
+    _refuse(p, num_classes)
+    same = np.eye(num_classes)
+    others = np.full((num_classes, num_classes), 1 / num_classes)
     if guess == "other":
-        others = (1 - same) / (classes - 1)
+        others = (1 - same) / (num_classes - 1)
     return np.asarray(p * same + (1 - p) * others)
 
 
@@ -85,15 +130,17 @@ KINDS: dict[str, Kind] = {
 """Kinds of raters by name; a new one is a function of skill, number of classes and randomness."""
 
 
-def skilled(kind: Kind, p: float, classes: int, rng: np.random.Generator, spread: float) -> Matrix:
+def skilled(
+    kind: Kind, p: float, num_classes: int, rng: np.random.Generator, spread: float
+) -> Matrix:
     """Draw one rater of a group: the skill is `p` plus noise of that spread, within 0 and 1."""
-    return kind(float(np.clip(p + rng.normal(0, spread), 0, 1)), classes, rng)
+    return kind(float(np.clip(p + rng.normal(0, spread), 0, 1)), num_classes, rng)
 
 
 def group(
     kind: Kind,
     p: float,
-    classes: int,
+    num_classes: int,
     rng: np.random.Generator,
     raters: int = 5,
     spread: float = SPREAD,
@@ -105,7 +152,7 @@ def group(
     Args:
         kind: `pairwise_flipper`, `hammer_spammer` or the like.
         p: The mean skill.
-        classes: The number of classes L.
+        num_classes: The number of classes L.
         rng: Randomness.
         raters: The number of raters R.
         spread: The standard deviation of their skills.
@@ -122,7 +169,7 @@ def group(
     """
 
     def draw(attempt: int) -> Matrix:  # noqa: ARG001
-        return np.stack([skilled(kind, p, classes, rng, spread) for _ in range(raters)])
+        return np.stack([skilled(kind, p, num_classes, rng, spread) for _ in range(raters)])
 
     return dominant(draw, tries) if require_dominance else draw(0)
 
@@ -184,8 +231,8 @@ def labels_at(truth: NDArray[np.integer], confusions: Matrix, uniform: Matrix) -
     return labels
 
 
-def _refuse(p: float, classes: int) -> None:
+def _refuse(p: float, num_classes: int) -> None:
     if not 0 <= p <= 1:
         raise RatersError(f"found the skill {p}, expected a probability from 0 to 1")
-    if classes < 2:
-        raise RatersError(f"found {classes} class, expected at least 2 to confuse")
+    if num_classes < 2:
+        raise RatersError(f"found {num_classes} class, expected at least 2 to confuse")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.simulate.masks import Drawer
-from raters.simulate.mix_up import mix_up
+from raters.simulate.masks import Drawer, mix_up
 from raters.simulate.shape import Mask, Shape
 from raters.study.classes import MISSING
 
@@ -18,17 +17,17 @@ class Layers:
 
     Attributes:
         truth: Class numbers; MISSING stays MISSING in all that is drawn.
-        classes: The number of classes; by default the highest class in the mask and those below.
+        num_classes: The number of classes; by default the highest in the mask and those below.
     """
 
-    def __init__(self, truth: NDArray[np.generic], classes: int | None = None) -> None:
+    def __init__(self, truth: NDArray[np.generic], num_classes: int | None = None) -> None:
         self.truth: Labels = np.asarray(truth, np.int16)
         # One count finds all: np.unique would sort the pixels.
         counts = np.bincount((self.truth.ravel() + 1).astype(np.intp))
         present = np.flatnonzero(counts) - 1
         self.foreground: list[int] = [int(k) for k in present if k > 0]
         self.has_gaps = bool(present[0] == MISSING) if len(present) else False
-        self.classes = classes or max([1, *self.foreground]) + 1
+        self.classes = num_classes or max([1, *self.foreground]) + 1
         self._shapes: dict[int, Shape] = {}
         self._beside: dict[int, Labels | None] = {}
         self._below: dict[int, NDArray[np.intp] | None] = {}
@@ -71,7 +70,7 @@ def draw_classes(
     severity: float,
     rng: np.random.Generator,
     target: int | None = None,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Labels:
     """Draw a mask of class numbers as a rater would who errs in the drawer's way.
 
@@ -90,7 +89,7 @@ def draw_classes(
         severity: How much to err; 0 gives the truth.
         rng: Randomness.
         target: The class to err on; by default every foreground class.
-        classes: The number of classes of the study.
+        num_classes: The number of classes of the study.
 
     Example:
         >>> from raters.simulate.masks import DRAWERS
@@ -100,7 +99,7 @@ def draw_classes(
         >>> bool((drawn == 2).sum() > 16), bool(((drawn == 0) == (truth == 0)).all())
         (True, True)
     """
-    layers = truth if isinstance(truth, Layers) else Layers(truth, classes)
+    layers = truth if isinstance(truth, Layers) else Layers(truth, num_classes)
     chosen = [k for k in layers.foreground if target is None or k == target]
     drawn = layers.truth.copy()
     if severity == 0:

@@ -3,18 +3,224 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.simulate.phantom_discs import draw_discs
-from raters.simulate.phantom_lesions import draw_lesions
-from raters.simulate.phantom_vessels import draw_vessels
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator, smooth_noise
+from raters.simulate.shape import Mask
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
+
+
+def draw_discs(
+    space: tuple[int, ...], rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    """Draw disc (1) and cup (2), nested; dark vessels leave from the disc."""
+    from scipy.ndimage import gaussian_filter
+
+    size = min(space)
+    centre = np.array(space) * rng.uniform(0.42, 0.58, len(space))
+    radius = size * rng.uniform(0.22, 0.32)
+    disc = _round(space, centre, radius, 0.04, rng)
+    moved = centre + radius * rng.uniform(-0.15, 0.15, len(space))
+    cup = _round(space, moved, radius * rng.uniform(0.35, 0.65), 0.06, rng) & disc
+    image = _fundus(space, rng)
+    image += 0.24 * gaussian_filter(disc.astype(np.float32), size / 60)
+    image += 0.16 * gaussian_filter(cup.astype(np.float32), size / 40)
+    curves = grow_vessels(space, rng, trunks=5, start=moved, width=size / 50)
+    depth = gaussian_filter(stamp(space, curves).astype(np.float32), max(0.6, size / 160))
+    image = image * (1 - 0.45 * depth) + 0.015 * rng.standard_normal(space)
+    return image.astype(np.float32), (disc.astype(np.int16) + cup).astype(np.int16)
+
+
+def _fundus(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw a background that darkens towards the border, with faint structure."""
+    size = min(space)
+    places = [np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in space]
+    away = sum(np.meshgrid(*places, indexing="ij"))
+    image = 0.42 - 0.07 * away + 0.025 * smooth_noise(space, size / 5, rng)
+    return np.asarray(image + 0.015 * smooth_noise(space, max(1.0, size / 40), rng), np.float32)
+
+
+def _round(
+    space: tuple[int, ...],
+    centre: NDArray[np.float64],
+    radius: float,
+    irregular: float,
+    rng: np.random.Generator,
+) -> NDArray[np.bool_]:
+    """Draw a disc (ball), a little oval and irregular."""
+    radii = radius * rng.uniform(0.92, 1.08, len(space))
+    offset = np.indices(space, np.float32) - centre.reshape(-1, *[1] * len(space))
+    level = np.sqrt(sum((x / r) ** 2 for x, r in zip(offset, radii, strict=True)))
+    return np.asarray(level < 1 + irregular * smooth_noise(space, radius, rng))
+
+
+def draw_lesions(
+    space: tuple[int, ...], rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    """Draw a few lesions, mostly small; each has its own contrast and an irregular outline."""
+    from scipy.ndimage import gaussian_filter
+
+    truth = np.zeros(space, bool)
+    contrast = np.zeros(space, np.float32)
+    for _ in range(rng.integers(2, 7)):
+        blob = _blob(space, rng)
+        contrast[blob] = rng.uniform(0.16, 0.34)
+        truth |= blob
+    inside = 1 + 0.25 * smooth_noise(space, min(space) / 24, rng)
+    lesions = gaussian_filter(contrast * inside, 0.8)
+    return tissue(space, rng) + lesions, truth.astype(np.int16)
+
+
+def tissue(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw a textured background: slow shading, structures of three sizes, and grain."""
+    size = min(space)
+    image = 0.34 + 0.05 * smooth_noise(space, size / 2, rng)
+    for part, weight in ((6, 0.045), (14, 0.03), (30, 0.02)):
+        image += weight * smooth_noise(space, max(1.0, size / part), rng)
+    return np.asarray(image + 0.025 * rng.standard_normal(space), np.float32)
+
+
+def _blob(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw an ellipse (ellipsoid) with an irregular outline; it has one pixel at least."""
+    size = min(space)
+    radius = size * rng.uniform(0.16, 0.38) ** 2.2 + 1
+    radii = radius * rng.uniform(0.75, 1.3, len(space))
+    centre = [rng.uniform(0.15 * n, 0.85 * n) for n in space]
+    # A random rotation turns the axes; QR of a Gaussian matrix gives one.
+    turned = np.linalg.qr(rng.standard_normal((len(space), len(space))))[0]
+    offset = np.indices(space, np.float32) - np.reshape(centre, (-1, *[1] * len(space)))
+    along = np.tensordot(turned.astype(np.float32), offset, axes=1)
+    level = np.sqrt(sum((x / r) ** 2 for x, r in zip(along, radii, strict=True)))
+    outline = 1 + 0.18 * smooth_noise(space, max(1.5, 0.6 * radius), rng)
+    blob = np.asarray(level < outline)
+    blob[tuple(int(c) for c in centre)] = True
+    return blob
+
+
+Point = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bead:
+    """A point of a vessel with the radius there."""
+
+    place: Point
+    radius: float
+
+
+def draw_vessels(
+    space: tuple[int, ...], rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    """Draw trees of vessels, brighter than their surroundings, thick ones more so."""
+    from scipy.ndimage import gaussian_filter
+
+    size = min(space)
+    beads = grow_vessels(space, rng, trunks=int(rng.integers(2, 4)), width=size / 32)
+    truth = stamp(space, beads)
+    blood = 0.3 * (1 + 0.2 * smooth_noise(space, size / 6, rng))
+    vessels = gaussian_filter(truth * blood, max(0.6, size / 200))
+    return (0.8 * tissue(space, rng) + vessels).astype(np.float32), truth.astype(np.int16)
+
+
+def grow_vessels(
+    space: tuple[int, ...],
+    rng: np.random.Generator,
+    trunks: int,
+    width: float,
+    start: Point | None = None,
+) -> list[Bead]:
+    """Grow trees from a point, or from the border inwards; give their beads.
+
+    A vessel wanders: its direction turns a little at every pixel. It branches at random, and the
+    radii of the branches follow Murray's law: `r^3 = r_1^3 + r_2^3`.
+    """
+    beads: list[Bead] = []
+    growing: list[tuple[Point, Point, float]] = []
+    for k in range(trunks):
+        place = _border(space, rng) if start is None else start
+        aim = _inwards(space, place, rng) if start is None else _around(len(space), k, trunks, rng)
+        growing.append((place, aim, width * rng.uniform(0.7, 1.3)))
+    thinnest = max(0.5, 0.2 * width)
+    while growing:
+        branches = _grow(space, *growing.pop(), beads, rng)
+        growing += [branch for branch in branches if branch[2] > thinnest]
+    return beads
+
+
+def _grow(
+    space: tuple[int, ...],
+    place: Point,
+    direction: Point,
+    radius: float,
+    beads: list[Bead],
+    rng: np.random.Generator,
+) -> list[tuple[Point, Point, float]]:
+    """Grow one vessel until it leaves the image or branches; give its branches."""
+    size = float(np.mean(space))
+    bend = rng.normal(0, 1.2 / size, len(space))
+    for _ in range(max(4, int(size * rng.uniform(0.2, 0.5) * min(1, radius)))):
+        beads.append(Bead(place, radius))
+        bend = 0.96 * bend + rng.normal(0, 0.6 / size, len(space))
+        direction = direction + bend
+        direction = direction / np.linalg.norm(direction)
+        place, radius = place + direction, radius * 0.999
+        if (place < -radius).any() or (place > np.array(space) + radius).any():
+            return []
+    share = rng.uniform(0.3, 0.7)
+    parts = radius * np.cbrt([share, 1 - share])
+    aside = rng.standard_normal(len(space))
+    aside -= (aside @ direction) * direction
+    aside /= np.linalg.norm(aside)
+    turns = rng.uniform(0.25, 0.75, 2) * [1, -1]
+    return [
+        (place, direction * np.cos(turn) + aside * np.sin(turn), float(part))
+        for part, turn in zip(parts, turns, strict=True)
+    ]
+
+
+def stamp(space: tuple[int, ...], beads: list[Bead]) -> Mask:
+    """Mark the pixels within the radius of each bead, and always the nearest one."""
+    mask = np.zeros(space, bool)
+    for bead in beads:
+        nearest = np.rint(bead.place).astype(int)
+        low = np.maximum(nearest - int(bead.radius + 1), 0)
+        high = np.minimum(nearest + int(bead.radius + 1) + 1, space)
+        if (high <= low).any():
+            continue
+        box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
+        offset = np.mgrid[box] - bead.place.reshape(-1, *[1] * len(space))
+        mask[box] |= (offset**2).sum(axis=0) <= max(bead.radius, 0.5) ** 2
+        if (nearest >= 0).all() and (nearest < space).all():
+            mask[tuple(nearest)] = True
+    return mask
+
+
+def _border(space: tuple[int, ...], rng: np.random.Generator) -> Point:
+    place = np.array(space) * rng.uniform(0.2, 0.8, len(space))
+    axis = int(rng.integers(len(space)))
+    place[axis] = rng.choice([0, space[axis] - 1])
+    return place
+
+
+def _inwards(space: tuple[int, ...], place: Point, rng: np.random.Generator) -> Point:
+    aim = np.array(space) * rng.uniform(0.35, 0.65, len(space)) - place
+    return np.asarray(aim / np.linalg.norm(aim))
+
+
+def _around(dimensions: int, k: int, number: int, rng: np.random.Generator) -> Point:
+    """Return one of so many directions, spread over the circle in 2D, at random in 3D."""
+    if dimensions == 2:
+        angle = 2 * np.pi * (k + rng.uniform(-0.25, 0.25)) / number
+        return np.array([np.sin(angle), np.cos(angle)])
+    direction = rng.standard_normal(dimensions)
+    return np.asarray(direction / np.linalg.norm(direction))
+
 
 Image = NDArray[np.float32]
 Truth = NDArray[np.int16]
@@ -55,7 +261,7 @@ def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Ima
 
 
 def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed: int = 0) -> Study:
-    """Give a study of phantoms with their truth; each is drawn when it is asked for.
+    """Return a study of phantoms with their truth; each is drawn when it is asked for.
 
     Example:
         >>> from raters.simulate import simulate

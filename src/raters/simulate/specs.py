@@ -37,7 +37,7 @@ class Spec:
 def parse_raters(text: str) -> tuple[Spec, ...]:
     """Read a list of raters, separated by commas: `[name=][times x]kind[:amount | @mean Dice]`.
 
-    Names are by default the kinds; where one comes again it is numbered.
+    Names are by default the kinds; where one is repeated it is numbered.
 
     Raises:
         RatersError: that names the part that cannot be read.
@@ -55,7 +55,7 @@ def parse_raters(text: str) -> tuple[Spec, ...]:
 
 
 def unique_names(specs: list[Spec]) -> tuple[Spec, ...]:
-    """Number the names that come again: over, over2, over3."""
+    """Number repeated names: over, over2, over3."""
     used: set[str] = set()
     last: dict[str, int] = {}
     named = []

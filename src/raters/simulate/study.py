@@ -14,7 +14,7 @@ from raters.progress import track
 from raters.simulate.assign import How
 from raters.simulate.assign import assign as assign_cases
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import Spec, parse_raters
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
@@ -38,7 +38,7 @@ def simulate(
     spread: float = 0.01,
     require_dominance: bool = False,
 ) -> Study:
-    """Give a study with the images and the truth of another and labels by simulated raters.
+    """Return a study with the images and the truth of another and labels by simulated raters.
 
     Masks are drawn when they are asked for, each from the seed, the name of its case and the name
     of its rater: any case can be drawn alone, in any order and on any machine. Class labels are
@@ -101,7 +101,7 @@ def given_cases(study: Study, raters: int, how: How, seed: int) -> NDArray[np.bo
 
 
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
-    """Say in the study how its raters were made; so another seed is another study."""
+    """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
     how_said = how if isinstance(how, str | int) else ", ".join(f"{share:g}" for share in how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
@@ -109,7 +109,7 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np.float64]:
-    """Give the confusion `(raters, L, L)` that simulated raters really have on a case.
+    """Return the confusion `(raters, L, L)` that simulated raters really have on a case.
 
     For class labels it is the known matrix of each rater. For masks it is counted over
     independent draws, one matrix per image and rater; rows of classes that the image does not
@@ -148,7 +148,7 @@ def write_true_confusion(
 
 def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
-        raise RatersError("found raters who were not simulated: nobody knows their confusion")
+        raise RatersError("found raters who were not simulated: their confusion is unknown")
     return study.backend
 
 
@@ -161,5 +161,5 @@ def _columns(study: Study) -> list[int]:
 def _position(study: Study, case: str | int) -> int:
     if isinstance(case, int):
         return range(len(study))[case]
-    study[case]  # refuses a name that is not there
+    study[case]  # rejects a name that is not there
     return int(np.flatnonzero(study.index.ids == case)[0])

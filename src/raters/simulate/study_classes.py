@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.simulate.assign import How
 from raters.simulate.backend import SimulatedTable
-from raters.simulate.cifar import cifar_raters
-from raters.simulate.classes import KINDS, Matrix, dominant, labels_at, skilled
-from raters.simulate.seeds import generator, uniforms
+from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
+from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import Spec, unique_names
 from raters.simulate.study import described, given_cases
 from raters.study.classes import MISSING
@@ -62,12 +61,12 @@ def simulate_classes(
 
 def matrices_of(
     raters: Sequence[Spec] | Mapping[str, NDArray[np.float64]],
-    classes: int,
+    num_classes: int,
     seed: int,
     spread: float = 0.01,
     require_dominance: bool = False,
 ) -> Matrices:
-    """Give the matrix of each rater; those of kinds with randomness follow from seed and name.
+    """Return the matrix of each rater; those of kinds with randomness follow from seed and name.
 
     Example:
         >>> from raters.simulate.specs import parse_raters
@@ -76,14 +75,14 @@ def matrices_of(
         [0.65, 0.63]
     """
     if isinstance(raters, Mapping):
-        known = {str(name): _checked(name, m, classes) for name, m in raters.items()}
+        known = {str(name): _checked(name, m, num_classes) for name, m in raters.items()}
         if require_dominance:
             dominant(lambda _: np.stack(list(known.values())), tries=1)
         return known
     specs = _with_cifar(raters)
 
     def draw(attempt: int) -> Matrix:
-        return np.stack([_matrix(spec, classes, seed, spread, attempt) for spec in specs])
+        return np.stack([_matrix(spec, num_classes, seed, spread, attempt) for spec in specs])
 
     drawn = dominant(draw) if require_dominance else draw(0)
     return {spec.name: matrix for spec, matrix in zip(specs, drawn, strict=True)}
@@ -98,9 +97,9 @@ def _with_cifar(specs: Sequence[Spec]) -> tuple[Spec, ...]:
     return unique_names(listed)
 
 
-def _matrix(spec: Spec, classes: int, seed: int, spread: float, attempt: int) -> Matrix:
+def _matrix(spec: Spec, num_classes: int, seed: int, spread: float, attempt: int) -> Matrix:
     if spec.kind.startswith("cifar "):
-        return _checked(spec.name, cifar_raters()[spec.kind.removeprefix("cifar ")], classes)
+        return _checked(spec.name, cifar_raters()[spec.kind.removeprefix("cifar ")], num_classes)
     if spec.kind not in KINDS:
         known = ", ".join([*KINDS, "cifar"])
         raise RatersError(f"found the rater {spec.kind!r} for class labels, expected {known}")
@@ -109,15 +108,15 @@ def _matrix(spec: Spec, classes: int, seed: int, spread: float, attempt: int) ->
             f"found no skill for {spec.name!r}, expected a probability, as in '{spec.kind}:0.6'"
         )
     rng = generator(seed, "matrix", spec.name, str(attempt))
-    return skilled(KINDS[spec.kind], spec.amount, classes, rng, spread)
+    return skilled(KINDS[spec.kind], spec.amount, num_classes, rng, spread)
 
 
-def _checked(name: str, matrix: NDArray[np.float64], classes: int) -> Matrix:
+def _checked(name: str, matrix: NDArray[np.float64], num_classes: int) -> Matrix:
     given = np.asarray(matrix, np.float64)
-    if given.shape != (classes, classes):
+    if given.shape != (num_classes, num_classes):
         raise RatersError(
             f"found a matrix of shape {given.shape} for {name!r}, expected "
-            f"{(classes, classes)} for {classes} classes"
+            f"{(num_classes, num_classes)} for {num_classes} classes"
         )
     if not (given >= 0).all() or not np.allclose(given.sum(axis=1), 1, atol=1e-6):
         raise RatersError(f"found a matrix for {name!r} whose rows are no probabilities")

@@ -14,7 +14,7 @@ from raters.simulate.assign import How
 from raters.simulate.backend import MaskRater, SimulatedMasks
 from raters.simulate.calibrate import DiceOf, calibrate, find_severity
 from raters.simulate.masks import DRAWERS, drawer_of
-from raters.simulate.seeds import generator
+from raters.simulate.noise import generator
 from raters.simulate.specs import Spec
 from raters.simulate.study import described, given_cases
 from raters.study.backend import LabelRules
@@ -50,7 +50,7 @@ def simulate_masks(
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:
-        drawer_of(spec.kind)  # refuses unknown kinds before anything is read
+        drawer_of(spec.kind)  # rejects unknown kinds before anything is read
     number = None if target is None else _class_number(source, target)
     given = given_cases(source, len(specs), assign, seed)
     raters = _Severities(source, seed, number).of(specs, amounts)

@@ -26,7 +26,7 @@ class LabelRules:
         ignore: Values that mean 'not labelled here' (MISSING).
         absent: What an absent file means: 'missing' (not labelled) or 'empty' (drew nothing).
         threshold: Where to cut grey masks; masks of 0 and 1 stay as they are.
-        overlap: With one file a class, what a pixel in several classes gets: 'error',
+        overlap: With one file per class, what a pixel in several classes gets: 'error',
             'priority' (the class listed last wins), 'combine' (a class of its own, 'disc+cup').
         resample: 'nearest' puts masks on the grid of the image; None makes other grids an error.
     """
@@ -52,7 +52,7 @@ class RawMask:
         source: The file, or words that say where the mask comes from.
         coded: Whether `values` are class numbers (and MISSING) already.
         names: Names that the file itself gives to values.
-        covered: With one file a class, the classes that are drawn and wholly hidden by others.
+        covered: With one file per class, the classes that are drawn and wholly hidden by others.
     """
 
     values: NDArray[Any]
@@ -84,7 +84,7 @@ class Backend(Protocol):
         ...
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image and its file without reading its voxels."""
+        """Return the grid of the image and its file without reading its voxels."""
         ...
 
     def files(self, case: int) -> list[Path]:
@@ -92,5 +92,5 @@ class Backend(Protocol):
         ...
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         ...

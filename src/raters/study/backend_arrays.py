@@ -16,7 +16,7 @@ from raters.study.geometry import Geometry
 
 
 class Arrays(Protocol):
-    """One array a case, or None: a list, an array with a row a case, or a view of one."""
+    """One array per case, or None: a list, an array with one row per case, or a view of one."""
 
     def __len__(self) -> int: ...
 
@@ -31,7 +31,7 @@ class ArraysBackend:
         labels: `(cases, raters, *space)`, or a sequence of `(raters, *space)`; None for none.
         images: `(cases, channels, *space)`, or a sequence of `(channels, *space)` or None.
         reference: `(cases, *space)`, or a sequence of `(*space)` or None.
-        affines: One affine a case, or None.
+        affines: One affine per case, or None.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ArraysBackend:
         self._affines = affines
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Give the labels of one rater, or the reference."""
+        """Return the labels of one rater, or the reference."""
         if rater is None:
             array = None if self._reference is None else self._reference[case]
         else:
@@ -60,7 +60,7 @@ class ArraysBackend:
         return RawMask(values, self._grid(case, values.shape), f"{who} of case {case}", coded=True)
 
     def labelled(self, case: int, rater: str | None) -> bool:
-        """Say whether a rater (None: the reference) labelled anything; often one look tells."""
+        """Return whether a rater (None: the reference) labelled anything; often one look tells."""
         store = self._reference if rater is None else self._labels
         if store is None:
             return False
@@ -71,7 +71,7 @@ class ArraysBackend:
         return bool(mask.size) and bool(mask.flat[0] != MISSING or (mask != MISSING).any())
 
     def image(self, case: int, ndim: int | None) -> Image | None:  # noqa: ARG002
-        """Give the image of a case."""
+        """Return the image of a case."""
         array = None if self._images is None else self._images[case]
         if array is None:
             return None
@@ -79,7 +79,7 @@ class ArraysBackend:
         return Image(array, self._grid(case, array.shape[1:]), f"the image of case {case}")
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image."""
+        """Return the grid of the image."""
         image = self.image(case, ndim)
         return None if image is None else (image.geometry, image.source)
 
@@ -88,15 +88,15 @@ class ArraysBackend:
         return []
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         return {"images": self._images is not None, "reference": self._reference is not None}
 
     def _grid(self, case: int, shape: tuple[int, ...]) -> Geometry:
         return Geometry(shape, None if self._affines is None else self._affines[case])
 
 
-def refuse_bad_labels(labels: Any, classes: int, what: str) -> None:  # noqa: ANN401
-    """Refuse class numbers outside `-1 .. classes - 1` and anything that is not an integer.
+def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
+    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer.
 
     Raises:
         RatersError: that names the value found.
@@ -109,8 +109,8 @@ def refuse_bad_labels(labels: Any, classes: int, what: str) -> None:  # noqa: AN
             raise RatersError(
                 f"found {what} of type {array.dtype}, expected whole numbers from -1 (missing)"
             )
-        if array.size and not (int(array.min()) >= -1 and int(array.max()) < classes):
+        if array.size and not (int(array.min()) >= -1 and int(array.max()) < num_classes):
             raise RatersError(
                 f"found {what} from {array.min()} to {array.max()} in case {case}, "
-                f"expected -1 (missing) to {classes - 1} for {classes} classes"
+                f"expected -1 (missing) to {num_classes - 1} for {num_classes} classes"
             )

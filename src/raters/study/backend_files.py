@@ -14,8 +14,7 @@ from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Image, LabelRules, RawMask
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.geometry import Geometry, difference
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Geometry, Header, Volume, difference
 from raters.study.whole_numbers import value_counts, whole_numbers
 
 Files = Mapping[str, Path]
@@ -36,7 +35,7 @@ class CaseFiles:
         return [path for group in groups for path in group.values()]
 
     def says_something(self, raters: Iterable[str]) -> bool:
-        """Say whether there is an image, a reference, or a mask by one of some raters."""
+        """Return whether there is an image, a reference, or a mask by one of some raters."""
         return bool(self.images or self.reference) or any(self.masks.get(r) for r in raters)
 
 
@@ -70,14 +69,14 @@ class FilesBackend:
         return self.cases[case].listed()
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         return {
             "images": any(case.images for case in self.cases),
             "reference": any(case.reference for case in self.cases),
         }
 
     def labelled(self, case: int, rater: str | None) -> bool:
-        """Say whether there is a mask of a rater (None: a reference), without reading it."""
+        """Return whether there is a mask of a rater (None: a reference), without reading it."""
         found = self.cases[case]
         return bool(found.reference if rater is None else found.masks.get(rater))
 
@@ -95,7 +94,7 @@ class FilesBackend:
         """Put a DICOM segmentation, which stores only slices with content, on the image's grid.
 
         Where the image cannot be read, the mask stays as it is: whoever asks for the grid of the
-        case gets the error of the image, and nobody blames the mask.
+        case gets the error of the image, not of the mask.
         """
         try:
             image = self.image_grid(case, mask.values.ndim)
@@ -165,7 +164,7 @@ class FilesBackend:
         return Classes.of({v: n or "background" for v, n in zip(by_size, combined, strict=True)})
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image from its header."""
+        """Return the grid of the image from its header."""
         files = self.cases[case].images
         if not files:
             return None
@@ -271,7 +270,7 @@ def _white_as_one(mask: RawMask) -> RawMask:
 
 
 def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Say where a file of one class has it; it may hold 0 and one other value."""
+    """Return where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
     if len(others) > 1:
         raise RatersError(
@@ -323,7 +322,7 @@ _RESAMPLE = (
 def refuse_other_grid(
     own: Geometry, own_file: str, other: Geometry, other_file: str, hint: str = _RESAMPLE
 ) -> None:
-    """Refuse two files of one case that lie on different grids.
+    """Reject two files of one case that lie on different grids.
 
     Raises:
         RatersError: that names both files and both values.

@@ -48,7 +48,7 @@ class TableBackend:
         return None if self.inputs is None else self.inputs.image(case, ndim)
 
     def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Give the grid of the image."""
+        """Return the grid of the image."""
         return None if self.inputs is None else self.inputs.image_grid(case, ndim)
 
     def files(self, case: int) -> list[Path]:
@@ -56,7 +56,7 @@ class TableBackend:
         return [] if self.inputs is None else self.inputs.files(case)
 
     def holds(self) -> dict[str, bool]:
-        """Say whether there are images and references at all, without reading any."""
+        """Return whether there are images and references at all, without reading any."""
         images = self.inputs is not None and self.inputs.holds()["images"]
         return {"images": images, "reference": self.reference is not None}
 
@@ -67,7 +67,7 @@ class TableBackend:
         classes: Classes,
         class_table: NDArray[np.int16] | None,
     ) -> Triplets:
-        """Give the answers to some tasks by some raters, numbered anew."""
+        """Return the answers to some tasks by some raters, numbered anew."""
         whole = self.triplets
         everything = len(rows) == len(whole.tasks) and tuple(raters) == whole.raters
         if everything and class_table is None:

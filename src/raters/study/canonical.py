@@ -1,4 +1,4 @@
-"""The canonical folder: one file a mask and image, with the values and geometry they had."""
+"""The canonical folder: one file per mask and image, with the values and geometry they had."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _rater_folders(
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Give all files below a folder with their path from it, without the suffix."""
+    """Return all files below a folder with their path from it, without the suffix."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):

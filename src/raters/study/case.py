@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError, enough_memory, no_memory
-from raters.study.answers import CaseAnswers
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
+from raters.study.triplets import CaseAnswers
 
 if TYPE_CHECKING:
     from raters.study.study import Kind, Study
@@ -178,7 +178,7 @@ class Case:
             raise error.at(file=mask.source, case=self.id, rater=rater) from None
 
     def _refuse_other_grid(self, mask: RawMask, grid: Geometry, file: str) -> None:
-        """Refuse a mask on another grid, unless it is to be resampled and can be."""
+        """Reject a mask on another grid, unless it is to be resampled and can be."""
         if self._study.rules.resample is None:
             refuse_other_grid(mask.geometry, mask.source, grid, file)
         elif not can_resample(mask.geometry, grid):

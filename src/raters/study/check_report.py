@@ -1,15 +1,194 @@
-"""What `raters check` found: counts, coverage, classes, grids and problems, as plain data."""
+"""What `raters check` found, as plain data, and hints at what looks odd and is no error."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from raters.errors import RatersError
 from raters.study.classes import Classes
+from raters.study.study import Study, many
+from raters.study.triplets import Triplets
+
+_LIKE_MISSING = {"na", "n/a", "nan", "null", "?", "-"}
+_FEWEST_NAMES = 5
+_SHOWN = 3
+_HANDFUL = 8  # pixels
+
+if TYPE_CHECKING:
+    from raters.study.check import MaskScan
+
+
+def coding_hints(report: CheckReport) -> Iterator[Problem]:
+    """Find raters who each use one value beside 0, and not the same one."""
+    if report.classes is None:
+        return
+    first: dict[int | str, str] = {}
+    for rater, counts in report.counts.items():
+        used = [report.classes[k].value for k, n in enumerate(counts) if k and n]
+        if len(used) > 1:
+            return
+        for value in used:
+            first.setdefault(value, rater)
+    if len(first) > 1:
+        (value, rater), *others = list(first.items())[:_SHOWN]
+        more = "".join(f", rater {other!r} 0 and {v}" for v, other in others)
+        yield _warning(
+            "coding",
+            f"rater {rater!r} uses 0 and {value}{more}: the same class under different values? "
+            "(--threshold 0 reads them as one)",
+        )
+
+
+class RareValues:
+    """Notes which values occur in a single mask, in a handful of pixels: a slip, or damage."""
+
+    def __init__(self) -> None:
+        self._masks = 0
+        self._once: dict[int, tuple[int, str, str, str | None]] = {}
+        self._several: set[int] = set()
+
+    def add(self, case: str, rater: str | None, mask: MaskScan) -> None:
+        """Look at the values of one more mask."""
+        self._masks += 1
+        for value, pixels in mask.counts.items():
+            if value in self._once:
+                self._several.add(value)
+            self._once[value] = (pixels, mask.file, case, rater)
+
+    def hints(self) -> Iterator[Problem]:
+        """Name the values; where all values are rare, or masks are few, none is odd."""
+        if self._masks < 3 or not self._several - {0}:
+            return
+        for value, (pixels, file, case, rater) in sorted(self._once.items()):
+            if value and value not in self._several and pixels <= _HANDFUL:
+                yield Problem(
+                    "warning",
+                    "rare-value",
+                    f"the value {value} is in {many(pixels, 'pixel')} of this mask and in no "
+                    "other, and counts as a class of its own: a slip, or a damaged file? "
+                    "(--values names the classes that there are)",
+                    file,
+                    case,
+                    rater,
+                )
+
+
+def covered_hints(covered: Mapping[str, int]) -> Iterator[Problem]:
+    """Name classes that are drawn, and wholly hidden by others under `--overlap priority`."""
+    for name, masks in covered.items():
+        yield _warning(
+            "covered",
+            f"class {name!r} is drawn and wholly covered by classes listed after it in "
+            f"{many(masks, 'mask')} (--values lists the classes; the last one wins)",
+        )
+
+
+def table_hints(study: Study) -> Iterator[Problem]:
+    """Find columns of names, labels that mean 'missing', and labels that differ in case only."""
+    triplets = study.triplets
+    names = [str(value) for value in triplets.values]
+    yield from _columns_of_names(triplets)
+    yield from _like_missing(triplets)
+    same: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        same[name.casefold()].append(name)
+    for group in same.values():
+        if len(group) > 1:
+            listed = ", ".join(map(repr, group))
+            yield _warning("label-case", f"the labels {listed} differ only in upper and lower case")
+
+
+def _columns_of_names(triplets: Triplets) -> Iterator[Problem]:
+    """Find raters who never say the same twice, in words that no other rater uses."""
+    if len(triplets.raters) < 2:
+        return
+    pairs = np.unique(triplets.rater.astype(np.int64) << 16 | triplets.label)
+    users = np.bincount(pairs & 0xFFFF, minlength=len(triplets.values))
+    answers = np.bincount(triplets.rater, minlength=len(triplets.raters))
+    distinct = np.bincount(pairs >> 16, minlength=len(triplets.raters))
+    for k in np.flatnonzero((answers == distinct) & (answers >= _FEWEST_NAMES)):
+        said = (pairs & 0xFFFF)[pairs >> 16 == k]
+        if (users[said] == 1).mean() > 0.5:
+            name = triplets.raters[k]
+            yield _warning(
+                "names",
+                f"a different label for each of {many(int(answers[k]), 'task')}: if this column "
+                f"of a wide table names the tasks, say --task {name!r}",
+                rater=name,
+            )
+
+
+def _like_missing(triplets: Triplets) -> Iterator[Problem]:
+    counts = np.bincount(triplets.label, minlength=len(triplets.values))
+    total = max(int(counts.sum()), 1)
+    least = min((v for v in triplets.values if isinstance(v, int) and v != -1), default=-1)
+    for value, count in zip(triplets.values, counts, strict=True):
+        often = value == -1 and least >= 0 and count / total > 0.5
+        if count and (often or str(value).strip().lower() in _LIKE_MISSING):
+            yield _warning(
+                "missing-label",
+                f"the label {value!r} is {count / total:.0%} of all: if it means 'not labelled', "
+                f"say --missing {value}",
+            )
+
+
+def match_hints(
+    study: Study, report: CheckReport, unlabelled: Sequence[str], imageless: Sequence[str]
+) -> Iterator[Problem]:
+    """Report that images were given and not one belongs to a labelled case."""
+    if study.kind == "classification":
+        if not report.images and 0 < len(imageless) == len(study):
+            example = study.index.ids[0]
+            message = f"no image matches any task: tasks are named like {example!r}"
+            yield _warning("no-match", message)
+        return
+    apart = not set(unlabelled) & set(imageless)
+    if report.images and imageless and apart and len(unlabelled) + len(imageless) == len(study):
+        yield _warning(
+            "no-match",
+            f"no image matches any mask: masks are of cases like {imageless[0]!r}, "
+            f"images of cases like {unlabelled[0]!r}",
+        )
+
+
+def sharing_hints(report: CheckReport, shared: bool) -> Iterator[Problem]:
+    """Report that no two raters labelled the same case."""
+    if not shared and sum(cases > 0 for cases in report.raters.values()) > 1:
+        yield _warning(
+            "no-shared-case", "no two raters share a case; names like '0' and '00' differ"
+        )
+
+
+def idle_hints(report: CheckReport, failed: Mapping[str | None, int]) -> Iterator[Problem]:
+    """Name raters without a label, and whether that is for files that cannot be read."""
+    for rater, cases in report.raters.items():
+        if cases == 0:
+            bad = failed.get(rater, 0)
+            message = f"0 of {many(bad, 'mask')} could be read" if bad else "labelled no case"
+            yield _warning("idle-rater", message, rater=rater)
+
+
+def unlabelled_hints(study: Study, unlabelled: Sequence[str]) -> Iterator[Problem]:
+    """Name cases that no rater labelled; a split without any labels is named once."""
+    splits = dict(zip(study.index.ids, study.index.splits, strict=True)) if unlabelled else {}
+    sizes, without = Counter(splits.values()), Counter(splits[case] for case in unlabelled)
+    whole = {split for split, n in without.items() if split and 1 < n == sizes[split]}
+    for split in sorted(whole):
+        message = f"no rater labelled any of the {without[split]:,} cases of the split {split!r}"
+        yield _warning("no-labels", message)
+    for case in unlabelled:
+        if splits[case] not in whole:
+            yield Problem("warning", "no-labels", "no rater labelled this case", case=case)
+
+
+def _warning(kind: str, message: str, rater: str | None = None) -> Problem:
+    return Problem("warning", kind, message, rater=rater)
+
 
 Level = Literal["error", "warning"]
 
@@ -46,7 +225,7 @@ class CheckReport:
         raters: Labelled cases of each rater.
         references: Cases with a reference.
         images: Cases with an image (or features).
-        classes: The classes; None if they could not be told.
+        classes: The classes; None if they could not be found.
         counts: Labels of each class by rater, in the order of `classes`.
         grids: How many cases have which shape and spacing.
         image_types: How many images have which channels and type.
@@ -97,7 +276,7 @@ class CheckReport:
         return [float(share) for share in total / max(total.sum(), 1)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         classes = list(self.classes or ())
         names = [c.name for c in classes]
         return {

@@ -57,7 +57,7 @@ class Classes:
         _refuse_repeats("label value", [v for c in self.items for v in (c.value, *c.also)])
 
     def refuse_text(self) -> None:
-        """Refuse texts as values, which a mask cannot hold."""
+        """Reject texts as values, which a mask cannot hold."""
         for label_class in self.items:
             for value in (label_class.value, *label_class.also):
                 if isinstance(value, str):
@@ -176,7 +176,7 @@ class Classes:
         return np.asarray(table.astype(self.file_dtype(missing))[labels])
 
     def file_dtype(self, missing: int | None = None) -> np.dtype[Any]:
-        """Give the smallest integer type that holds all values (and the one for MISSING)."""
+        """Return the smallest integer type that holds all values (and the one for MISSING)."""
         values = [int(v) for v in self.values] + ([] if missing is None else [missing])
         for candidate in (np.uint8, np.uint16, np.int16, np.int32):
             info = np.iinfo(candidate)
@@ -185,7 +185,7 @@ class Classes:
         return np.dtype(np.int64)
 
     def free_value(self) -> int:
-        """Give a value that no class uses, to stand for MISSING in files: 255 where it is free."""
+        """Return a value that no class uses, to stand for MISSING in files: 255 if free."""
         used = {v for c in self.items for v in (c.value, *c.also)}
         return next(v for v in chain(range(255, 0, -1), range(65535, 255, -1)) if v not in used)
 
@@ -221,7 +221,7 @@ def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
 
 
 def _stay(values: NDArray[Any], numbers: Mapping[int, int]) -> bool:
-    """Say whether every value is its own class number, as in most masks: much the fastest way."""
+    """Return whether every value is its own class number, as in most masks: the fastest way."""
     if not values.size:
         return False
     low, high = int(values.min()), int(values.max())

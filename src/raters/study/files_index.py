@@ -92,7 +92,7 @@ def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
     before = len(problems)
     matches = list(pattern.walk(problems))
     if pattern.levels[-1].endswith("*"):
-        # 'Thumbs.db' fits '{case}.*' too, and nobody means it.
+        # 'Thumbs.db' fits '{case}.*' too, and is never meant.
         matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
     if not matches and len(problems) == before:
         raise pattern.nothing_found()
@@ -202,7 +202,7 @@ class _Table:
         )
 
     def _column(self, name: str, keys: Sequence[Identity]) -> list[str] | None:
-        """Give the group or split of each case, from the masks' names or else the images'."""
+        """Return the group or split of each case, from the masks' names or else the images'."""
         if name in self.identity:
             return [self._part(key, [name])[0] for key in keys]
         if not any(name in extra for extra in self.extra.values()):

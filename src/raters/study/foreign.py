@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
-from raters.study.geometry import Geometry
-from raters.study.volume import Volume
+from raters.study.geometry import Geometry, Volume
 from raters.study.whole_numbers import whole_numbers
 
 Affine = NDArray[np.float64]
 
 
 def is_image(thing: object) -> bool:
-    """Say whether something is an image that knows its place in space (SimpleITK, nibabel).
+    """Return whether something is an image that knows its place in space (SimpleITK, nibabel).
 
     Example:
         >>> import SimpleITK
@@ -32,7 +31,7 @@ def is_image(thing: object) -> bool:
 
 
 def _classes(module: str, name: str) -> Any:  # noqa: ANN401
-    """The class of a library; nobody can have made one of a library that is not loaded."""
+    """The class of a library; no object can be of a library that is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
@@ -42,9 +41,9 @@ def _nibabel() -> Any:  # noqa: ANN401
 
 
 def volume_of(thing: Any) -> Volume:  # noqa: ANN401
-    """Give the voxels of an image or an array in our axis order, with the affine if it has one.
+    """Return the voxels of an image or an array in our axis order, with the affine if it has one.
 
-    `(*space)`, or `(channels, *space)` for images with several values a voxel. SimpleITK's images
+    `(*space)`, or `(channels, *space)` for images with several values per voxel. SimpleITK's images
     come out as the readers of files give them: `(x, y, z)` in three dimensions, rows and columns
     in two, LPS turned to RAS.
 
@@ -67,7 +66,7 @@ def volume_of(thing: Any) -> Volume:  # noqa: ANN401
 
 
 def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Give an array of numbers, of whatever library; images lose their geometry.
+    """Return an array of numbers, of whatever library; images lose their geometry.
 
     Raises:
         RatersError: for what is no array of numbers.
@@ -134,10 +133,10 @@ def _meta_affine(thing: Any) -> Affine | None:  # noqa: ANN401
 
 
 def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
-    """Give the image of a case as `(channels, *space)`, and its grid if it knows it.
+    """Return the image of a case as `(channels, *space)`, and its grid if it knows it.
 
     Args:
-        given: An array with channels, an image, or a sequence of images, one a channel.
+        given: An array with channels, an image, or a sequence of images, one per channel.
     """
     if isinstance(given, list | tuple) and any(map(is_image, given)):
         parts = [image_of(part) for part in given]
@@ -152,14 +151,14 @@ def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN40
 
 
 def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
-    """Give the masks of a case as `(raters, *space)`, and their grid if they know it.
+    """Return the masks of a case as `(raters, *space)`, and their grid if they know it.
 
     Args:
-        given: An array, or a sequence with a mask a rater; None for one who did not label.
+        given: An array, or a sequence with one mask per rater; None for one who did not label.
     """
     if not isinstance(given, list | tuple):
         if is_image(given):
-            raise RatersError("found one image as the labels of a case, expected one a rater")
+            raise RatersError("found one image as the labels of a case, expected one per rater")
         return array_of(given), None
     volumes = [None if mask is None else mask_of(mask) for mask in given]
     known = [volume for volume in volumes if volume is not None]
@@ -172,7 +171,7 @@ def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN4
 
 
 def mask_of(given: Any) -> Volume:  # noqa: ANN401
-    """Give one mask, `(*space)`, with its affine if it has one."""
+    """Return one mask, `(*space)`, with its affine if it has one."""
     volume = volume_of(given)
     if volume.has_channels:
         raise RatersError(f"found {len(volume.array)} channels in a mask, expected one label")
@@ -180,7 +179,7 @@ def mask_of(given: Any) -> Volume:  # noqa: ANN401
 
 
 def _common(grids: Sequence[Geometry | None], what: str) -> Geometry | None:
-    """Give the grid of the first that knows it; all others must lie on it."""
+    """Return the grid of the first that knows it; all others must lie on it."""
     known = [grid for grid in grids if grid is not None]
     first = next((grid for grid in known if grid.affine is not None), None)
     for grid in known:
@@ -220,7 +219,7 @@ def converted(
 
 
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
-    """Refuse what is no sequence of cases; a tensor becomes an array as a whole."""
+    """Reject what is no sequence of cases; a tensor becomes an array as a whole."""
     if isinstance(given, _classes("torch", "Tensor")):
         return array_of(given)
     if isinstance(given, _classes("pandas", "DataFrame")):
@@ -229,12 +228,12 @@ def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
             "`cases` and `raters`; raters.read takes tables of files"
         )
     if is_image(given) or isinstance(given, str | bytes | dict):
-        raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one a case")
+        raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one per case")
     return given
 
 
 def _holds_foreign(given: Any) -> bool:  # noqa: ANN401
-    """Say whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
+    """Return whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
     if isinstance(given, np.ndarray) and given.dtype != object:
         return False
     if not isinstance(given, list | tuple | np.ndarray):
@@ -275,7 +274,7 @@ def _reference_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: 
 
 
 def _grid_of_case(case: int, grids: list[tuple[str, Geometry]], affines: Any) -> Affine | None:  # noqa: ANN401
-    """Give the one affine of a case; images, masks and a given affine must agree."""
+    """Return the one affine of a case; images, masks and a given affine must agree."""
     given = None if affines is None or case >= len(affines) else affines[case]
     known = [(what, grid) for what, grid in grids if grid.affine is not None]
     if given is not None and known:

@@ -60,7 +60,7 @@ def _rater_names(labels: Any, given: Sequence[str] | None) -> tuple[str, ...]:  
 
 
 def names_of_cases(given: Sequence[str] | None, number: int) -> list[str]:
-    """Give the names of cases, by default '0', '1', ...; each must be there once.
+    """Return the names of cases, by default '0', '1', ...; each must be there once.
 
     Raises:
         RatersError: that names the one that comes twice or is empty.
@@ -75,7 +75,7 @@ def names_of_cases(given: Sequence[str] | None, number: int) -> list[str]:
 
 
 def same_length(**given: Any) -> int:  # noqa: ANN401
-    """Give the number of cases, which all arrays must have."""
+    """Return the number of cases, which all arrays must have."""
     lengths = {what: len(array) for what, array in given.items() if array is not None}
     if not {"images", "labels", "reference"} & set(lengths):
         raise RatersError("found no arrays, expected images, labels or a reference")

@@ -1,14 +1,49 @@
-"""Where voxels lie in space: comparing the grids of two files, and resampling one to the other."""
+"""Volumes and where their voxels lie: comparing the grids of two files, resampling to another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.study.classes import MISSING
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself before its voxels are read.
+
+    Attributes:
+        shape: The spatial shape.
+        dtype: The type of the voxels, after scaling.
+        affine: Voxel indices to millimetres (RAS), `(d + 1, d + 1)`; None if the file has none.
+        channels: The number of channels; None if the file has no channel axis.
+        names: Names that the file gives to label values (DICOM segmentations do).
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    affine: NDArray[np.float64] | None = None
+    channels: int | None = None
+    names: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """The voxels of a file with their geometry.
+
+    Attributes:
+        array: `(*space)`, or `(channels, *space)` if `has_channels`.
+        affine: Voxel indices to millimetres (RAS), `(d + 1, d + 1)`; None if the file has none.
+        has_channels: Whether the first axis of `array` is a channel axis.
+    """
+
+    array: NDArray[Any]
+    affine: NDArray[np.float64] | None = None
+    has_channels: bool = False
+
 
 _RELATIVE_SPACING = 1e-3
 _DIRECTION = 1e-3
@@ -79,10 +114,10 @@ class Geometry:
 
 
 def difference(a: Geometry, b: Geometry) -> tuple[str, str, str] | None:
-    """Say in what two grids differ: the word for it and both values; None if they agree.
+    """Report in what two grids differ: the word for it and both values; None if they agree.
 
     A file without geometry (a PNG) agrees with any of its shape. Headers round: spacings may
-    differ by a thousandth, directions by .001, origins by a twentieth of a voxel.
+    differ by a thousandth, directions by 0.001, origins by a twentieth of a voxel.
 
     Example:
         >>> difference(Geometry((4, 4)), Geometry((4, 5)))
@@ -102,7 +137,7 @@ def difference(a: Geometry, b: Geometry) -> tuple[str, str, str] | None:
 
 
 def can_resample(own: Geometry, target: Geometry) -> bool:
-    """Say whether labels can be put on another grid.
+    """Return whether labels can be put on another grid.
 
     Where one of the two does not know its place in space, they show the same thing only if all
     sides have the same ratio (to 2 %, as sizes are rounded), as pictures of two resolutions have.
@@ -124,10 +159,10 @@ def can_resample(own: Geometry, target: Geometry) -> bool:
 def resample_nearest(
     labels: NDArray[np.int16], own: Geometry, target: Geometry
 ) -> NDArray[np.int16]:
-    """Give labels on another grid by the nearest voxel; MISSING where the labels do not reach.
+    """Return labels on another grid by the nearest voxel; MISSING where the labels do not reach.
 
     Without an affine on either side the labels are scaled to the whole of the other grid, as a
-    picture is resized: the centre of voxel i lies at `(i + .5) * own / target - .5`.
+    picture is resized: the centre of voxel i lies at `(i + 0.5) * own / target - 0.5`.
 
     Example:
         >>> fine = Geometry((4,), np.diag([1.0, 1.0]))
@@ -143,7 +178,7 @@ def resample_nearest(
         to_own[:-1, -1] = 0.5 * ratio - 0.5
     else:
         to_own = np.linalg.inv(own.affine) @ target.affine  # target voxel -> mm -> own voxel
-    to_own[:-1, -1] -= 1e-9  # a hair is taken off so that .5 rounds down
+    to_own[:-1, -1] -= 1e-9  # a hair is taken off so that 0.5 rounds down
     # 'grid-constant' lets a voxel reach half its size beyond its centre, at the edge as inside.
     resampled: NDArray[Any] = affine_transform(
         labels, to_own, output_shape=target.shape, order=0, mode="grid-constant", cval=MISSING

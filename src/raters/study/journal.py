@@ -1,9 +1,10 @@
-"""Remembers which cases were written, so that interrupted work goes on where it stopped."""
+"""Remembers which cases were written, with checksums, so that interrupted work resumes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -13,19 +14,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.paths import naming
-from raters.study.regular import read_text
+from raters.study.paths import naming, read_text, refuse_special, written_whole
 from raters.study.study import Study
+
+SUMS_FILE = "sums.json"
+_BLOCK = 1 << 20  # bytes
+
+
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Write size and CRC-32 of those files that are there; no file if none is."""
+    there = [name for name in sorted(names) if (folder / name).is_file()]
+    if not there:
+        (folder / SUMS_FILE).unlink(missing_ok=True)
+        return
+    sums = {name: _sum(folder / name) for name in there}
+    with written_whole(folder / SUMS_FILE) as file:
+        file.write(json.dumps(sums, indent=2) + "\n")
+
+
+def _sum(path: Path) -> dict[str, int]:
+    check = 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            check = zlib.crc32(block, check)
+        return {"bytes": file.tell(), "crc32": check}
+
+
+def sum_errors(folder: Path) -> Iterator[RatersError]:
+    """Compare files with what was written; a folder without sums says nothing."""
+    path = folder / SUMS_FILE
+    if not path.exists():
+        return
+    try:
+        expected = _expected(path)
+    except RatersError as error:
+        yield error
+        return
+    for name, known in expected.items():
+        file = folder / name
+        try:
+            refuse_special(file)
+            found = _sum(file)
+        except OSError as error:
+            message = f"{error.strerror or error}, expected {known['bytes']:,} bytes as written"
+            yield RatersError(message, kind="missing-file", file=file)
+            continue
+        except RatersError as error:
+            yield error
+            continue
+        if found["bytes"] != known["bytes"]:
+            message = f"found {found['bytes']:,} bytes, expected {known['bytes']:,} as written"
+            yield RatersError(message, kind="damaged", file=file)
+        elif found["crc32"] != known["crc32"]:
+            message = "found other content than was written, expected the same checksum"
+            yield RatersError(message, kind="damaged", file=file)
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path))
+        return {
+            # A stranger's file may name anything: only what lies in the folder is read.
+            Path(name).name: {key: int(known[key]) for key in ("bytes", "crc32")}
+            for name, known in content.items()
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        message = f"cannot be read ({type(error).__name__}), expected sizes and checksums by file"
+        raise RatersError(message, kind="unreadable", file=path) from None
+
 
 JOURNAL_FILE = ".import.jsonl"
 
 
 class Journal:
-    """A file with a line a finished case, behind a line that says what is being written.
+    """A file with one line per finished case, behind a line that says what is being written.
 
     Args:
         folder: Where the study is written.
-        plan: What is being written; going on with another plan is refused.
+        plan: What is being written; resuming with another plan is an error.
         name: The name of the file.
         anew: Forget what was written before.
     """
@@ -60,7 +126,7 @@ class Journal:
         if plan != self._plan:
             raise RatersError(
                 f"holds other work ({_difference(plan, self._plan)}): "
-                "choose another folder, or --overwrite to write it anew",
+                "choose another folder, or --overwrite to replace it",
                 kind="folder-taken",
                 file=self._path.parent,
             )
@@ -75,7 +141,7 @@ class Journal:
             self._end -= 1  # behind the last line there is no other
 
     def has(self, case: str, source: str) -> bool:
-        """Say whether a case was written from the same source files."""
+        """Return whether a case was written from the same source files."""
         return self._done.get(case) == source
 
     @property
@@ -94,7 +160,7 @@ class Journal:
         self._line({"case": case, "source": source, **kept})
 
     def facts(self, case: str) -> Any:  # noqa: ANN401
-        """Give what was kept of a case."""
+        """Return what was kept of a case."""
         if case not in self._places:
             return None
         with open(self._path, "rb") as file:
@@ -111,12 +177,12 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; it stays, so that a later call finds nothing left to do."""
-        with suppress(OSError):  # of a line that found no room, which was said
+        with suppress(OSError):  # of a line that the disk had no space for, which was reported
             self._file.close()
 
 
 def _length(line: str) -> int:
-    """Give the bytes of a line with its end."""
+    """Return the bytes of a line with its end."""
     return len(line.encode("utf-8")) + 1
 
 
@@ -152,9 +218,9 @@ def _arrays(study: Study, row: int) -> Iterator[NDArray[Any]]:
 
 
 def source_of(study: Study, position: int) -> str:
-    """Give a fingerprint of what a case is read from.
+    """Return a fingerprint of what a case is read from.
 
-    Files are told by their names, sizes and times; arrays only by what they hold.
+    Files are identified by their names, sizes and times; arrays only by what they hold.
     """
     digest = blake2b(digest_size=12)
     files = study.backend.files(study.row(position))

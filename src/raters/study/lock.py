@@ -39,7 +39,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
     again.
 
     Raises:
-        RatersError: Somebody else is at work in it; it names their process, machine and start.
+        RatersError: Another process uses it; the error names its process, machine and start.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
 
 
 def refuse_locked(folder: str | Path) -> None:
-    """Refuse a folder that somebody else is at work in; nothing is changed.
+    """Reject a folder that another process uses; nothing is changed.
 
     Raises:
         RatersError: that names their process, machine and start.
@@ -87,7 +87,7 @@ def refuse_locked(folder: str | Path) -> None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Say whether a folder holds nothing; a lock, of whomever, is nothing."""
+    """Return whether a folder holds nothing; a lock, of whomever, is nothing."""
     return all(entry.name == LOCK_FILE for entry in folder.iterdir())
 
 
@@ -186,7 +186,7 @@ def _named(owner: dict[str, object]) -> str:
 
 def _taken(folder: Path, owner: dict[str, object]) -> RatersError:
     return RatersError(
-        f"is in use by {_named(owner).removesuffix(',')}: expected a folder that nobody else "
+        f"is in use by {_named(owner).removesuffix(',')}: expected a folder that nothing else "
         "writes to; wait until that process ends, or choose another folder",
         kind="locked",
         file=folder,

@@ -1,4 +1,4 @@
-"""A manifest: a CSV that lists mask and image files, a row a mask."""
+"""A manifest: a CSV that lists mask and image files, one row per mask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles
 from raters.study.files_index import FilesIndex
 from raters.study.names import natural_key
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 
 COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "modality", "class")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
@@ -46,7 +46,7 @@ def _whole_rows(reader: Iterator[list[str]], expected: int, path: Path) -> Itera
 
 
 def is_manifest(columns: list[str]) -> bool:
-    """Say whether a table lists files of masks (and not class labels)."""
+    """Return whether a table lists files of masks (and not class labels)."""
     # A slip such as 'masks' or semicolons is for the manifest's reader to name.
     lower = [part.strip().lower() for column in columns for part in column.split(";")]
     return "mask" in lower or ({"case", "rater"} <= set(lower) and "masks" in lower)

@@ -13,7 +13,7 @@ _MOST_DIGITS = 18  # that int64 surely holds
 
 
 def natural_key(name: str) -> str:
-    """Give a key that sorts names as people count: digits within a name compare as a number.
+    """Return a key that sorts names as people count: digits within a name compare as a number.
 
     Numbers of equal value ("7", "007") are told apart by the name as it is written, so the order
     never depends on the order in which names come.
@@ -33,7 +33,7 @@ def _with_length(digits: re.Match[str]) -> str:
 
 
 def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
-    """Give the positions that sort `names` naturally (as `numpy.argsort` does).
+    """Return the positions that sort `names` naturally (as `numpy.argsort` does).
 
     Example:
         >>> natural_order(["b", "a10", "a9"])

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
-from raters.study.paths import naming, written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import StudyFile
 from raters.study.write import PART, CaseArrays
@@ -93,7 +92,7 @@ class PackedWriter:
         array = open_array(part, len(self._study))
         if array is None:
             return None
-        self._first[name] = "an earlier import (--overwrite writes it anew)"
+        self._first[name] = "an earlier import (--overwrite replaces it)"
         return RowFile(part, array.shape, array.dtype, array.offset)  # type: ignore[attr-defined]
 
     def _make(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> RowFile:
@@ -116,7 +115,7 @@ class PackedWriter:
         """Rows stay; `cases.csv` does not name them."""
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
-        """Give the arrays their names; where cases failed, say in which row the others are."""
+        """Return the arrays their names; where cases failed, say in which row the others are."""
         self.close()
         for part in sorted(self._folder.glob(f"*.npy{PART}")):
             part.replace(part.with_suffix(""))
@@ -221,7 +220,7 @@ def open_array(path: Path, cases: int) -> NDArray[Any] | None:
 
 
 def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows | None:
-    """Give images or features by row, None for cases that have none."""
+    """Return images or features by row, None for cases that have none."""
     return None if inputs is None else Rows(inputs, lambda row, _: there is None or there[row])
 
 
@@ -239,7 +238,7 @@ class Rows:
         return values if self._known(row, values) else None
 
     def look(self, row: int) -> NDArray[Any]:
-        """Give a view of a row: of a file, only what is looked at is read."""
+        """Return a view of a row: of a file, only what is looked at is read."""
         found: NDArray[Any] = self._array[row]
         return found
 

@@ -13,24 +13,24 @@ B = TypeVar("B")
 
 
 def ordered_map(
-    function: Callable[[A], B], items: Iterable[A], workers: int | None = None
+    function: Callable[[A], B], items: Iterable[A], num_workers: int | None = None
 ) -> Iterator[B]:
     """Apply a function on threads and give the results in order.
 
     Decoding of images and gzip runs outside Python's lock, so threads use all cores. At most two
-    results a worker are under way, so memory does not grow with the number of items.
+    results per worker are under way, so memory does not grow with the number of items.
 
     Example:
-        >>> list(ordered_map(lambda x: x * x, range(5), workers=2))
+        >>> list(ordered_map(lambda x: x * x, range(5), num_workers=2))
         [0, 1, 4, 9, 16]
     """
-    workers = workers or os.cpu_count() or 1
-    pool = ThreadPoolExecutor(workers)
+    num_workers = num_workers or os.cpu_count() or 1
+    pool = ThreadPoolExecutor(num_workers)
     waiting: deque[Future[B]] = deque()
     try:
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) >= 2 * workers:
+            if len(waiting) >= 2 * num_workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

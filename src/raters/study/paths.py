@@ -1,4 +1,4 @@
-"""File names for any rater or case name, and writing that is whole or not at all.
+"""File names for any name, regular files only, and writing that is whole or not at all.
 
 A name may hold anything (`../x`, `a/b`, `<script>`): what is unsafe in a file name is
 percent-coded, so different names never share a file and no name leaves its folder.
@@ -6,12 +6,56 @@ percent-coded, so different names never share a file and no name leaves its fold
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 from uuid import uuid4
+
+from raters.errors import RatersError
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def refuse_special(path: Path) -> None:
+    """Reject a pipe, a device or a socket (or a link to one) before it is opened.
+
+    Reading one may wait for ever, or give bytes without end. Folders and what is not there are
+    left to whoever opens them.
+
+    Raises:
+        RatersError: that names the file and what it is.
+
+    Example:
+        >>> refuse_special(Path("/dev/null"))
+        Traceback (most recent call last):
+        raters.errors.RatersError: /dev/null: found a device, expected a regular file
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return
+    if kind in _KINDS:
+        message = f"found {_KINDS[kind]}, expected a regular file"
+        raise RatersError(message, kind="unreadable", file=path)
+
+
+def read_text(path: Path) -> str:
+    """Read a text file (UTF-8); what `Path.read_text` raises is left as it is.
+
+    Raises:
+        RatersError: for what is no regular file.
+    """
+    refuse_special(path)
+    return path.read_text(encoding="utf-8")
+
 
 _UNSAFE = set('%/\\:*?"<>|')
 _TEMPORARY = ".tmp-"
@@ -40,7 +84,7 @@ def _coded(character: str) -> str:
 
 
 def from_file_name(coded: str) -> str:
-    """Give back the name that `file_name` was given.
+    """Return back the name that `file_name` was given.
 
     Example:
         >>> from_file_name("%2E.%2Fx")
@@ -50,7 +94,7 @@ def from_file_name(coded: str) -> str:
 
 
 def case_path(case: str) -> str:
-    """Give the relative path of a case without its suffix: parts of its identity become folders.
+    """Return the relative path of a case without its suffix: parts of its identity become folders.
 
     Example:
         >>> case_path("LIDC-IDRI-0001/0/slice 3"), case_path("../x")
@@ -61,7 +105,7 @@ def case_path(case: str) -> str:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Give a hidden name with the same suffix beside `path`, to write to before a rename."""
+    """Return a hidden name with the same suffix beside `path`, to write to before a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.with_name(f"{_TEMPORARY}{uuid4().hex[:12]}-{path.name}")
 

@@ -15,13 +15,61 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raters.errors import RatersError
+from raters.study import formats
+
+_BESIDE = {
+    "--images": ("images", "image", "imgs", "img"),
+    "--reference": ("reference", "references", "truth", "ground_truth", "gt"),
+}
+_MASKS = ("masks", "labels", "annotations", "segmentations")
+
+
+def suggest_pattern(folder: Path) -> str | None:
+    """Return the pattern and the options that a folder with folders of files may mean; else None.
+
+    `'folder/{rater}/{case}.png'`, or `'folder/masks/{rater}/{case}.png'` where the raters have
+    folders below one of its folders; images and references beside them become options.
+    """
+    beside = [name for names in _BESIDE.values() for name in names]
+    folders = [f for f in _folders(folder) if f.name.lower() not in beside]
+    # 'masks' surely holds the raters; other folders may be anything, such as a consensus.
+    surely = [f for f in folders if f.name.lower() in _MASKS]
+    for place in (*surely, folder, *folders):
+        for below in folders if place == folder else _folders(place):
+            suffix = _suffix(below)
+            if suffix:
+                return f"{str(place / '{rater}' / '{case}') + suffix!r}{_options(folder)}"
+    return None
+
+
+def _options(folder: Path) -> str:
+    """Name the folders of images and references, as on the command line."""
+    options = ""
+    for option, names in _BESIDE.items():
+        found = [f for f in _folders(folder) if f.name.lower() in names and _suffix(f)]
+        if found:
+            options += f' {option} "{found[0] / "{case}"}{_suffix(found[0])}"'
+    return options
+
+
+def _folders(folder: Path) -> list[Path]:
+    names = sorted(n for n in os.listdir(folder) if not n.startswith("."))
+    return [folder / name for name in names if (folder / name).is_dir()]
+
+
+def _suffix(folder: Path) -> str:
+    """Return the ending of the first file in a folder that can be read; '' for none."""
+    names = sorted(n for n in os.listdir(folder) if not n.startswith("."))
+    files = (folder / n for n in names if not (folder / n).is_dir())
+    return next((formats.suffix_of(f) for f in files if formats.is_supported(f)), "")
+
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _SHOWN = 6
 
 
 def is_pattern(text: str) -> bool:
-    """Say whether a text is a pattern: it has a brace, and nothing of that very name is there.
+    """Return whether a text is a pattern: it has a brace, and nothing of that very name is there.
 
     Example:
         >>> is_pattern("masks/{rater}.png"), is_pattern("masks")
@@ -73,7 +121,7 @@ class Pattern:
         return tuple(dict.fromkeys(_FIELD.findall(self.text)))
 
     def match(self, relative: str) -> dict[str, str] | None:
-        """Give what the names stand for in a path below the root; None if it does not fit."""
+        """Return what the names stand for in a path below the root; None if it does not fit."""
         found = self._regex().fullmatch(relative)
         return None if found is None else found.groupdict()
 
@@ -93,7 +141,7 @@ class Pattern:
                 yield Match(self.root / relative, found.groupdict())
 
     def nothing_found(self) -> RatersError:
-        """Say where the pattern stops to fit and what is there instead."""
+        """Return where the pattern stops to fit and what is there instead."""
         folder, missed = self.root, 0
         while True:
             level = re.compile(_expression(self.levels[missed], named=False))
@@ -117,7 +165,7 @@ class Pattern:
 
 
 def _expression(text: str, named: bool) -> str:
-    """Write a regular expression for a pattern; a name that comes again must be the same again."""
+    """Write a regular expression for a pattern; a repeated name must match the same text."""
     seen: set[str] = set()
     parts = []
     for piece in re.split(r"(\{[^{}]*\}|\*)", text):
@@ -155,7 +203,7 @@ def _descend(
 
 
 def _is_text(name: str) -> bool:
-    """Say whether a file name is UTF-8; older systems wrote others."""
+    """Return whether a file name is UTF-8; older systems wrote others."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -175,7 +223,7 @@ def _listed(folder: Path, problems: list[RatersError] | None = None) -> list[str
 
 
 def _kind(path: Path, problems: list[RatersError]) -> str | None:
-    """Say whether a path is a file or a folder; a link that leads nowhere is a problem."""
+    """Return whether a path is a file or a folder; a link that leads nowhere is a problem."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -187,7 +235,7 @@ def _kind(path: Path, problems: list[RatersError]) -> str | None:
 
 
 def there(folder: Path) -> str:
-    """Say in a few words what is in a folder."""
+    """Report in a few words what is in a folder."""
     names = _listed(folder)
     if not names:
         return f"{folder} is empty" if folder.exists() else f"{folder} is not there"

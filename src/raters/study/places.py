@@ -53,7 +53,7 @@ class Inputs:
 
     @classmethod
     def of(cls, *studies: Study | None) -> Inputs:
-        """Give all that studies are read from."""
+        """Return all that studies are read from."""
         found = cls(studies=tuple(study for study in studies if study is not None))
         for study in found.studies:
             found = found.and_of(cls.named(*study.sources))
@@ -63,7 +63,7 @@ class Inputs:
 
     @classmethod
     def named(cls, *sources: str | Path) -> Inputs:
-        """Give what the command line names: patterns, folders and files; others are passed over."""
+        """Return what the command line names: patterns, folders and files; others are ignored."""
         texts = [os.fspath(source) for source in sources if os.fspath(source)]
         patterns = [text for text in texts if is_pattern(text)]
         paths = [Path(text) for text in texts if text not in patterns]
@@ -75,7 +75,7 @@ class Inputs:
 
     @classmethod
     def run(cls, *folders: str | Path) -> Inputs:
-        """Give what is read of runs."""
+        """Return what is read of runs."""
         return cls(files=tuple(Path(folder) / name for folder in folders for name in RUN_FILES))
 
     def and_of(self, *others: Inputs) -> Inputs:
@@ -94,7 +94,7 @@ class Inputs:
         files: Sequence[str] | None = None,
         stems: Iterable[str] | None = None,
     ) -> None:
-        """Refuse a folder to write to where an input would be replaced, or mixed with results.
+        """Reject a folder to write to where an input would be replaced, or mixed with results.
 
         Args:
             out: The folder.
@@ -116,14 +116,14 @@ class Inputs:
         self.refuse(Path(path).parent, [Path(path).name])
 
     def _refuse_within(self, place: Path, out: str | Path) -> None:
-        """Refuse what is, or lies inside, a folder that is read as a whole."""
+        """Reject what is, or lies inside, a folder that is read as a whole."""
         around = {place, *place.parents}
         for folder in self.folders:
             if folder.resolve() in around:
                 raise _refused(out, f"in {folder}, which is read")
 
     def _refuse_over(self, place: Path, out: str | Path, files: Sequence[str] | None) -> None:
-        """Refuse what holds inputs: all of them, or those of certain names."""
+        """Reject what holds inputs: all of them, or those of certain names."""
         around = {place, *place.parents}
         ours = None if files is None else {(place / name).resolve() for name in files}
         read = _resolved([*self._files(), *self.folders], links=place.exists())
@@ -138,7 +138,7 @@ class Inputs:
     def _refuse_fitting(
         self, place: Path, out: str | Path, files: Sequence[str] | None, stems: Sequence[str]
     ) -> None:
-        """Refuse files that a pattern would find the next time, as masks or images."""
+        """Reject files that a pattern would find the next time, as masks or images."""
         for text in self.patterns:
             pattern = Pattern(text)
             root = pattern.root.resolve()
@@ -162,7 +162,7 @@ class Inputs:
 
 
 def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
-    """Refuse a folder with files that an earlier call did not write, or what is no folder.
+    """Reject a folder with files that an earlier call did not write, or what is no folder.
 
     Args:
         folder: Where to write.
@@ -184,14 +184,14 @@ def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
 
 
 def _with_links(out: Path) -> Iterator[Path]:
-    """Give a folder as it really is, and the folders that links in it lead to."""
+    """Return a folder as it really is, and the folders that links in it lead to."""
     yield out.resolve()
     if out.is_dir():
         yield from (e.resolve() for e in sorted(out.iterdir()) if e.is_symlink() and e.is_dir())
 
 
 def _resolved(files: Iterable[Path], links: bool) -> Iterator[Path]:
-    """Give files as they really are: folders are followed once each, links to files if asked."""
+    """Return files as they really are: folders are followed once each, links to files if asked."""
     folders: dict[Path, Path] = {}
     for file in dict.fromkeys(files):
         folder = file.parent

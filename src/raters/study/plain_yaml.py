@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
-from raters.study.regular import read_text
+from raters.study.paths import read_text
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -18,7 +18,7 @@ _MOST_DIGITS = 40  # Python refuses to print what has thousands
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a few hundred bytes of them can stand for gigabytes."""
+    """Rejects aliases: a few hundred bytes of them can stand for gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         if self.check_event(yaml.AliasEvent):
@@ -38,7 +38,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def load_plain(text: str) -> Any:  # noqa: ANN401
-    r"""Give the plain data of a YAML text: no objects, no aliases.
+    r"""Return the plain data of a YAML text: no objects, no aliases.
 
     Raises:
         yaml.YAMLError: with one line that says why.
@@ -59,7 +59,7 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
 
 
 def shortened(text: str) -> str:
-    """Give the start of a text that is too long for a message.
+    """Return the start of a text that is too long for a message.
 
     Example:
         >>> shortened("a" * 1000)[-5:], len(shortened("a" * 1000))
@@ -69,7 +69,7 @@ def shortened(text: str) -> str:
 
 
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
-    """Read a file and refuse what is not understood.
+    """Read a file and reject what is not understood.
 
     Args:
         path: The file.

@@ -18,11 +18,11 @@ from raters.study.classes import Classes
 from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
+from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.regular import refuse_special
 from raters.study.study import ANONYMOUS, CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
-from raters.study.table_cells import Missing
+from raters.study.table_files import Missing
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
@@ -78,7 +78,7 @@ def read(
         missing: The value in a table that means 'not labelled', or several of them.
         header: Whether a wide table has a header; None looks.
         anonymous: A rater of one case and of the next may be different people, though their name is
-            the same: nobody is ranked or named then.
+            the same: raters are not ranked or named then.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -125,7 +125,7 @@ def read(
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
-    """Give what was read as whole paths; the name of a column is none."""
+    """Return what was read as whole paths; the name of a column is none."""
     texts = [os.fspath(one) for one in given if one is not None]
     return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
 
@@ -134,7 +134,7 @@ _COLUMNS = {"task": "task", "worker": "worker", "label": "label"}
 
 
 def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
-    """Refuse options that say how to read a table where there is none to read."""
+    """Reject options that say how to read a table where there is none to read."""
     given = [
         name
         for name, value in columns.items()
@@ -190,7 +190,7 @@ def _all_of(problems: Sequence[RatersError]) -> RatersError:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Look whether a CSV lists mask files; refuse what cannot be a table at all."""
+    """Look whether a CSV lists mask files; reject what cannot be a table at all."""
     if not path.exists():
         raise RatersError(
             "no such file or folder; expected a folder, a manifest, a table, or a pattern "
@@ -298,12 +298,11 @@ def _rows(given: list[str] | None, cases: int, folder: Path) -> NDArray[np.intp]
 
 
 def _not_a_study(folder: Path) -> RatersError:
-    """Say what is in the folder and which pattern may be meant."""
+    """Return what is in the folder and which pattern may be meant."""
     if (folder / JOURNAL_FILE).exists():
         message = "holds an import that is not finished: run the same 'raters import' again"
         return RatersError(message, kind="not-a-study", file=folder)
-    from raters.study.pattern import there
-    from raters.study.suggest import suggest_pattern
+    from raters.study.pattern import suggest_pattern, there
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""

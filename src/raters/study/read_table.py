@@ -18,8 +18,8 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
+from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.regular import refuse_special
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
 from raters.study.triplets import Triplets
@@ -108,13 +108,13 @@ def _matched(pattern: Pattern) -> dict[str, Path]:
 def _read_truth(
     path: Path, triplets: Triplets, columns: Mapping[str, Any]
 ) -> list[int | str | None]:
-    """Read one true label a task."""
+    """Read one true label per task."""
     found = labels_of_tasks(path, list(triplets.tasks), columns["task"], columns["label"])
     return _as_values([found.get(str(task)) for task in triplets.tasks], path)
 
 
 def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict[str, str]:
-    """Read one label a task: from the columns of task and label, or one a line, in their order."""
+    """Read one label per task: by the columns of task and label, or one per line, in order."""
     lines = _lines(path)
     if lines and len(lines) == len(tasks) and not any(c in lines[0] for c in ",;\t"):
         return dict(zip(tasks, lines, strict=True))
@@ -135,7 +135,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
-    """Read one column of a table by task; a task that comes again must say the same again."""
+    """Read one column of a table by task; a repeated task must have the same value."""
     import pandas as pd
 
     refuse_special(path)

@@ -61,16 +61,16 @@ def readable_part(
 
 
 def left_out_note(cases: Sequence[str]) -> str:
-    """Say which cases could not be read.
+    """Return which cases could not be read.
 
     Example:
         >>> left_out_note(["a", "b"])
-        '2 cases were left out, for what could not be read: a, b'
+        '2 cases were left out because of unreadable files: a, b'
     """
     more = f" and {len(cases) - _NAMED:,} more" if len(cases) > _NAMED else ""
     was = "was" if len(cases) == 1 else "were"
     listed = ", ".join(cases[:_NAMED]) + more
-    return f"{many(len(cases), 'case')} {was} left out, for what could not be read: {listed}"
+    return f"{many(len(cases), 'case')} {was} left out because of unreadable files: {listed}"
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _all_of(problems: Sequence[str]) -> str:
 
 def bad_files(study: Study) -> list[str]:
     """Read a whole study and give a line for each file that cannot be used."""
-    from raters.study.check_case import scan_case
+    from raters.study.check import scan_case
 
     scans = ordered_map(lambda case: scan_case(case, study), study.iter_cases())
     problems = [p for scan in scans for p in scan.problems if p.level == "error"]

@@ -82,7 +82,7 @@ def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:
 
 
 def remembered_options(folder: str | Path) -> dict[str, Any] | None:
-    """Give the arguments of `raters.read` that a folder remembers; None if it does not.
+    """Return the arguments of `raters.read` that a folder remembers; None if it does not.
 
     Raises:
         RatersError: The file holds something else; what it holds is never run.
@@ -113,7 +113,7 @@ def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noq
 
 
 def _relative(text: str, home: str) -> str:
-    """Give a path as seen from a folder; the name of a column stays what it is."""
+    """Return a path as seen from a folder; the name of a column stays what it is."""
     if not (_looks_like_path(text) or Path(text).exists()):
         return text
     whole = Path(text).resolve()

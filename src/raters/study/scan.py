@@ -21,7 +21,7 @@ MANY = 1000
 
 
 def find_classes(backend: FilesBackend) -> Classes:
-    """Find the classes of masks that nobody named: the values in all files, in order.
+    """Find the classes of masks that were not named: the values in all files, in order.
 
     Files that cannot be read, and grey ones, are passed over here; whoever reads them later gets
     the error.

@@ -25,7 +25,7 @@ def assign_splits(
     total = sum(fractions.values())
     if not fractions or not all(0 < share < np.inf for share in fractions.values()):
         raise RatersError(
-            f"found shares {dict(fractions)}, expected positive numbers such as train=.8, test=.2"
+            f"found shares {dict(fractions)}, expected positive numbers such as train=0.8, test=0.2"
         )
     if seed < 0:
         raise RatersError(f"found the seed {seed}, expected 0 or more")

@@ -142,8 +142,8 @@ class Study:
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
-        Images of SimpleITK and nibabel are taken with their geometry (one a case for images and
-        references, one a rater in the labels of a case), tensors of torch as arrays.
+        Images of SimpleITK and nibabel are taken with their geometry (one per case for images and
+        references, one per rater in the labels of a case), tensors of torch as arrays.
 
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
@@ -155,7 +155,7 @@ class Study:
             groups: The patient (or the like) of each case; splits never tear a group apart.
             cases: Names of the cases; by default '0', '1', ...
             splits: The split of each case.
-            affines: One affine a case (RAS millimetres).
+            affines: One affine per case (RAS millimetres).
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
@@ -209,7 +209,7 @@ class Study:
         return Case(self, range(len(self))[case])
 
     def iter_cases(self) -> Iterator[Case]:
-        """Give the cases one by one; nothing is read before it is asked for."""
+        """Return the cases one by one; nothing is read before it is asked for."""
         return (Case(self, position) for position in range(len(self)))
 
     __iter__ = iter_cases
@@ -238,7 +238,7 @@ class Study:
 
     @property
     def classes(self) -> Classes:
-        """The classes; where nobody named them, all masks are read once to find their values."""
+        """The classes; if they were not named, all masks are read once to find their values."""
         return self._choice[0]
 
     @property
@@ -303,7 +303,7 @@ class Study:
         classes: Sequence[str] | None = None,
         split: str | None = None,
     ) -> Study:
-        """Choose a part of the study; nothing is copied, and read only to find unnamed classes.
+        """Select a part of the study; nothing is copied, and read only to find unnamed classes.
 
         Args:
             raters: Names of raters to keep, in their order in the study.
@@ -326,7 +326,7 @@ class Study:
         )
         if classes is None:
             return chosen
-        self.classes.choose(classes, keep_background=True)  # refuses what is not there (any more)
+        self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
     def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
@@ -377,16 +377,16 @@ class Study:
         return write_study(self, folder, form, **options)
 
 
-def _refuse_unknown(numbers: NDArray[Any], classes: int) -> None:
-    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < classes):
+def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
+    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
         raise RatersError(
             f"found class numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {MISSING} (missing) to {classes - 1}",
+            f"expected {MISSING} (missing) to {num_classes - 1}",
             kind="unknown-value",
         )
 
 
 def many(number: int, what: str) -> str:
-    """Give a number with its noun: '1 case', '3 cases', '1,000 classes'."""
+    """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending}"

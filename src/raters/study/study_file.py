@@ -58,7 +58,7 @@ class StudyFile(BaseModel):
     about: dict[str, str] = {}
 
     def label_classes(self) -> Classes:
-        """Give the classes."""
+        """Return the classes."""
         return Classes(tuple(LabelClass(c.name, c.value, tuple(c.also)) for c in self.classes))
 
 
@@ -84,7 +84,7 @@ def write_study_file(folder: Path, content: StudyFile) -> None:
 
 
 def read_study_file(folder: Path) -> StudyFile:
-    """Read `study.yaml` and refuse what is not understood.
+    """Read `study.yaml` and reject what is not understood.
 
     Raises:
         RatersError: that names the key and what was expected.

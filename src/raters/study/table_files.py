@@ -1,4 +1,4 @@
-"""Tables in files, text or Parquet: columns of text, read in blocks of rows."""
+"""Tables in files, text or Parquet: which columns to read, what cells may hold; in blocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
@@ -19,8 +21,148 @@ import pyarrow.parquet as pq
 
 from raters.errors import RatersError
 from raters.study import table_text
-from raters.study.regular import refuse_special
-from raters.study.table_cells import CellRules
+from raters.study.paths import refuse_special
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_NO_LABEL = {"", "nan"}
+
+Missing = str | float | Sequence[str | float] | None
+"""A value that means 'no label', several of them, or none."""
+
+
+@dataclass(frozen=True)
+class CellRules:
+    """Tells labels from cells without one: those that are empty, NaN or among `missing`.
+
+    Example:
+        >>> rules = CellRules(missing=-1)
+        >>> [rules.is_missing(text) for text in ("", "NaN", "-1.0", "1", "no")]
+        [True, True, True, False, False]
+    """
+
+    missing: Missing = None
+
+    def is_missing(self, text: str) -> bool:
+        """Return whether a cell holds no label."""
+        if text.lower() in _NO_LABEL:
+            return True
+        texts, numbers = self._named
+        return text in texts or (bool(numbers) and number(text) in numbers)
+
+    @cached_property
+    def _named(self) -> tuple[set[str], set[Decimal]]:
+        """The missing values as texts, and those of them that are numbers."""
+        one = self.missing is None or isinstance(self.missing, str | float | int)
+        given = [self.missing] if one else list(self.missing)  # type: ignore[arg-type]
+        texts = {str(value).strip() for value in given if value is not None}
+        return texts, {value for text in texts if (value := number(text)) is not None}
+
+    def all_numbers(self, row: list[str]) -> bool:
+        """Return whether each cell is a number or missing, as in data and not in a header."""
+        return all(self.is_missing(cell) or number(cell) is not None for cell in row)
+
+
+def number(text: str) -> Decimal | None:
+    """Read a number; those that int64 cannot hold are left as texts.
+
+    Example:
+        >>> number("1e1"), number("cat"), number("99999999999999999999")
+        (Decimal('1E+1'), None, None)
+    """
+    value = Decimal(text) if _NUMBER.fullmatch(text) else None
+    return value if value is None or abs(value) < 2**63 else None
+
+
+_SHOWN = 6
+_PANDAS_INDEX = ("", "__index_level_0__")
+
+
+def position(source: TableFile, name: str) -> int:
+    """Find a column by its name."""
+    found = [k for k, other in enumerate(source.names) if other == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        _refuse_repeated_column(source, name)
+    columns = ", ".join(map(repr, source.names[:_SHOWN]))
+    left = len(source.names) - _SHOWN
+    more = f" and {left:,} more" if left > 0 else ""
+    raise RatersError(
+        f"has no column {name!r}; found {columns}{more}. "
+        "Columns of labels are set by --task NAME --worker NAME --label NAME "
+        "(a table with one column per rater needs --wide); "
+        "a manifest of mask files needs the columns case, rater, mask",
+        kind="columns",
+    )
+
+
+def identity_column(source: TableFile, task: str) -> int | None:
+    """Find the column that names the tasks of a wide table, if it has one."""
+    if source.header and task not in source.names:
+        for index in _PANDAS_INDEX:
+            if source.names.count(index) == 1:
+                return source.names.index(index)
+    # The default name is no demand: a table need not name its tasks.
+    if task == "task" and (not source.header or task not in source.names):
+        return None
+    return position(source, task)
+
+
+def refuse_bad_raters(source: TableFile, raters: list[str]) -> None:
+    """Reject columns of a wide table that do not name different raters."""
+    if not raters:
+        raise RatersError("has no column of a rater", kind="columns")
+    if "" in raters:
+        column = source.names.index("") + 1
+        raise RatersError(
+            f"column {column} has no name, expected the name of a rater "
+            "(if the first row is data, say that there is no header)",
+            kind="columns",
+        )
+    repeated = _first_repeated(raters)
+    if repeated is not None:
+        _refuse_repeated_column(source, repeated)
+
+
+def refuse_bad_ids(source: TableFile, task: str, ids: list[str]) -> None:
+    """Reject rows of a wide table that do not name different tasks."""
+    if "" in ids:
+        refuse_empty_name(source, task, ids.index("") + 1)
+    repeated = _first_repeated(ids)
+    if repeated is not None:
+        first = ids.index(repeated)
+        again = ids.index(repeated, first + 1)
+        raise RatersError(
+            f"found task {repeated!r} in rows {first + 1} and {again + 1}, "
+            "expected one row per task in a wide table",
+            kind="table",
+        )
+
+
+def _first_repeated(names: list[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _refuse_repeated_column(source: TableFile, name: str) -> NoReturn:
+    raise RatersError(
+        f"found {source.names.count(name)} columns named {name!r}, expected one",
+        kind="columns",
+    )
+
+
+def refuse_empty_name(source: TableFile, column: str, row: int) -> NoReturn:
+    """Report that a task or a rater has no name; rows count from 1."""
+    counted = " (the header not counted)" if source.header else ""
+    raise RatersError(
+        f"found nothing in column {column!r} of row {row}{counted}, expected a name",
+        kind="value",
+    )
+
 
 BLOCK_BYTES = 1 << 23
 """How much of a text file is read at once."""
@@ -43,7 +185,7 @@ class TableFile(Protocol):
         """Whether the file names its columns."""
 
     def batches(self, columns: Sequence[int]) -> Iterator[list[pa.Array]]:
-        """Give the chosen columns as trimmed strings, a block of rows at a time."""
+        """Return the chosen columns as trimmed strings, a block of rows at a time."""
 
 
 def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) -> TableFile:
@@ -85,7 +227,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def refuse_no_rows(source: TableFile) -> NoReturn:
-    """Say that there is nothing below the header."""
+    """Report that there is nothing below the header."""
     found = "has a header but no rows" if source.header else "has no rows"
     raise RatersError(f"{found}, expected labels", kind="table")
 

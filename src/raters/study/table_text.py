@@ -30,7 +30,7 @@ def open_bytes(path: Path) -> pa.NativeFile:
 
 
 def decoded(head: bytes) -> str:
-    """Read the head of a file as UTF-8, and refuse what is no text."""
+    """Read the head of a file as UTF-8, and reject what is no text."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         refuse_encoding()
     if b"\0" in head:
@@ -49,7 +49,7 @@ def decoded(head: bytes) -> str:
 
 
 def refuse_encoding(line: int | None = None) -> NoReturn:
-    """Say that text must be UTF-8; without a line it is UTF-16."""
+    """Report that text must be UTF-8; without a line it is UTF-16."""
     found = "text in UTF-16" if line is None else f"bytes that are not UTF-8 in line {line}"
     raise RatersError(
         f'found {found}, expected UTF-8 (save it again as "CSV UTF-8")',
@@ -102,7 +102,7 @@ class SingleBlanks(io.RawIOBase):
         self._ready = b""
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Report that it can be read."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:

@@ -17,7 +17,7 @@ MOST_VALUES = 32
 
 
 def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArray[Any]:
-    """Give the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is refused.
+    """Return the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is rejected.
 
     With a threshold, a mask of 0 and 1 stays as it is and any other becomes `array > threshold`.
 
@@ -49,7 +49,7 @@ def _cut(array: NDArray[Any], threshold: float) -> NDArray[np.uint8]:
 
 
 def _refuse_out_of_range(array: NDArray[Any], threshold: float) -> None:
-    """Refuse a threshold that no mask of these values can cross, so that it would say nothing.
+    """Reject a threshold that no mask of these values can cross, so that it would say nothing.
 
     The range is that of probabilities (0 to 1), of black and white (0 to 255), or of the integers
     that the file can hold. (A mask of 0 and 100 may well be too faint for a threshold of 127.)
@@ -103,7 +103,7 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
         base = min(low, 0)
         counts = np.zeros(high - base + 1, np.int64)
         flat = values.ravel(order="K")  # no copy, whatever the order of the axes
-        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes a value
+        for start in range(0, flat.size, _BLOCK):  # numpy counts in 8 bytes per value
             part = flat[start : start + _BLOCK].astype(np.intp) - base
             counts += np.bincount(part, minlength=len(counts))
         return {int(v) + base: int(counts[v]) for v in np.flatnonzero(counts)}
@@ -115,7 +115,7 @@ def _count_bytes(flat: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count bytes, `(256,)`; two at a time, which takes half as long."""
     pairs = flat[: flat.size // 2 * 2].view(np.uint16)
     counts = np.zeros(1 << 16, np.int64)
-    for start in range(0, pairs.size, _BLOCK):  # numpy counts in 8 bytes a value
+    for start in range(0, pairs.size, _BLOCK):  # numpy counts in 8 bytes per value
         counts += np.bincount(pairs[start : start + _BLOCK], minlength=1 << 16)
     table = counts.reshape(256, 256)
     single = table.sum(axis=0) + table.sum(axis=1)
@@ -125,7 +125,7 @@ def _count_bytes(flat: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def refuse_grey(counts: dict[int, int], file: str) -> None:
-    """Refuse a mask with so many values that it must be a grey picture.
+    """Reject a mask with so many values that it must be a grey picture.
 
     Raises:
         RatersError: that asks for a threshold.

@@ -22,7 +22,7 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study.case import Case
 from raters.study.geometry import Geometry
-from raters.study.journal import JOURNAL_FILE, Journal, source_of
+from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
 from raters.study.lock import is_empty, only_one
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
@@ -37,7 +37,6 @@ from raters.study.study_file import (
     write_cases_file,
     write_study_file,
 )
-from raters.study.sums import SUMS_FILE, write_sums
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -126,9 +125,9 @@ def import_study(
 
     Args:
         study: The study.
-        folder: Where to write; a folder that holds something else is refused.
+        folder: Where to write; a folder that holds something else is rejected.
         form: 'canonical' (files) or 'packed' (arrays, for many small images of one shape).
-        overwrite: Write everything anew.
+        overwrite: Write all cases again.
         progress: Show a progress bar.
     """
     folder = Path(folder)
@@ -249,12 +248,12 @@ def _remove_litter(folder: Path) -> None:
 
 
 def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
-    """Refuse a folder with cases that the study has not: their files would lie about."""
+    """Reject a folder with cases that the study does not have: their files would remain."""
     lost = journal.cases - set(study.index.ids)
     if lost:
         raise RatersError(
             f"holds the case {min(lost)!r}, which is not in this study: "
-            "choose another folder, or --overwrite to write it anew",
+            "choose another folder, or --overwrite to replace it",
             kind="folder-taken",
             file=folder,
         )
@@ -276,7 +275,7 @@ def _study_file(study: Study, form: Form) -> StudyFile:
 
 
 def _missing_value(study: Study) -> int:
-    """Give the value that stands for MISSING: as in the source, if no class has it."""
+    """Return the value that stands for MISSING: as in the source, if no class has it."""
     used = {value for c in study.classes for value in (c.value, *c.also)}
     free = (value for value in study.rules.ignore if value not in used)
     return next(free, study.classes.free_value())

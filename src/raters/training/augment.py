@@ -21,7 +21,7 @@ Augmentation = Callable[[NDArray[np.float32], Maps, np.random.Generator], Augmen
 TURN = np.pi / 12
 """Rotations reach 15 degrees to both sides, in the plane of the first two axes."""
 ZOOM = 0.15
-"""Every axis is scaled by .85 to 1.15."""
+"""Every axis is scaled by 0.85 to 1.15."""
 OFTEN = {"affine": 0.3, "noise": 0.15, "gamma": 0.3, "contrast": 0.15, "brightness": 0.15}
 """How often each change of 'full' is made; the rates of nnU-Net, or close to them."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
 FIRST_TO_GO = ("trace", "dominance", "loss")
-"""What is left out where a terminal has no room, in this order."""
+"""What is left out where a terminal is too narrow, in this order."""
 
 _BAR, _TIME, _GAPS = 10, 7, 4
 
@@ -27,9 +27,9 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
     Example:
         >>> row = {"loss": 0.4718, "trace": 1.25, "held_out": 0.481, "dominance": 0.8}
         >>> shown_terms(row, 80)
-        'loss .472 trace 1.250 held-out .481 dominance .80'
+        'loss 0.472 trace 1.250 held-out 0.481 dominance 0.80'
         >>> shown_terms(row, 40)
-        'loss .472 held-out .481 dominance .80'
+        'loss 0.472 held-out 0.481 dominance 0.80'
     """
     names = [name for name in SHOWN if name in row]
     for gone in (None, *FIRST_TO_GO):
@@ -61,7 +61,7 @@ class TrainingBar(lightning.Callback):
         self._task: TaskID | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar; a run that goes on starts where it was."""
+        """Show the bar; a resumed run starts where it was."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR),

@@ -46,7 +46,7 @@ class Best:
         self.weights = {k: v.detach().clone() for k, v in module.state_dict().items()}
 
     def state(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
+        """Return all of it as plain data."""
         score = None if self.score is None else list(self.score)
         return {**vars(self), "score": score}
 

@@ -1,4 +1,4 @@
-"""Reads cases for training: checked, kept in memory while there is room, and else on disk."""
+"""Reads cases for training: checked, kept in memory while it suffices, else on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Targets = Callable[[Case], NDArray[Any]]
 
 
 class CaseReader:
-    """Gives cases by position, decoded.
+    """Yields cases by position, decoded.
 
     They are remembered in memory until `cache_bytes` are full; the others go to a store in
     `folder`, if they come from files. What finds no place is read each time.
@@ -65,8 +65,8 @@ class CaseReader:
         self._kept: dict[int, DecodedCase] = {}
         self._bytes = 0
 
-    def __call__(self, position: int, workers: int = 0) -> DecodedCase:
-        """Give a case; `workers` that each have a memory of their own share the room.
+    def __call__(self, position: int, num_workers: int = 0) -> DecodedCase:
+        """Return a case; `num_workers` that each have a memory of their own share it.
 
         What a worker remembers dies with it at the end of the epoch: it takes the store first.
         """
@@ -77,8 +77,8 @@ class CaseReader:
         if found is not None:
             return found
         case = self._checked(position)
-        places = (self._put, self._keep) if workers else (self._keep, self._put)
-        _ = any(place(position, case, max(workers, 1)) for place in places)
+        places = (self._put, self._keep) if num_workers else (self._keep, self._put)
+        _ = any(place(position, case, max(num_workers, 1)) for place in places)
         return case
 
     @property
@@ -88,11 +88,11 @@ class CaseReader:
 
     @property
     def fits(self) -> bool:
-        """Whether all cases find room in memory, if they are like the first."""
+        """Whether all cases fit in memory, if they are like the first."""
         return self.first.nbytes * len(self.study) <= self.cache_bytes
 
     def open_store(self) -> None:
-        """Open the store, before workers start: not for arrays, and not where there is no room.
+        """Open the store, before workers start: not for arrays, and not where there is no space.
 
         Packed arrays are mapped already, and a row of them is read at once.
         """
@@ -109,7 +109,7 @@ class CaseReader:
             self.store = store
 
     def shape(self, position: int, axes: int) -> tuple[int, ...]:
-        """Give the spatial shape of a case, from the header of its image if nothing else."""
+        """Return the spatial shape of a case, from the header of its image if nothing else."""
         if position in self._kept:
             return self._kept[position].space
         row, name = self.study.row(position), self.study.index.ids[position]

@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.plugins import CheckpointIO
 
 from raters.errors import RatersError
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special
 from raters.training.run import room_for
 
 _NEEDED = ("raters", "state_dict", "optimizer_states", "lr_schedulers", "loops")
@@ -64,7 +64,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def _refused(what: str, path: Path) -> RatersError:
     return RatersError(
-        f"found {what}, expected a checkpoint of raters train; without it the run cannot go on: "
+        f"found {what}, expected a checkpoint of raters train; without it the run cannot resume: "
         "train again in another folder",
         kind="unreadable",
         file=path,

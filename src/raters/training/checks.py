@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 
 
 def labelled(study: Study) -> Flags:
-    """Say of each case whether one of the raters labelled it; no mask file is read.
+    """Return for each case whether one of the raters labelled it; no mask file is read.
 
     Example:
         >>> answers = np.array([[0, MISSING], [MISSING, MISSING], [1, 1]])
@@ -77,13 +77,13 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     warnings.warn(
         f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
-        "learnt of them. The model refuses to answer as they would, and leaves their matrices open",
+        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
         stacklevel=2,
     )
 
 
 def has_reference(study: Study) -> Flags:
-    """Say of each case whether it has a reference; no mask file is read.
+    """Return for each case whether it has a reference; no mask file is read.
 
     Example:
         >>> study = Study.from_arrays(np.ones((2, 1)), reference=np.array([1, MISSING]))
@@ -105,12 +105,12 @@ def _says(study: Study, position: int, rater: str | None) -> bool:
 
 
 def learnable(study: Study, method: str) -> Flags:
-    """Say of each case whether a method can learn from it: from its labels, or its reference."""
+    """Return for each case whether a method can learn from it: its labels, or its reference."""
     return labelled(study) if learning_method(method).raters else has_reference(study)
 
 
 def left_out_note(number: int, method: str) -> list[str]:
-    """Say how many cases are left out.
+    """Return how many cases are left out.
 
     Example:
         >>> left_out_note(2, "pixel-cm")
@@ -146,7 +146,7 @@ def refuse_foreign(folder: str | Path) -> None:
 
 
 def check_classes(train: Study, method: str) -> None:
-    """Warn of classes that nobody used, and of raters who have no class in common.
+    """Warn of unused classes, and of raters who have no class in common.
 
     Raises:
         RatersError: No two raters use a common class, and the method learns their matrices.
@@ -165,7 +165,7 @@ def check_classes(train: Study, method: str) -> None:
 
 
 def _used_by_raters(study: Study) -> Flags:
-    """Give which rater uses which class, `(raters, L)`."""
+    """Return which rater uses which class, `(raters, L)`."""
     used = np.zeros((len(study.raters), len(study.classes)), bool)
     if study.kind == "classification":
         triplets = study.triplets
@@ -196,13 +196,13 @@ def _used_by_reference(study: Study) -> Flags:
 
 
 def _spread(cases: int) -> Iterator[int]:
-    """Give at most `MOST_READ` positions, spread over all and in an order that jumps."""
+    """Return at most `MOST_READ` positions, spread over all and in an order that jumps."""
     chosen = np.unique(np.linspace(0, cases - 1, min(cases, MOST_READ)).astype(int))
     yield from np.random.default_rng(0).permutation(chosen).tolist()
 
 
 def _sampled(study: Study) -> bool:
-    """Say whether only some cases were looked at; tables are looked at whole."""
+    """Return whether only some cases were looked at; tables are looked at whole."""
     return study.kind == "segmentation" and len(study) > MOST_READ
 
 
@@ -217,7 +217,7 @@ def _foreground(study: Study, used: Flags) -> Flags:
 
 
 def _any_two_share(used: Flags) -> bool:
-    """Say whether some class has two raters; fewer than two raters have nothing to share."""
+    """Return whether some class has two raters; fewer than two raters have nothing to share."""
     return len(used) < 2 or bool((used.sum(axis=0) > 1).any())
 
 
@@ -229,7 +229,7 @@ def _warn_of_unused(study: Study, used: Flags) -> None:
     several = "es" if len(unused) > 1 else ""
     named = ", ".join(map(repr, unused[:20]))
     warnings.warn(
-        f"found no label of the class{several} {named}{where}: what nobody used cannot be learnt",
+        f"found no label of the class{several} {named}{where}: an unused class cannot be learnt",
         stacklevel=3,
     )
 

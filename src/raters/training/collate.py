@@ -67,7 +67,7 @@ def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
 
 
 def unknown(array: NDArray[Any]) -> int:
-    """Say what stands outside an image: 0 in floats (images, soft labels), MISSING in labels."""
+    """Return what stands outside an image: 0 in floats (images, soft labels), MISSING in labels."""
     return 0 if array.dtype.kind == "f" else MISSING
 
 

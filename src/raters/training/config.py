@@ -12,9 +12,8 @@ from raters.errors import RatersError
 from raters.methods.base import Task
 from raters.methods.registry import learning_method
 from raters.study.classes import Classes, LabelClass
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, written_whole
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
@@ -55,8 +54,8 @@ class ModelConfig(BaseModel):
         raters: The names of the raters, in the order of the matrices.
         classes: The classes in order.
         channels: Channels of an image, or the number of features.
-        dims: Spatial axes of an image; 0 for features.
-        patch: Sides of the patches that it was trained on; None for whole images.
+        spatial_dims: Spatial axes of an image; 0 for features.
+        patch_size: Sides of the patches that it was trained on; None for whole images.
         normalisation: As `Normalisation.to_dict` gives it.
         unlabelled: Those of the raters who labelled none of the cases that were trained on:
             nothing is known of them.
@@ -73,8 +72,8 @@ class ModelConfig(BaseModel):
     raters: tuple[str, ...]
     classes: tuple[ClassEntry, ...]
     channels: int
-    dims: int
-    patch: tuple[int, ...] | None
+    spatial_dims: int
+    patch_size: tuple[int, ...] | None
     normalisation: dict[str, Any]
     unlabelled: tuple[str, ...] = ()
 
@@ -84,26 +83,26 @@ class ModelConfig(BaseModel):
         return tuple(name for name in self.raters if name not in self.unlabelled)
 
     def task(self) -> Task:
-        """Give what the method must know."""
+        """Return what the method must know."""
         return Task(
             kind=self.kind,
             raters=self.raters,
-            classes=len(self.classes),
-            dims=self.label_dims,
+            num_classes=len(self.classes),
+            spatial_dims=self.label_spatial_dims,
             network=self._network,
         )
 
     @property
-    def label_dims(self) -> int:
+    def label_spatial_dims(self) -> int:
         """Spatial axes of the labels."""
-        return self.dims if self.kind == "segmentation" else 0
+        return self.spatial_dims if self.kind == "segmentation" else 0
 
     def _network(self) -> Any:  # noqa: ANN401
         from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 
         options = NetworkOptions(**self.network.model_dump())
-        backbone = build_backbone(options, self.channels, self.dims)
-        return TruthNetwork(backbone, len(self.classes), self.label_dims)
+        backbone = build_backbone(options, self.channels, self.spatial_dims)
+        return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
     def build(self) -> Any:  # noqa: ANN401
         """Make the method with fresh weights."""
@@ -112,11 +111,11 @@ class ModelConfig(BaseModel):
         return entry.load()(self.task(), entry.parse(fixed))
 
     def classes_of_study(self) -> Classes:
-        """Give the classes as a study has them."""
+        """Return the classes as a study has them."""
         return Classes(tuple(LabelClass(c.name, c.value) for c in self.classes))
 
     def normaliser(self) -> Normalisation:
-        """Give the normalisation."""
+        """Return the normalisation."""
         return Normalisation.from_dict(self.normalisation)
 
 
@@ -149,18 +148,20 @@ def read_config(path: Path) -> ModelConfig:
 
 def _refuse_odd(config: ModelConfig) -> None:
     """Refuse what no training writes and prediction would stumble over."""
-    dims, patch = config.dims, config.patch
+    spatial_dims, patch = config.spatial_dims, config.patch_size
     for name, found, least, most in (
-        ("dims", dims, 1 if config.kind == "segmentation" else 0, 3),
+        ("spatial_dims", spatial_dims, 1 if config.kind == "segmentation" else 0, 3),
         ("channels", config.channels, 1, None),
     ):
         if found < least or (most is not None and found > most):
             expected = f"{least} or more" if most is None else f"{least} to {most}"
             raise RatersError(f"found {name}={found}, expected {expected}")
-    if patch is not None and (len(patch) != dims or min(patch, default=0) < 1):
+    if patch is not None and (len(patch) != spatial_dims or min(patch, default=0) < 1):
         shown = f"{list(patch[:5])}{' ...' if len(patch) > 5 else ''}"
-        sides = f"{dims} positive side{'s' * (dims != 1)}" if dims else "none"
-        raise RatersError(f"found patch={shown}, expected {sides}")
+        sides = (
+            f"{spatial_dims} positive side{'s' * (spatial_dims != 1)}" if spatial_dims else "none"
+        )
+        raise RatersError(f"found patch_size={shown}, expected {sides}")
     classes = config.classes_of_study()
     if config.kind == "segmentation":
         classes.refuse_text()

@@ -54,7 +54,7 @@ class Cuts:
     on: str
 
     def to_dict(self, classes: Classes) -> dict[str, Any]:
-        """Give plain data, cuts by the name of the class."""
+        """Return plain data, cuts by the name of the class."""
         names = classes.names[1:]
 
         def by_name(cuts: Floats | None) -> dict[str, float] | None:
@@ -120,7 +120,7 @@ def _by_class(given: Any, classes: Classes) -> Floats | None:  # noqa: ANN401
 
 
 def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None) -> Floats:
-    """Give the cut of each foreground class, `(classes - 1,)`.
+    """Return the cut of each foreground class, `(classes - 1,)`.
 
     Args:
         given: A number, 'area', 'area-drawn', 'best', by class as in '2=0.3,3=area' (by value or

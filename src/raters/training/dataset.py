@@ -19,7 +19,7 @@ from raters.training.normalise import Normalisation
 from raters.training.patches import Corner, cut, random_corner, tile_corners
 
 NO_CASE = -1
-"""The position of an item that is of no case: nobody labelled it, and it counts nowhere."""
+"""The position of an item that belongs to no case: it has no labels and counts nowhere."""
 
 
 class CaseDataset(Dataset[Item]):
@@ -31,10 +31,10 @@ class CaseDataset(Dataset[Item]):
     Args:
         study: The cases; each needs an image or features.
         normalisation: What images go through.
-        patch: The shape of patches, for masks only; None for whole images.
+        patch_size: The shape of patches, for masks only; None for whole images.
         augment: A key of `AUGMENTATIONS`.
         mode: 'train' gives `patches_per_case` random patches of each case, 'tiles' all tiles of
-            each case, which cover it without overlap. Without `patch` both give whole images.
+            each case, which cover it without overlap. Without `patch_size` both give whole images.
         seed: Where randomness starts.
         patches_per_case: How many patches of a case make an epoch.
         foreground_share: How often a patch is centred on what some rater sees as foreground.
@@ -48,7 +48,7 @@ class CaseDataset(Dataset[Item]):
     Example:
         >>> images = np.arange(32, dtype=float).reshape(2, 1, 4, 4)
         >>> study = Study.from_arrays(images, (images > 8).astype(int))
-        >>> data = CaseDataset(study, Normalisation("none"), patch=(2, 2), mode="tiles")
+        >>> data = CaseDataset(study, Normalisation("none"), patch_size=(2, 2), mode="tiles")
         >>> len(data), data.place(5)
         (8, (1, (0, 2)))
         >>> data[5]["image"].tolist(), data[5]["labels"].tolist()
@@ -60,7 +60,7 @@ class CaseDataset(Dataset[Item]):
         study: Study,
         normalisation: Normalisation,
         *,
-        patch: tuple[int, ...] | None,
+        patch_size: tuple[int, ...] | None,
         augment: str = "none",
         mode: Literal["train", "tiles"] = "train",
         seed: int = 0,
@@ -70,15 +70,17 @@ class CaseDataset(Dataset[Item]):
         cache_bytes: int = 2 * 2**30,
         cache_folder: Path | None = None,
     ) -> None:
-        self.study, self.patch, self.mode = study, patch, mode
+        self.study, self.patch_size, self.mode = study, patch_size, mode
         self.seed, self.epoch = seed, 0
-        self.patches_per_case = patches_per_case if mode == "train" and patch is not None else 1
+        self.patches_per_case = (
+            patches_per_case if mode == "train" and patch_size is not None else 1
+        )
         self.foreground_share = foreground_share
         self.cases = CaseReader(
             study,
             normalisation,
             reference=mode == "tiles",  # no step of training looks at it
-            foreground=mode == "train" and patch is not None,
+            foreground=mode == "train" and patch_size is not None,
             targets=targets,
             cache_bytes=cache_bytes,
             folder=cache_folder,
@@ -89,17 +91,17 @@ class CaseDataset(Dataset[Item]):
             raise RatersError(f"found the augmentation {augment!r} of tiles, expected 'none'")
         self._augment = augmentation_of(augment, self.axes)
         self._random = augment != "none"
-        self._tiles = self._all_tiles() if mode == "tiles" and patch is not None else None
+        self._tiles = self._all_tiles() if mode == "tiles" and patch_size is not None else None
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes: it decides about patches and augmentation."""
+        """Return which epoch comes: it decides about patches and augmentation."""
         self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self.study) * self.patches_per_case if self._tiles is None else len(self._tiles)
 
     def __getitem__(self, k: int | None) -> Item:
-        """Give item k; for None one that nobody labelled, see `EpochSampler`."""
+        """Return item k; for None one without labels, see `EpochSampler`."""
         if k is None:
             return self._padding()
         k = range(len(self))[k]
@@ -115,22 +117,22 @@ class CaseDataset(Dataset[Item]):
         return cast("Item", {"image": image, "case": position, **maps})
 
     def _padding(self) -> Item:
-        """Give the image of the first case without labels, reference and target."""
+        """Return the image of the first case without labels, reference and target."""
         first = self.cases.first
-        image, maps = self._cut(first, None if self.patch is None else (0,) * self.axes)
+        image, maps = self._cut(first, None if self.patch_size is None else (0,) * self.axes)
         nothing = {
             name: np.full_like(m, unknown(m)) for name, m in maps.items() if name != "raters"
         }
         return cast("Item", {**maps, **nothing, "image": image, "case": NO_CASE})
 
     def place(self, k: int) -> tuple[int, Corner | None]:
-        """Say which case item k is of, and where its patch starts (None for whole images)."""
+        """Return which case item k is of, and where its patch starts (None for whole images)."""
         k = range(len(self))[k]
         position = self._position(k)
         return position, self._corner(k, self._generator(k), self._decoded(position))
 
     def _generator(self, k: int) -> np.random.Generator | None:
-        if not self._random and (self.patch is None or self.mode == "tiles"):
+        if not self._random and (self.patch_size is None or self.mode == "tiles"):
             return None
         return np.random.default_rng((self.seed, self.epoch, k))
 
@@ -140,10 +142,10 @@ class CaseDataset(Dataset[Item]):
     def _corner(self, k: int, rng: np.random.Generator | None, found: DecodedCase) -> Corner | None:
         if self._tiles is not None:
             return tuple(self._tiles[k, 1:].tolist())
-        if self.patch is None or rng is None:
+        if self.patch_size is None or rng is None:
             return None
         share = self.foreground_share
-        return random_corner(rng, found.foreground, found.space, self.patch, share)
+        return random_corner(rng, found.foreground, found.space, self.patch_size, share)
 
     def _decoded(self, position: int) -> DecodedCase:
         worker = get_worker_info()
@@ -152,30 +154,30 @@ class CaseDataset(Dataset[Item]):
     def _cut(
         self, found: DecodedCase, corner: Corner | None
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
-        """Give the image and what belongs to it, all of it or a patch."""
+        """Return the image and what belongs to it, all of it or a patch."""
         every = {name: getattr(found, name) for name in ("labels", "raters", "reference", "target")}
         maps = {name: array for name, array in every.items() if array is not None}
-        if corner is None or self.patch is None:
+        if corner is None or self.patch_size is None:
             return found.pixels(), maps
-        image = found.pixels(corner, self.patch)
-        return image, {n: cut(m, corner, self.patch, unknown(m)) for n, m in maps.items()}
+        image = found.pixels(corner, self.patch_size)
+        return image, {n: cut(m, corner, self.patch_size, unknown(m)) for n, m in maps.items()}
 
     def _all_tiles(self) -> NDArray[np.int32]:
-        """Give the case and the corner of each tile, a row a tile: there may be millions."""
-        assert self.patch is not None
+        """Return the case and the corner of each tile, one row per tile: there may be millions."""
+        assert self.patch_size is not None
         places = []
         for position in range(len(self.study)):
-            corners = tile_corners(self.cases.shape(position, self.axes), self.patch)
+            corners = tile_corners(self.cases.shape(position, self.axes), self.patch_size)
             places.append(np.insert(np.array(corners, np.int32), 0, position, axis=1))
         return np.concatenate(places)
 
     def _refuse_bad_patch(self) -> None:
-        if self.patch is None:
+        if self.patch_size is None:
             return
-        patch = " x ".join(map(str, self.patch))
+        patch = " x ".join(map(str, self.patch_size))
         if self.study.kind == "classification":
             raise RatersError(f"found a patch of {patch} for class labels, expected masks")
-        if len(self.patch) != self.axes or min(self.patch) < 1:
+        if len(self.patch_size) != self.axes or min(self.patch_size) < 1:
             raise RatersError(
                 f"found a patch of {patch}, expected {self.axes} sides of 1 or more, as the image "
                 f"of case {self.study.index.ids[0]!r} has {self.axes} spatial axes"

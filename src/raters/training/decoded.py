@@ -27,7 +27,7 @@ class DecodedCase:
         moments: Mean and standard deviation of each channel, `(2, channels)`, if the image is
             still to be normalised by them.
         raters: Who gave each answer, for tables only.
-        reference: `(*space)`, MISSING where nobody knows; None if not asked for.
+        reference: `(*space)`, MISSING where it is unknown; None if not asked for.
         foreground: Flat positions of some foreground pixels; None if not asked for.
         target: `(classes, *space)` floats or `(*space)` integers; None if not asked for.
     """
@@ -66,9 +66,9 @@ class DecodedCase:
         return self.image.shape[1:]
 
     def pixels(
-        self, corner: Sequence[int] | None = None, patch: Sequence[int] | None = None
+        self, corner: Sequence[int] | None = None, patch_size: Sequence[int] | None = None
     ) -> NDArray[np.float32]:
-        """Give the normalised image, or a patch of it; outside the image it is 0.
+        """Return the normalised image, or a patch of it; outside the image it is 0.
 
         Example:
             >>> raw, moments = np.array([[1, 3, 5]], np.uint8), np.array([[3.0], [2.0]])
@@ -76,7 +76,7 @@ class DecodedCase:
             >>> case.pixels().tolist(), case.pixels((2,), (2,)).tolist()
             ([[-1.0, 0.0, 1.0]], [[1.0, 0.0]])
         """
-        whole = corner is None or patch is None
-        part = self.image if whole else inside(self.image, corner or (), patch or ())
+        whole = corner is None or patch_size is None
+        part = self.image if whole else inside(self.image, corner or (), patch_size or ())
         normal = part if self.moments is None else scaled(part, *self.moments)
-        return normal if whole else pad_to(normal, patch or (), 0)
+        return normal if whole else pad_to(normal, patch_size or (), 0)

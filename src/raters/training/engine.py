@@ -30,7 +30,7 @@ class Learner(lightning.LightningModule):
 
     Attributes:
         method: The method.
-        history: One row an epoch.
+        history: One row per epoch.
         best: The best epoch so far.
         stopped: Whether it stopped early: no epoch was better for `patience` epochs.
         after_epoch: Whom to call when an epoch is complete.
@@ -56,7 +56,7 @@ class Learner(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
         """Make AdamW, with a learning rate that goes to zero by a cosine."""
-        rate = self.choice.learning_rate
+        rate = self.choice.lr
         matrices = self.method.matrix_parameters()
         chosen = {id(parameter) for parameter in matrices}
         rest = [p for p in self.method.parameters() if id(p) not in chosen]
@@ -64,7 +64,7 @@ class Learner(lightning.LightningModule):
             {"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}
         ]
         if matrices:  # decay would draw matrices to chance
-            rate *= self.choice.matrix_rate or 1.0
+            rate *= self.choice.confusion_lr_scale or 1.0
             groups.append({"params": matrices, "lr": rate, "weight_decay": 0.0})
         optimiser = torch.optim.AdamW(groups)
         if self.choice.schedule == "constant":
@@ -164,7 +164,7 @@ class Learner(lightning.LightningModule):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RatersError(
                 f"found a checkpoint of another version of raters (without {error}), expected one "
-                "of this version: go on with the version that log.txt names, or train again in "
+                "of this version: resume with the version that log.txt names, or train again in "
                 "another folder",
                 kind="unreadable",
             ) from None
@@ -180,7 +180,7 @@ class Learner(lightning.LightningModule):
         if found:
             raise RatersError(
                 f"found {found} in epoch {row['epoch']}, expected finite numbers; "
-                f"try a learning_rate below {self.choice.learning_rate:g}"
+                f"try a lr below {self.choice.lr:g}"
             )
 
     def _score(self, row: Row) -> Score:

@@ -66,7 +66,7 @@ class Estimate:
         return self.start_seconds + warm + main * self.epoch_seconds
 
     def _parts(self) -> str:
-        """Say what the time is made of."""
+        """Return what the time is made of."""
         epochs = self.planned.config.training.epochs - self.warm_epochs
         said = [f"{_duration(self.start_seconds)} to start"]
         if self.warm_epochs:
@@ -75,10 +75,12 @@ class Estimate:
         return ", ".join([*said, f"{many(epochs, 'epoch')} of {_duration(self.epoch_seconds)}"])
 
     def described(self) -> dict[str, str]:
-        """Give it in words, by what it is about."""
+        """Return it in words, by what it is about."""
         config, parts = self.planned.config, self.planned.parts
         training, network = config.training, config.network
-        patch = "whole images" if config.patch is None else " x ".join(map(str, config.patch))
+        patch = (
+            "whole images" if config.patch_size is None else " x ".join(map(str, config.patch_size))
+        )
         sizes = (("width", network.width), ("depth", network.depth), ("norm", network.norm))
         built = ", ".join(f"{name} {value}" for name, value in sizes if value is not None)
         return {
@@ -88,8 +90,8 @@ class Estimate:
             "raters": _listed(config.raters),
             "classes": _listed(tuple(c.name for c in config.classes)),
             "network": f"{network.name} ({built}), {self.parameters:,} parameters",
-            "patch": patch,
-            "batch": f"{training.batch_size}, {many(self.steps, 'step')} an epoch",
+            "patch_size": patch,
+            "batch": f"{training.batch_size}, {many(self.steps, 'step')} per epoch",
             "epochs": f"{training.epochs}",
             "time": f"about {_duration(self.seconds)} on {self.device}: {self._parts()}",
             "memory": "unknown" if self.memory is None else f"about {self.memory / 1e9:.1f} GB",
@@ -146,7 +148,9 @@ class _Cost:
 
 def _alone(planned: Planned) -> Planned:
     """Read data in this process: what others would read cannot be measured here."""
-    training = planned.config.training.model_copy(update={"workers": 0, "devices": 1, "nodes": 1})
+    training = planned.config.training.model_copy(
+        update={"num_workers": 0, "devices": 1, "num_nodes": 1}
+    )
     return replace(planned, config=planned.config.model_copy(update={"training": training}))
 
 
@@ -158,7 +162,7 @@ def _measured(
     device: torch.device,
 ) -> _Cost:
     reading, batches = _fetched(train, STEPS)
-    again, _ = _fetched(train, STEPS)  # from memory now, where there is room
+    again, _ = _fetched(train, STEPS)  # from memory now, where it suffices
     fits = train.dataset.cases.fits  # type: ignore[attr-defined]
     fetch = again if fits else reading
     engine = Learner(method, planned.config.training, 1, planned.parts)
@@ -178,7 +182,7 @@ def _measured(
 def _scoring(
     method: Method, planned: Planned, held_out: DataLoader[Any] | None, device: torch.device
 ) -> float:
-    """Give what it takes to score all held-out cases."""
+    """Return what it takes to score all held-out cases."""
     if held_out is None:
         return 0.0
     method.eval()
@@ -191,7 +195,7 @@ def _scoring(
 
 
 def _fetched(batches: DataLoader[Any], number: int) -> tuple[float, list[Batch]]:
-    """Give some batches, and the seconds that one takes to come."""
+    """Return some batches, and the seconds that one takes to come."""
     set_epoch(batches, 0)
     source: Iterator[Any] = iter(batches)
     started = time.perf_counter()
@@ -206,7 +210,7 @@ def _on_device(batch: Batch, positions: Any, device: torch.device) -> Batch:  # 
 
 
 def _step_seconds(method: Method, batches: list[Batch], optimiser: torch.optim.Optimizer) -> float:
-    """Give the seconds of a step; the first one, that also sets up memory, counts if alone."""
+    """Return the seconds of a step; the first one, that also sets up memory, counts if alone."""
 
     def step(batch: Batch) -> None:
         optimiser.zero_grad()
@@ -228,7 +232,7 @@ def _timed(work: Any, device: torch.device) -> float:  # noqa: ANN401
 
 
 def _memory(train: DataLoader[Any], held_out: DataLoader[Any] | None) -> int | None:
-    """Give the peak so far, and the room that cases which were not read yet will take."""
+    """Return the peak so far, and the room that cases which were not read yet will take."""
     try:
         import resource
     except ImportError:  # not on Windows

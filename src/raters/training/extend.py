@@ -32,7 +32,7 @@ from raters.training.same_study import refuse_other_study
 from raters.training.trainer import Progress, own_randomness
 from raters.wording import expected_one_of
 
-SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch")
+SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
 """Options of training that are part of the trained network: they cannot change any more."""
 
 FASTER = 10.0
@@ -82,7 +82,7 @@ def extend(
 
 
 def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:  # noqa: ANN401
-    """Say what `extend` uses each case of a study for; the arguments are those of `extend`."""
+    """Return what `extend` uses each case of a study for; the arguments are those of `extend`."""
     new = tuple(name for name in study.raters if name not in model.config.raters)
     chosen, training = study.select(raters=new), _training(model.config.training, options)
     if isinstance(model.method, SupervisedMethod):  # no epoch is chosen: all are counted
@@ -95,14 +95,14 @@ def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:
 def _refuse_method(config: ModelConfig) -> None:
     why = {
         "single-cm": "all raters share one matrix, so there is nothing to add",
-        "separate": "each rater has a network of their own: train it anew with all raters",
-        "oracle-cm": "matrices are counted against references, not learnt: train it anew",
+        "separate": "each rater has a network of their own: train again with all raters",
+        "oracle-cm": "matrices are counted against references, not learnt: train again",
     }
     reason = why.get(config.method)
     if config.options.get("shared"):
         reason = "all raters share one head (shared=True), so there is nothing to add"
     if config.options.get("annotator") == "cnn":
-        reason = "one network gives the matrices of all raters (annotator='cnn'): train it anew"
+        reason = "one network gives the matrices of all raters (annotator='cnn'): train again"
     if reason:
         raise RatersError(f"found a model of {config.method}, which cannot be extended: {reason}")
 
@@ -116,7 +116,7 @@ def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOpt
             raise RatersError(f"found the option {name!r}, {expected_one_of(known, name)}")
     of_machine = {*FREE, "precision"}
     kept = {name: value for name, value in trained if name not in of_machine}
-    chosen = parse_options(TrainingOptions, {**kept, "matrix_rate": FASTER, **given})
+    chosen = parse_options(TrainingOptions, {**kept, "confusion_lr_scale": FASTER, **given})
     return chosen.model_copy(update={"precision": precision_of(chosen.precision)})
 
 
@@ -125,10 +125,10 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
     if not len(study):
         raise RatersError("found no cases, expected some that the new raters labelled")
     channels, space = image_shape(study[0], study.kind)
-    if (channels, len(space)) != (config.channels, config.dims):
+    if (channels, len(space)) != (config.channels, config.spatial_dims):
         raise RatersError(
             f"found images of {channels} channels and {len(space)} spatial axes, expected "
-            f"{config.channels} and {config.dims} as in the model"
+            f"{config.channels} and {config.spatial_dims} as in the model"
         )
 
 
@@ -139,13 +139,13 @@ def _counted(model: Model, study: Study) -> Tensor:
     usable = usable[labelled(study)[usable]]
     if not len(usable):
         raise RatersError("found no labels by the new raters, expected at least one")
-    counts = np.zeros((len(study.raters), task.classes, task.classes))
+    counts = np.zeros((len(study.raters), task.num_classes, task.num_classes))
     soft = bool(model.config.options.get("soft"))
     for position in usable:
         case = study[int(position)]
         target = model.truth(case) if soft else model.labels(case)
         counts += count_case(case, target, task)
-    return torch.from_numpy(rows_of(counts, 1 / task.classes)).float()
+    return torch.from_numpy(rows_of(counts, 1 / task.num_classes)).float()
 
 
 def _fitted(
@@ -176,7 +176,7 @@ def _planned(
     config: ModelConfig, study: Study, new: tuple[str, ...], training: TrainingOptions
 ) -> Planned:
     """Plan as the model was, for the new raters alone; there is nothing to warm up."""
-    whole = partition(study, training.held_out, training.seed, config.method)
+    whole = partition(study, training.val_fraction, training.seed, config.method)
     select = training.select
     if select in ("auto", "reference"):  # the truth stays as it is: no reference tells epochs apart
         select = "likelihood" if len(whole.held_out) else "last"

@@ -56,8 +56,8 @@ def fit(
     Args:
         study: A study with images or features.
         method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
-        progress: Show a progress bar; by default on a terminal. Or a function that is told a line
-            an epoch.
+        progress: Show a progress bar; by default on a terminal. Or a function called with one line
+            per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
@@ -91,7 +91,7 @@ def fit(
         planned = _planned(study, method, options, path, resume)
         record = None if path is None else Record(path, planned, notes, resume)
         if record and resume and finished(record.folder):
-            record.log("asked to go on: the run is finished")
+            record.log("nothing to resume: the run is finished")
             return Model.load(record.folder)
         return _trained(planned, record, progress)
 
@@ -136,7 +136,7 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
 def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
     training = planned.config.training
-    alone = training.devices * training.nodes == 1
+    alone = training.devices * training.num_nodes == 1
     if planned.config.kind != "segmentation" or not (alone or first_process()):
         return None
     kept = len(planned.parts.held_out)

@@ -14,7 +14,7 @@ from raters.rater_models import LowRankRaters, RaterModel
 
 
 def join_raters(old: RaterModel, new: RaterModel) -> dict[str, Tensor]:
-    """Give the weights of a rater model for the raters of two.
+    """Return the weights of a rater model for the raters of two.
 
     The first axis of all weights counts raters; that of low-rank models counts them anew in each
     of their parts.
@@ -69,13 +69,13 @@ class FrozenTruth(Method):
         self.method.start_epoch(epoch)
 
     def matrix_parameters(self) -> list[torch.nn.Parameter]:
-        """Give the parameters of matrices that all pixels share."""
+        """Return the parameters of matrices that all pixels share."""
         return self.method.matrix_parameters()
 
     def step(self, batch: Batch) -> Step:
-        """Give the loss of a batch."""
+        """Return the loss of a batch."""
         return self.method.step(batch)
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Give the held-out likelihood alone: where the truth is fixed nothing must be dominant."""
+        """Return the held-out likelihood alone: with a fixed truth nothing must be dominant."""
         return replace(self.method.held_out(batch), confusion=None, pixels=None)

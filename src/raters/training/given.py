@@ -16,7 +16,7 @@ def checked_options(method: str, given: Mapping[str, Any]) -> tuple[MethodOption
     """Part the options of a method from those of training, and check both.
 
     Raises:
-        RatersError: that names the option that nobody knows, or the value that cannot be.
+        RatersError: that names the unknown option or the impossible value.
 
     Example:
         >>> checked_options("truth", {"epochs": 5})[1].epochs
@@ -41,7 +41,7 @@ def _refuse_warm_up(share: float | None) -> None:
 
 
 def _unknown_option(name: str, method: str) -> RatersError:
-    """Say who takes an option, or which one is nearest to it."""
+    """Report who takes an option, or which one is nearest to it."""
     takers = [k for k, entry in METHODS.items() if name in entry.own_options]
     if takers:
         return RatersError(

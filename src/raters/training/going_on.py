@@ -1,4 +1,4 @@
-"""Whether a run can go on with what was given: looked at before anything is read; no torch."""
+"""Whether a run can resume with what was given: checked before anything is read; no torch."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from pathlib import Path
 from typing import Any
 
 from raters.errors import RatersError
+from raters.study.paths import read_text
 from raters.study.plain_yaml import load_plain
-from raters.study.regular import read_text
 from raters.training.run import CONFIG, first_process, holds_run
 
-FREE = ("workers", "cache", "devices", "nodes", "loggers")
-"""Options that may change when a run goes on: they do not change what is learnt.
+FREE = ("num_workers", "cache", "devices", "num_nodes", "loggers")
+"""Options that may change when a run is resumed: they do not change what is learnt.
 
 `devices` and `nodes` change one thing: each process draws its own dropout.
 """
 
-COMPLETE = ("network", "width", "depth", "norm", "dropout", "patch")
+COMPLETE = ("network", "width", "depth", "norm", "dropout", "patch_size")
 """Options that are complete elsewhere: what the user left open may be given later."""
 
 _CHOSEN = ("warm_up", "select", "normalise")  # planning may write them in other words
 
 
 def refuse_run(folder: Path) -> None:
-    """Refuse a folder that holds a run, where nobody asked to go on with it."""
+    """Raise if a folder holds a run and --resume was not given."""
     if holds_run(folder):
         raise RatersError(
-            "found a run, expected a new folder; go on with the run by --resume (resume=True)",
+            "found a run, expected a new folder; to resume the run, use --resume (resume=True)",
             kind="exists",
             file=folder,
         )
 
 
 def is_writer(folder: Path, given: Mapping[str, Any]) -> bool:
-    """Say whether this process writes the run: the first of several, or one that trains alone.
+    """Return whether this process writes the run: the first of several, or one that trains alone.
 
     A process that trains alone may have a number of another work (an array of SLURM's).
     """
     before = _part(_plain(folder / CONFIG), "training")
-    numbers = [given.get(name, before.get(name, 1)) for name in ("devices", "nodes")]
+    numbers = [given.get(name, before.get(name, 1)) for name in ("devices", "num_nodes")]
     return first_process() or numbers == [1, 1]
 
 

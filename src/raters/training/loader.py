@@ -15,7 +15,7 @@ from raters.training.dataset import CaseDataset
 from raters.training.sampler import EpochSampler
 
 MOST_WORKERS = 2
-"""Processes that read data, where nobody says how many."""
+"""Processes that read data, by default."""
 
 
 class LateLoader(DataLoader[Item]):
@@ -30,7 +30,7 @@ class LateLoader(DataLoader[Item]):
 
 
 def loader(
-    dataset: CaseDataset, batch_size: int, shuffle: bool, seed: int = 0, workers: int | None = 0
+    dataset: CaseDataset, batch_size: int, shuffle: bool, seed: int = 0, num_workers: int | None = 0
 ) -> DataLoader[Item]:
     """Make a loader of batches; call `set_epoch` before every epoch.
 
@@ -42,40 +42,40 @@ def loader(
         batch_size: Items in a step, of all processes together.
         shuffle: Whether to draw a new order each epoch.
         seed: Where randomness starts.
-        workers: Processes that read data; None lets the data decide.
+        num_workers: Processes that read data; None lets the data decide.
 
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
         >>> from raters.training.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
-        >>> data = CaseDataset(study, Normalisation("none"), patch=None)
+        >>> data = CaseDataset(study, Normalisation("none"), patch_size=None)
         >>> [tuple(batch["labels"].shape) for batch in loader(data, 2, shuffle=True)]
         [(2, 3, 4, 4), (2, 3, 4, 4), (1, 3, 4, 4)]
     """
-    workers = enough_workers(dataset) if workers is None else workers
-    if workers or not dataset.cases.fits:
+    num_workers = enough_workers(dataset) if num_workers is None else num_workers
+    if num_workers or not dataset.cases.fits:
         dataset.cases.open_store()
     return LateLoader(
         dataset,
         batch_sampler=EpochSampler(len(dataset), batch_size, seed, shuffle),
-        num_workers=workers,
+        num_workers=num_workers,
         collate_fn=collate,
         # A loader draws a seed each epoch: not from the stream that dropout draws from.
         generator=torch.Generator().manual_seed(seed),
-        multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
+        multiprocessing_context=multiprocessing.get_context("fork") if num_workers else None,
     )
 
 
 def enough_workers(dataset: CaseDataset) -> int:
-    """Choose how many processes read data: none where all cases find room in memory.
+    """Choose how many processes read data: none where all cases fit in memory.
 
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
         >>> from raters.training.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
-        >>> enough_workers(CaseDataset(study, Normalisation("none"), patch=None))
+        >>> enough_workers(CaseDataset(study, Normalisation("none"), patch_size=None))
         0
     """
     return 0 if dataset.cases.fits else min(MOST_WORKERS, max((os.cpu_count() or 1) - 1, 0))

@@ -43,9 +43,9 @@ class Model:
     Attributes:
         method: The trained method (a torch module).
         config: What the model is, as plain data.
-        history: One row an epoch of the training.
-        best_epoch: The epoch whose weights were kept, from 1; 0 if nobody knows.
-        cuts: Cuts that were chosen on held-out cases; None for classes, or if nobody knows.
+        history: One row per epoch of the training.
+        best_epoch: The epoch whose weights were kept, from 1; 0 if unknown.
+        cuts: Cuts that were chosen on held-out cases; None for classes, or if unknown.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Model:
         return next(self.method.parameters()).device
 
     def truth(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Give `p(t | x)`, `(classes, *space)`.
+        """Return `p(t | x)`, `(classes, *space)`.
 
         Images that are larger than the patches trained on are seen in overlapping windows.
         (Instance norm then takes its averages over a window, as it did in training.)
@@ -82,7 +82,7 @@ class Model:
         return self._predicted(image).truth
 
     def labels(self, image: NDArray[Any] | Case, cut: CutGiven = 0.5) -> NDArray[np.int16]:
-        """Give the class, `(*space)`: the most likely one, or masks at another cut.
+        """Return the class, `(*space)`: the most likely one, or masks at another cut.
 
         Args:
             image: As for `truth`.
@@ -90,10 +90,10 @@ class Model:
         """
         cuts = self.cut(cut)
         found = self._predicted(image)
-        return cut_labels(found.truth, cuts) if self.config.label_dims else found.labels
+        return cut_labels(found.truth, cuts) if self.config.label_spatial_dims else found.labels
 
     def cut(self, given: CutGiven) -> NDArray[np.float64]:
-        """Give the cut of each foreground class, `(classes - 1,)`, for `raters.scores.cut_labels`.
+        """Return the cut of each foreground class, `(classes - 1,)`, for `scores.cut_labels`.
 
         Args:
             given: A number; 'area' (where the predicted area of held-out cases is the raters' mean
@@ -108,11 +108,11 @@ class Model:
         return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
 
     def as_rater(self, image: NDArray[Any] | Case, rater: str) -> Probabilities:
-        """Give what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
+        """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
         return self._predicted(image, raters=[rater]).as_rater[rater]
 
     def confusion(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Give the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
+        """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
 
         An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
         label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
@@ -122,7 +122,7 @@ class Model:
         return found
 
     def predict(self, study: Study) -> Iterator[tuple[Case, Probabilities]]:
-        """Give the truth of all cases of a study, one by one; small images go in batches.
+        """Return the truth of all cases of a study, one by one; small images go in batches.
 
         Example:
             for case, truth in model.predict(study):
@@ -137,13 +137,13 @@ class Model:
             yield case, found.truth
 
     def _predicted(self, image: NDArray[Any] | Case, **asked: Any) -> Predicted:  # noqa: ANN401
-        # The room of prediction comes after this one; a model is only its handle.
+        # The package `prediction` builds on this one; a model is only its handle.
         from raters.prediction.predict import predict_case
 
         return predict_case(self, image, **asked)
 
     def number_of(self, rater: str) -> int:
-        """Give the position of a rater.
+        """Return the position of a rater.
 
         Raises:
             RatersError: that lists those the model knows; also for a rater of whom no label was
@@ -174,12 +174,14 @@ class Model:
             raise in_case(error, image.id, found.source) from None
 
     def _pixels_of(self, array: NDArray[Any]) -> Tensor:
-        channels, dims = self.config.channels, self.config.dims
-        if array.ndim == dims and channels == 1 and dims:
+        channels, spatial_dims = self.config.channels, self.config.spatial_dims
+        if array.ndim == spatial_dims and channels == 1 and spatial_dims:
             array = array[np.newaxis]
-        if array.ndim != dims + 1 or array.shape[0] != channels or 0 in array.shape:
+        if array.ndim != spatial_dims + 1 or array.shape[0] != channels or 0 in array.shape:
             what = (
-                f"{channels} channels and {dims} spatial axes" if dims else f"{channels} features"
+                f"{channels} channels and {spatial_dims} spatial axes"
+                if spatial_dims
+                else f"{channels} features"
             )
             found = "x".join(map(str, array.shape)) or "one number"
             raise RatersError(f"found an image of {found}, expected {what}", kind="channels")

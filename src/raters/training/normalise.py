@@ -20,7 +20,7 @@ MODES = ("auto", "study", "case", "none")
 SAMPLE = 500
 """Images that the statistics of a study are taken from at most, evenly spread over its cases.
 
-They settle the mean of millions of pixels. Features are few numbers a case and a rare one would
+They settle the mean of millions of pixels. Features are few numbers per case and a rare one would
 look constant in a sample, so all cases are read there.
 """
 
@@ -41,7 +41,7 @@ class Normalisation:
     Attributes:
         mode: 'study' takes the mean and standard deviation of the training cases, 'case' each
             image's own, 'none' leaves the values as they are.
-        mean: One number a channel (or a feature) for 'study', else empty.
+        mean: One number per channel (or feature) for 'study', else empty.
         std: The same; 0 stands for a channel that is constant, which becomes 0.
 
     Example:
@@ -68,7 +68,7 @@ class Normalisation:
         return result
 
     def moments(self, image: NDArray[Any]) -> Moments:
-        """Give what `scaled` needs to normalise the image, or any part of it.
+        """Return what `scaled` needs to normalise the image, or any part of it.
 
         Raises:
             RatersError: for values that are not finite, and another number of channels.
@@ -91,7 +91,7 @@ class Normalisation:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values for YAML.
+        """Return plain values for YAML.
 
         Example:
             >>> Normalisation("study", (1.0,), (2.0,)).to_dict()
@@ -111,7 +111,7 @@ class Normalisation:
         try:
             mean, std = tuple(map(float, mean)), tuple(map(float, std))
         except (TypeError, ValueError) as error:
-            why = f"found a normalisation without means ({error}), expected a number a channel"
+            why = f"found a normalisation without means ({error}), expected one number per channel"
             raise RatersError(why) from None
         if mode not in MODES[1:] or len(mean) != len(std):
             raise RatersError(
@@ -259,7 +259,7 @@ def _std(
 def scaled(
     image: NDArray[Any], mean: NDArray[np.float64], std: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Give `(image - mean) / std` of each channel; a channel without contrast becomes 0.
+    """Return `(image - mean) / std` of each channel; a channel without contrast becomes 0.
 
     It is computed in float64; numpy goes piecewise, so that no volume of float64 is ever held.
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_METHOD = "pixel-cm"
-"""What is trained where nobody names a method."""
+"""The default method."""
 
 
 class TrainingOptions(BaseModel):
@@ -29,8 +29,8 @@ class TrainingOptions(BaseModel):
 
     epochs: int = Field(30, ge=1, description="passes over the training cases")
     batch_size: int = Field(16, ge=1, description="cases (or patches) in one step")
-    learning_rate: float = Field(2e-3, gt=0, description="of AdamW, at the start")
-    matrix_rate: float | None = Field(
+    lr: float = Field(2e-3, gt=0, description="of AdamW, at the start")
+    confusion_lr_scale: float | None = Field(
         None,
         gt=0,
         description="how much faster than the network matrices learn that all images share; "
@@ -39,14 +39,14 @@ class TrainingOptions(BaseModel):
     )
     weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
     schedule: Literal["cosine", "constant"] = Field(
-        "cosine", description="how the learning rate goes: to zero by a cosine, or not"
+        "cosine", description="learning rate: cosine decay to zero, or constant"
     )
     seed: int = Field(0, ge=0, lt=2**63, description="all randomness comes from it and the epoch")
 
     normalise: Literal["auto", "study", "case", "none"] = Field(
         "auto", description="zero mean and unit variance over the study, each case, or not at all"
     )
-    patch: tuple[int, ...] | Literal["auto", "whole"] = Field(
+    patch_size: tuple[int, ...] | Literal["auto", "whole"] = Field(
         "auto", description="sides of the patches that are trained on, or whole images"
     )
     patches_per_case: int = Field(4, ge=1, description="random patches of a case in an epoch")
@@ -54,13 +54,13 @@ class TrainingOptions(BaseModel):
         0.5, ge=0, le=1, description="share of patches centred on a pixel that a rater marked"
     )
     augment: Literal["auto", "none", "flip", "full"] = Field(
-        "auto", description="random changes of images: flips for masks unless said otherwise"
+        "auto", description="random changes of images; auto: flips for masks"
     )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="weigh classes by how rare they are among the raters' labels"
     )
 
-    held_out: float = Field(
+    val_fraction: float = Field(
         0.15, ge=0, lt=1, description="share of groups held out, if there is no split 'val'"
     )
     select: Literal["auto", "likelihood", "reference", "last"] = Field(
@@ -69,10 +69,10 @@ class TrainingOptions(BaseModel):
         "reference, or the last; auto: by the reference if there is one",
     )
     patience: int | None = Field(
-        None, ge=1, description="epochs without a better one before it stops; None: it never does"
+        None, ge=1, description="epochs without improvement before it stops; None: never"
     )
 
-    workers: int | None = Field(
+    num_workers: int | None = Field(
         None,
         ge=0,
         description="processes that read data; by default none if all cases fit into `cache`, "
@@ -85,11 +85,11 @@ class TrainingOptions(BaseModel):
     )
     precision: Literal["auto", "32", "bf16", "16"] = Field(
         "auto",
-        description="bits of the network's numbers; auto: bf16 on GPUs that know it, else 32 "
+        description="bits of the network's numbers; auto: bf16 on GPUs that support it, else 32 "
         "(the likelihood always has 32)",
     )
-    devices: int = Field(1, ge=1, description="GPUs (without any: processes) of one machine")
-    nodes: int = Field(1, ge=1, description="machines")
+    devices: int = Field(1, ge=1, description="GPUs (or CPU processes) per machine")
+    num_nodes: int = Field(1, ge=1, description="machines")
     loggers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = Field(
         (), description="also log each epoch to TensorBoard, MLflow or W&B"
     )

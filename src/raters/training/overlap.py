@@ -9,13 +9,13 @@ from raters.study.study import Study
 
 _CASES = 50  # that are looked at
 SEVERAL = 1.5
-"""Labels a pixel, on average, from which on most pixels have several."""
+"""Labels per pixel, on average, above which most pixels have several."""
 VOTES = 2.5
 """The same, from which on most pixels have a majority: two raters cannot outvote each other."""
 
 
 def labels_a_pixel(study: Study) -> float:
-    """Give the mean number of labels of a pixel that anybody labelled.
+    """Return the mean number of labels of a pixel that anybody labelled.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[1, 1]]], [[[0, 0]], [[-1, 0]]]])

@@ -61,12 +61,12 @@ def partition(study: Study, share: float, seed: int, method: str | None = None) 
 
 
 def left_out(study: Study, used: Sequence[str] | NDArray[np.object_]) -> int:
-    """Say how many cases of the splits that are used at all are not among those used."""
+    """Return how many cases of the splits that are used at all are not among those used."""
     return len(set(study.index.ids[np.concatenate(by_split(study))]) - set(used))
 
 
 def by_split(study: Study) -> Partition:
-    """Give the cases of the splits 'train' and 'val'; all are of 'train' where nobody said."""
+    """Return the cases of the splits 'train' and 'val'; all are of 'train' by default."""
     splits = study.index.splits
     train = np.flatnonzero(splits == "train")
     held_out = np.flatnonzero(np.isin(splits, HELD_OUT))

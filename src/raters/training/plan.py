@@ -53,8 +53,8 @@ def plan(
         raters=study.raters,
         classes=tuple(ClassEntry(name=c.name, value=c.value) for c in study.classes),
         channels=channels,
-        dims=len(space),
-        patch=patch,
+        spatial_dims=len(space),
+        patch_size=patch,
         normalisation=normalisation or fit_normalisation(train, training.normalise).to_dict(),
         unlabelled=without_labels(train),
     )
@@ -88,7 +88,7 @@ def _refuse_study(study: Study, needs_raters: bool) -> None:
 
 
 def image_shape(case: Case, kind: str) -> tuple[int, tuple[int, ...]]:
-    """Give the channels and the spatial shape of an image; masks need one that has a shape."""
+    """Return the channels and the spatial shape of an image; masks need one that has a shape."""
     image = image_of(case)
     channels, *space = image.array.shape
     if kind == "segmentation" and not space:
@@ -100,16 +100,17 @@ def image_shape(case: Case, kind: str) -> tuple[int, tuple[int, ...]]:
 def _patch(
     training: TrainingOptions, study: Study, space: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    if isinstance(training.patch, tuple):
-        if study.kind == "classification" or len(training.patch) != len(space):
+    if isinstance(training.patch_size, tuple):
+        if study.kind == "classification" or len(training.patch_size) != len(space):
             sides = len(space) if study.kind == "segmentation" else 0
             raise RatersError(
-                f"found a patch of {len(training.patch)} sides {training.patch}, expected {sides}"
+                f"found a patch of {len(training.patch_size)} sides {training.patch_size}, "
+                f"expected {sides}"
             )
-        if min(training.patch) < 1:
-            raise RatersError(f"found the patch {training.patch}, expected positive sides")
-        return training.patch
-    whole = training.patch == "whole" or study.kind == "classification"
+        if min(training.patch_size) < 1:
+            raise RatersError(f"found the patch {training.patch_size}, expected positive sides")
+        return training.patch_size
+    whole = training.patch_size == "whole" or study.kind == "classification"
     if whole or prod(space) <= LARGEST_WHOLE[len(space)]:
         return None
     side = PATCH_SIDE[len(space)]
@@ -117,13 +118,13 @@ def _patch(
 
 
 def _chosen(training: TrainingOptions, options: MethodOptions, kind: str) -> dict[str, Any]:
-    """Give the options of training that depend on what is labelled, and how it is learnt from."""
+    """Return the options of training that depend on what is labelled, and how it is learnt from."""
     masks = kind == "segmentation"
     plain = masks or getattr(options, "form", "own") == "paper"
     augment = "flip" if masks else "none"
     return {
         "augment": augment if training.augment == "auto" else training.augment,
-        "matrix_rate": training.matrix_rate or (1.0 if plain else 10.0),
+        "confusion_lr_scale": training.confusion_lr_scale or (1.0 if plain else 10.0),
         "precision": precision_of(training.precision),
     }
 

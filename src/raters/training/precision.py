@@ -39,5 +39,5 @@ def set_precision(method: nn.Module, precision: Precision) -> None:
 
 
 def for_trainer(precision: Precision) -> Any:  # noqa: ANN401
-    """Give Lightning's name: of it we need only the scaling of gradients, for 16."""
+    """Return Lightning's name: of it we need only the scaling of gradients, for 16."""
     return "16-mixed" if precision == "16" else "32-true"

@@ -67,8 +67,8 @@ def plan_training(
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
     options, training = checked_options(method, given)
-    refuse_small_batch(training.batch_size, training.devices * training.nodes)
-    whole = partition(study, training.held_out, training.seed, method)
+    refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
+    whole = partition(study, training.val_fraction, training.seed, method)
     used = study.select(cases=list(study.index.ids[np.concatenate(whole)]))
     parts = _within(study, used, whole)
     train = _part(used, parts.train)
@@ -79,7 +79,7 @@ def plan_training(
 
 
 def plan_parts(study: Study, parts: Partition, config: ModelConfig) -> Planned:
-    """Say which cases are used how, for a model that is settled already."""
+    """Return which cases are used how, for a model that is settled already."""
     used = study.select(cases=list(study.index.ids[np.concatenate(parts)]))
     return Planned(config, used, _within(study, used, parts), _splits(study, parts))
 
@@ -117,17 +117,17 @@ def make_loader(
     dataset = CaseDataset(
         study,
         config.normaliser(),
-        patch=config.patch,
+        patch_size=config.patch_size,
         augment=training.augment if train else "none",
         mode=mode,
         seed=training.seed,
-        patches_per_case=training.patches_per_case if config.patch else 1,
+        patches_per_case=training.patches_per_case if config.patch_size else 1,
         foreground_share=training.foreground,
         targets=method.target if method.has_targets else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
     )
-    return loader(dataset, training.batch_size, train, training.seed, training.workers)
+    return loader(dataset, training.batch_size, train, training.seed, training.num_workers)
 
 
 def _refuse_choice(held_out: Study, select: str, patience: int | None) -> None:
@@ -155,7 +155,7 @@ def _splits(study: Study, parts: Partition) -> list[Split]:
 
 
 def _within(study: Study, used: Study, parts: Partition) -> Partition:
-    """Give positions in the part of the study that is used."""
+    """Return positions in the part of the study that is used."""
     position = {name: k for k, name in enumerate(used.index.ids)}
     return Partition(
         *(np.array([position[n] for n in study.index.ids[rows]], np.intp) for rows in parts)

@@ -45,7 +45,7 @@ class Record:
         folder: The folder.
         planned: What is trained on what.
         notes: Warnings that are not in the log yet.
-        resume: Whether a checkpoint that is there is gone on with; nobody else's is ever read.
+        resume: Whether to resume from an existing checkpoint; no other is ever read.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Record:
         self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
         training = planned.config.training
         # A process that trains alone may have a number of another work: it writes all the same.
-        alone = training.devices * training.nodes == 1
+        alone = training.devices * training.num_nodes == 1
         self._writes, self._started = alone or first_process(), False
 
     @property
@@ -64,7 +64,7 @@ class Record:
 
     @property
     def earlier(self) -> Path | None:
-        """The checkpoint to go on from, if somebody asked to go on and there is one."""
+        """The checkpoint to resume from, if asked to resume and there is one."""
         return self.checkpoint if self._resume and self.checkpoint.exists() else None
 
     def log(self, text: str) -> None:
@@ -75,7 +75,7 @@ class Record:
             log(self.folder, text)
 
     def start(self, learner: Learner) -> None:
-        """Write what is known before the first step; also where the run goes on."""
+        """Write what is known before the first step; also where the run is resumed."""
         if not self._writes:
             return
         config, self._started = self.planned.config, True
@@ -116,7 +116,7 @@ class Record:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Say in the log why a run did not come to its end."""
+        """Report in the log why a run did not come to its end."""
         try:
             yield
         except BaseException as error:
@@ -124,7 +124,7 @@ class Record:
                 raise  # the folder is as it was before
             why = _STOPPED.get(type(error), f"by an error: {error}")
             with suppress(OSError, RatersError):  # a full disk takes no more lines
-                self.log(f"stopped {why}; --resume goes on after the last whole epoch")
+                self.log(f"stopped {why}; --resume continues after the last whole epoch")
             raise
 
     def _write_progress(self, learner: Learner, finished: bool = False) -> None:
@@ -140,7 +140,7 @@ class Record:
 
 @contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Give a list that warnings are added to; they are shown all the same."""
+    """Return a list that warnings are added to; they are shown all the same."""
     notes: list[str] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -154,7 +154,7 @@ def noted_warnings() -> Iterator[list[str]]:
 
 
 def told_by(tell: Callable[[str], None], epochs: int) -> Callable[[Learner], None]:
-    """Tell somebody a line an epoch, as the log has it; of several processes the first does."""
+    """Report one line per epoch, as the log has it; of several processes the first does."""
 
     def told(learner: Learner) -> None:
         if first_process():
@@ -164,6 +164,6 @@ def told_by(tell: Callable[[str], None], epochs: int) -> Callable[[Learner], Non
 
 
 def epoch_line(row: Row, epochs: int) -> str:
-    """Say in a line what an epoch gave."""
+    """Report in a line what an epoch gave."""
     numbers = [f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, float)]
     return f"epoch {row['epoch']}/{epochs} ({row['phase']}): {', '.join(numbers)}"

@@ -1,4 +1,4 @@
-"""Going on with a run: it must be the same study and the same options as before."""
+"""Resuming a run: it must be the same study and the same options as before."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from raters.training.run import CHECKPOINT, CONFIG, SPLITS, holds_run, read_spli
 
 
 def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
-    """Give the configuration of the run that a folder holds; None if there is none yet.
+    """Return the configuration of the run that a folder holds; None if there is none yet.
 
     Raises:
-        RatersError: if there is one, and nobody asked to go on with it.
+        RatersError: if there is one, and `resume` was not given.
     """
     if not holds_run(folder):
         return None  # also with `resume`: the run may have ended before it wrote anything
@@ -63,7 +63,7 @@ def _refuse_other_config(config: ModelConfig, earlier: ModelConfig, folder: Path
     for name, expected in earlier.network.model_dump().items():
         shown = "network" if name == "name" else name
         refuse_unlike(shown, getattr(config.network, name), expected, folder)
-    for name in ("patch", "kind", "raters", "classes", "channels", "dims"):
+    for name in ("patch_size", "kind", "raters", "classes", "channels", "spatial_dims"):
         refuse_unlike(name, getattr(config, name), getattr(earlier, name), folder)
 
 

@@ -1,4 +1,4 @@
-"""Whether a network finds room in this machine, asked before anything of its size is made."""
+"""Whether a network fits this machine's memory, checked before anything of its size is made."""
 
 from __future__ import annotations
 

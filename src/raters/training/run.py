@@ -15,9 +15,8 @@ from typing import Any
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
-from raters.study.paths import written_whole
+from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.pattern import there
-from raters.study.regular import read_text, refuse_special
 
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
@@ -32,7 +31,7 @@ _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
 def first_process() -> bool:
-    """Say whether this process is the one that writes; the others only train.
+    """Return whether this process is the one that writes; the others only train.
 
     Those who start several processes (Lightning, torchrun, SLURM) number them by variables.
     """
@@ -41,22 +40,22 @@ def first_process() -> bool:
 
 @contextmanager
 def room_for(path: Path) -> Iterator[None]:
-    """Say what a full disk means to a run."""
+    """Return what a full disk means to a run."""
     try:
         yield
     except OSError as error:
         if error.errno not in _FULL:
             raise
         raise RatersError(
-            f"found no room for it ({error.strerror}), expected some: the run is whole up to the "
-            "epoch before; make room and go on with --resume",
+            f"found no space for it ({error.strerror}), expected some: the run is whole up to the "
+            "epoch before; free some space and use --resume",
             kind="full",
             file=path,
         ) from None
 
 
 def holds_run(folder: Path) -> bool:
-    """Say whether a folder holds a run, finished or not."""
+    """Return whether a folder holds a run, finished or not."""
     return any((folder / name).exists() for name in FILES)
 
 
@@ -127,7 +126,7 @@ def refuse_unfinished(folder: str | Path) -> None:
     scores = read_scores(path)
     at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
     raise RatersError(
-        f"found an unfinished run (epoch {at} of {of}), expected a finished one: go on with "
+        f"found an unfinished run (epoch {at} of {of}), expected a finished one: resume it with "
         f"raters train STUDY -o {shlex.quote(str(path))} --resume",
         kind="unfinished",
         file=path,
@@ -135,7 +134,7 @@ def refuse_unfinished(folder: str | Path) -> None:
 
 
 def finished(folder: Path) -> bool:
-    """Say whether a run came to its end."""
+    """Return whether a run came to its end."""
     return bool(read_scores(folder).get("finished")) and (folder / WEIGHTS).exists()
 
 

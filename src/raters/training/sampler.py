@@ -18,7 +18,7 @@ PADDING = None
 
 
 def share(items: Sequence[T], rank: int, world: int) -> Sequence[T]:
-    """Give the part of a process; parts follow each other and differ by one item at most.
+    """Return the part of a process; parts follow each other and differ by one item at most.
 
     Example:
         >>> [share(range(5), rank, 3) for rank in range(3)]
@@ -71,7 +71,7 @@ class EpochSampler(Sampler[list[int | None]]):
         self.seed, self.shuffle, self.epoch = seed, shuffle, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes."""
+        """Return which epoch comes."""
         self.epoch = epoch
 
     def __len__(self) -> int:

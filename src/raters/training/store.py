@@ -1,6 +1,6 @@
 """Decoded cases on disk, memory-mapped: a patch reads its own pages only, and all processes share.
 
-One file a case, written whole when the case is first read: a mark, a JSON header that says where
+One file per case, written whole when the case is first read: a mark, a JSON header that says where
 each array lies, and the arrays. What is not there or not whole is decoded and written again.
 """
 
@@ -60,7 +60,7 @@ class CaseStore:
             return None
 
     def write(self, position: int, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        """Write the arrays of a case; False where the disk has no room (any more)."""
+        """Write the arrays of a case; False where the disk is full."""
         if self.full:
             return False
         try:
@@ -77,7 +77,7 @@ class CaseStore:
         return True
 
     def has_room(self, needed: int) -> bool:
-        """Say whether the disk can take so many bytes; warn if it cannot."""
+        """Return whether the disk can take so many bytes; warn if it cannot."""
         self.folder.mkdir(parents=True, exist_ok=True)
         there = sum(file.stat().st_size for file in self.folder.glob("*.case"))
         free = shutil.disk_usage(self.folder).free * (1 - RESERVE) + there
@@ -95,7 +95,7 @@ class CaseStore:
 
 
 def _content(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """Give the parts of a file; the header is padded, as its length decides where arrays lie."""
+    """Return the parts of a file; the header is padded, as its length decides where arrays lie."""
     sizes = [array.nbytes for array in arrays.values()]
     begin = _aligned(len(MARK) + 4 + 200 * (len(arrays) + 1))
     places = np.cumsum([begin, *(_aligned(size) for size in sizes)]).tolist()
@@ -145,7 +145,7 @@ def _stamp(file: Path) -> tuple[str, int, int]:
 
 @contextmanager
 def cache_folder(run: Path | None = None) -> Iterator[Path]:
-    """Give a folder for stores, which is removed at the end.
+    """Return a folder for stores, which is removed at the end.
 
     With a run folder it is `cache` in there, and an error leaves it: who resumes finds it again.
     Else it is a temporary folder; those of processes that were killed are removed on the way.

@@ -30,7 +30,7 @@ class StepTerms:
             self.terms.setdefault(name, []).append(_to_keep(value))
 
     def sums(self) -> dict[str, Tensor]:
-        """Give the summed terms of each step, and under '' the labels that they are sums of."""
+        """Return the summed terms of each step, and under '' the labels that they are sums of."""
         if not self.observed:
             return {}
         observed = _as_vector(self.observed)
@@ -39,7 +39,7 @@ class StepTerms:
 
 
 def _to_keep(value: Tensor) -> Tensor | float:
-    """Give a number on the CPU; reading it from a GPU would make each step wait for the last.
+    """Return a number on the CPU; reading it from a GPU would make each step wait for the last.
 
     A tensor on the CPU that outlives its step lies between the large blocks of the steps, which
     then cannot be joined and used again: memory would grow by a few MB in every step.

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def processes() -> tuple[int, int]:
-    """Give the rank of this process and how many train together.
+    """Return the rank of this process and how many train together.
 
     Example:
         >>> processes()
@@ -22,7 +22,7 @@ def processes() -> tuple[int, int]:
 
 
 def gathered(value: T) -> list[T]:
-    """Give what all processes have, in the order of their ranks: the same list to all of them.
+    """Return what all processes have, in the order of their ranks: the same list to all of them.
 
     Example:
         >>> gathered(3)

@@ -23,7 +23,7 @@ from raters.training.precision import for_trainer
 from raters.training.run import first_process
 
 Progress = bool | Callable[[str], None] | None
-"""Whether to show a bar (None: on a terminal), or whom to tell a line an epoch."""
+"""Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
 
 
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
@@ -43,8 +43,8 @@ def make_trainer(
     except MisconfigurationException as error:
         why = " ".join(str(error).split())
         raise RatersError(
-            f"found devices={training.devices} and nodes={training.nodes}, expected what there is "
-            f"here: {why}",
+            f"found devices={training.devices} and num_nodes={training.num_nodes}, expected what "
+            f"there is here: {why}",
             kind="devices",
         ) from None
 
@@ -52,11 +52,11 @@ def make_trainer(
 def _trainer(
     training: TrainingOptions, bar: TrainingBar | None, loggers: list[Any]
 ) -> lightning.Trainer:
-    several = training.devices * training.nodes > 1
+    several = training.devices * training.num_nodes > 1
     return lightning.Trainer(
         accelerator="auto",
         devices=training.devices,
-        num_nodes=training.nodes,
+        num_nodes=training.num_nodes,
         # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
         strategy="ddp_find_unused_parameters_true" if several else "auto",
         precision=for_trainer(training.precision),
@@ -78,7 +78,7 @@ def make_bar(progress: Progress, epochs: int, steps: int) -> TrainingBar | None:
 
 
 def wants_bar(progress: Progress) -> bool:
-    """Say whether a bar is wanted: by default on a terminal; one process shows it."""
+    """Return whether a bar is wanted: by default on a terminal; one process shows it."""
     if callable(progress) or not first_process():
         return False
     return Console(stderr=True).is_terminal if progress is None else progress
@@ -86,7 +86,7 @@ def wants_bar(progress: Progress) -> bool:
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """Give the caller's random numbers back as they were, whatever happens."""
+    """Return the caller's random numbers back as they were, whatever happens."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield
 
@@ -96,7 +96,7 @@ def interruptible() -> Iterator[None]:
     """Let Ctrl-C be a KeyboardInterrupt: Lightning exits, and leaves further ones ignored.
 
     And let who ends the process by SIGTERM (a queue, at the end of the time) see that it did not
-    finish: Lightning ends it as if all were well. A GPU without room, and a process that died
+    finish: Lightning ends it as if all were well. A GPU out of memory, and a process that died
     beside this one, are said in words.
     """
     handler = signal.getsignal(signal.SIGINT)
@@ -105,8 +105,8 @@ def interruptible() -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         why = str(error).split(". ")[0]
         raise RatersError(
-            f"found no room on the GPU ({why}), expected some: try a smaller batch_size, patch or "
-            "width, or precision='bf16'",
+            f"found no memory on the GPU ({why}), expected some: try a smaller batch_size, patch "
+            "or width, or precision='bf16'",
             kind="full",
         ) from None
     except RuntimeError as error:
@@ -114,7 +114,7 @@ def interruptible() -> Iterator[None]:
             raise
         raise RatersError(
             f"found a process of this training gone ({_first_line(error)}), expected all of them "
-            "until the end: the run is whole up to the epoch before, go on with --resume",
+            "until the end: the run is whole up to the epoch before, use --resume",
             kind="process",
         ) from None
     except SIGTERMException:

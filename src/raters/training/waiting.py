@@ -33,13 +33,13 @@ class Waiting:
         self._last = self._clock()
 
     def batch_begins(self) -> None:
-        """Say that a batch is there."""
+        """Report that a batch is there."""
         now = self._clock()
         self.waited += now - self._last
         self._last = now
 
     def batch_ends(self) -> None:
-        """Say that the work on a batch is done: the next one is waited for."""
+        """Report that the work on a batch is done: the next one is waited for."""
         now = self._clock()
         self.worked += now - self._last
         self._last = now

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from raters.errors import RatersError
-from raters.study.paths import written_whole
-from raters.study.regular import refuse_special
+from raters.study.paths import refuse_special, written_whole
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -83,7 +82,7 @@ def _refuse_absurd(config: ModelConfig, shapes: Shapes, path: Path) -> None:
 
 
 def _outline(config: ModelConfig, path: Path) -> Shapes:
-    """Give the shapes of all weights of a configuration, on a device that holds no numbers."""
+    """Return the shapes of all weights of a configuration, on a device that holds no numbers."""
     try:
         with torch.device("meta"):
             method = config.build()

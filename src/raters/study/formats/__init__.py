@@ -16,7 +16,7 @@ from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
 from raters.study.formats.base import Array, Format, Write, reading, whole
 from raters.study.formats.geometry import embed, fits_float32
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
 
 __all__ = [
     "BY_SUFFIX",
@@ -46,7 +46,7 @@ FORMATS: dict[str, Format] = {
 BY_SUFFIX = {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
 
 _MAT = (
-    "found a MATLAB file, which may hold several masks under any names; expected one file a rater: "
+    "found a MATLAB file, which may hold many masks under any names; expected one file per rater: "
     "scipy.io.loadmat reads it, numpy.save writes each mask as masks/RATER/CASE.npy"
 )
 _NIFTI_LONGEST = 32767  # an axis length is a 16-bit number there
@@ -259,13 +259,15 @@ def _suffix_with(space: tuple[int, ...], channels: int, affine: ArrayLike) -> st
 
 
 def _write(
-    path: Path, write: Write | None, array: Array, affine: ArrayLike | None, dims: int
+    path: Path, write: Write | None, array: Array, affine: ArrayLike | None, spatial_dims: int
 ) -> None:
     matrix = None if affine is None else np.asarray(affine, dtype=np.float64)
-    if dims not in (2, 3):
+    if spatial_dims not in (2, 3):
         raise ValueError(f"found shape {array.shape}, expected two or three spatial axes")
-    if matrix is not None and matrix.shape != (dims + 1, dims + 1):
-        raise ValueError(f"found an affine of shape {matrix.shape}, expected {(dims + 1,) * 2}")
+    if matrix is not None and matrix.shape != (spatial_dims + 1, spatial_dims + 1):
+        raise ValueError(
+            f"found an affine of shape {matrix.shape}, expected {(spatial_dims + 1,) * 2}"
+        )
     if write is None:
         message = f"{format_of(path).name} is read but not written"
         raise RatersError(message, kind="unwritable", file=path)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.regular import refuse_special
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
+from raters.study.paths import refuse_special
 
 Array = NDArray[Any]
 Affine = NDArray[np.float64] | None
@@ -178,7 +178,7 @@ def check_claim(
     stored: float | None = None,
     factor: float = RAW,
 ) -> None:
-    """Refuse a header that claims more than the file can hold, before anything is allocated.
+    """Reject a header that claims more than the file can hold, before anything is allocated.
 
     Args:
         path: The file.
@@ -207,21 +207,21 @@ def check_claim(
 
 
 def check_dtype(path: Path, dtype: np.dtype[Any]) -> None:
-    """Refuse values that are not plain numbers or truth values."""
+    """Reject values that are not plain numbers or truth values."""
     if dtype.kind not in "buif":
         message = f"found values of type {dtype}, expected real numbers"
         raise RatersError(message, kind="unreadable", file=path)
 
 
 def one_channel(path: Path, channels: int | None) -> None:
-    """Refuse labels with several channels."""
+    """Reject labels with several channels."""
     if channels is not None and channels > 1:
         message = f"found {channels} channels, expected one label per voxel"
         raise RatersError(message, kind="channels", file=path)
 
 
 def refuse_jpeg(path: Path) -> NoReturn:
-    """Refuse labels that were stored by a lossy method."""
+    """Reject labels that were stored by a lossy method."""
     message = "JPEG changes values while storing them, so that labels are lost; expected PNG"
     raise RatersError(message, kind="lossy", file=path)
 

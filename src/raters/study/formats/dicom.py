@@ -20,8 +20,8 @@ from raters.study.formats.base import (
     library,
     reading,
 )
-from raters.study.regular import refuse_special
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
+from raters.study.paths import refuse_special
 
 _SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _IO = "GDCMImageIO"
@@ -116,7 +116,7 @@ def _series_files(folder: Path) -> list[str]:
 
 
 def _refuse_left_out(folder: Path, files: list[str]) -> None:
-    """Refuse a folder with a slice that GDCM cannot read: it would leave it out without a word.
+    """Reject a folder with a slice that GDCM cannot read: it would leave it out without a word.
 
     What looks like a slice is named '.dcm', starts as DICOM files do, or differs from the slices'
     names in digits only. Reports, structures and indices of another class are no slices.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.formats.base import Array
-from raters.study.volume import Volume
+from raters.study.geometry import Volume
 
 _TOLERANCE = 0.01  # voxels
 
@@ -28,7 +28,7 @@ def flip_lps(affine: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def from_itk(
-    direction: Sequence[float], spacing: Sequence[float], origin: Sequence[float], dims: int
+    direction: Sequence[float], spacing: Sequence[float], origin: Sequence[float], spatial_dims: int
 ) -> NDArray[np.float64]:
     """The RAS affine of an ITK image, in the package's axis order.
 
@@ -36,14 +36,14 @@ def from_itk(
         direction: A square matrix, row by row.
         spacing: The spacing of `(x, y, ...)`.
         origin: The position of the first voxel, LPS.
-        dims: The number of spatial axes, 2 or 3; ITK's further axes are left out.
+        spatial_dims: The number of spatial axes, 2 or 3; ITK's further axes are left out.
     """
     size = len(spacing)
-    affine = np.eye(dims + 1)
+    affine = np.eye(spatial_dims + 1)
     linear = np.reshape(direction, (size, size)) * np.asarray(spacing)
-    affine[:dims, :dims] = linear[:dims, :dims]
-    affine[:dims, dims] = origin[:dims]
-    return flip_lps(_swap_columns(affine) if dims == 2 else affine)
+    affine[:spatial_dims, :spatial_dims] = linear[:spatial_dims, :spatial_dims]
+    affine[:spatial_dims, spatial_dims] = origin[:spatial_dims]
+    return flip_lps(_swap_columns(affine) if spatial_dims == 2 else affine)
 
 
 def to_itk(affine: NDArray[np.float64]) -> tuple[list[float], list[float], list[float]]:

@@ -29,8 +29,8 @@ from raters.study.formats.base import (
     native,
     one_channel,
 )
-from raters.study.regular import refuse_special
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
+from raters.study.paths import refuse_special
 
 _AFFINE = "raters_affine"  # see write_image
 _LONGEST_HEADER = 100_000  # lines

@@ -28,7 +28,7 @@ from raters.study.formats.base import (
     native,
     one_channel,
 )
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
 
 _CHUNK = 1 << 24
 _SILENT = logging.Logger("raters.nifti")  # not in the logging tree: nibabel's notes go nowhere

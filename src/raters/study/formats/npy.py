@@ -9,7 +9,7 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.study.formats.base import RAW, Affine, Array, Format, check_claim, check_dtype, native
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
 
 
 def probe(path: Path) -> Header:

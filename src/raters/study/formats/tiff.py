@@ -27,7 +27,7 @@ from raters.study.formats.base import (
     refuse_jpeg,
 )
 from raters.study.formats.colour import Pixels, image_of, is_grey, labels_of
-from raters.study.volume import Header, Volume
+from raters.study.geometry import Header, Volume
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
