@@ -18,6 +18,8 @@ import pytest
 from raters.cli import main
 from raters.fusion.methods import METHODS as FUSION_METHODS
 from raters.methods.registry import METHODS as LEARNING_METHODS
+from raters.simulate.phantoms import phantom_study
+from raters.study.study import Study
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -56,10 +58,16 @@ def registries(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw the demo's study once for all pages: they only need its files."""
+    """Draw the demo's study once for all pages, with a quarter of its pixels: they need files."""
     folder = tmp_path_factory.mktemp("drawn")
+
+    def smaller(kind: str, number: int, shape: tuple[int, ...], seed: int) -> Study:
+        return phantom_study(kind, number, tuple(side // 2 for side in shape), seed)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("raters.demo.small.phantom_study", smaller)
+        patch.setattr("raters.simulate.calibrate._DRAWS", 100)
         run_command(DEMO, patch)
     return folder
 

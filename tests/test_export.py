@@ -119,7 +119,7 @@ def test_separate_is_the_mean_of_those_who_labelled() -> None:
 
 
 def test_an_images_own_mean_can_be_inside(tmp_path: Path) -> None:
-    model = model_of("patch-cnn", normalisation=CASE)
+    model = model_of("cnn", normalisation=CASE)
     check(model, program_of(truth_of(model)).module())
     check(model, onnx_runs(model, tmp_path))
 
