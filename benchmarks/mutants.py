@@ -72,7 +72,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
-    "methods/phases.py": ("tests/test_method_protocol.py",),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),
     "methods/separate.py": (f"{LOSS}?separate", METHODS),
