@@ -72,7 +72,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
-    "methods/paper_forms.py": (METHODS, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),
     "methods/separate.py": (f"{LOSS}?separate", METHODS),

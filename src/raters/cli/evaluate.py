@@ -15,7 +15,7 @@ from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 from raters.rows import Row, interval, with_interval
-from raters.study.study import many
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Comparison, Evaluation

@@ -208,8 +208,8 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
     compared = [row for row in rows if row.get(key) is not None]
     if not compared:
         return []
-    least = {row["rater"]: row.get(f"{key}_low") for row in compared}
-    least |= {row["rater"]: row[key] for row in compared if least[row["rater"]] is None}
+    lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
+    least = {rater: value if low is None else low for rater, low, value in lows}
     weak = [rater for rater, low in least.items() if not low > 0]
     better = f"{len(compared) - len(weak)} of {len(compared)}"
     said = f"'As X' fits X better than 'as another' does for {better} raters."
