@@ -491,7 +491,7 @@ def main() -> None:
     rows = _rows(given.out)
     done = [key for key, row in rows.items() if not (given.again and row["result"] == "survived")]
     waiting = [mutant for mutant in chosen if mutant.key not in done]
-    if waiting:
+    with contextlib.suppress(KeyboardInterrupt):
         _try(waiting, rows, given.out, 3600 * given.hours)
     _show(chosen, rows)
 
@@ -504,6 +504,8 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) -> None:
+    if not waiting:
+        return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.insert(0, str(SOURCE.parent))
