@@ -23,8 +23,7 @@ from raters.cli import app, main
 from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, draw_study
 from raters.demo.draw import draw_story
-from raters.demo.results import rater_rows, results
-from raters.demo.story import Story, steps
+from raters.demo.story import Story, rater_rows, results, steps
 from raters.rows import Row
 from raters.scores import mean_dice
 
@@ -53,7 +52,8 @@ def few_draws() -> Iterator[None]:
 
 
 def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
-    said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path)
+    few = "import raters.simulate.calibrate\nraters.simulate.calibrate._DRAWS = 100"
+    said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path, before=few)
     assert said == Outcome(0, "24 cases by three raters: one\n", "")
     assert {path.name for path in (tmp_path / "one").iterdir()} == {
         "images",

@@ -379,5 +379,7 @@ def test_typed_options_are_those_by_name() -> None:
     assert typed.config == named.config
     for one, other in zip(typed.method.parameters(), named.method.parameters(), strict=True):
         assert torch.equal(one, other)
+    assert repr(typed) == "Model(global-cm, 3 raters, 2 classes)"
+    assert "<td>0, 1, 2</td>" in typed._repr_html_() and "last epochs" in typed._repr_html_()
     with pytest.raises(RatersError, match="expected a name: one of truth, separate"):
         raters.fit(study, raters.methods.MethodOptions())

@@ -30,8 +30,7 @@ from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_cases import telling
 from raters.report.run_curves import told
-from raters.report.run_part import shown_part
-from raters.report.run_pass import score_and_watch, weighted
+from raters.report.run_pass import score_and_watch, shown_part, weighted
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study

@@ -16,7 +16,7 @@ from raters.agreement.agree import ALL
 from raters.errors import RatersError
 from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
-from raters.plots.boundary import signed_distance_counts
+from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.compare import border_counts, compare, evenly, summary_rows
 from raters.report.dispatch import kind_of, make_report, report, study_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from make_models import make_model
 from makers import save
 from raters.errors import RatersError
 from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Asked, Method, Task
+from raters.methods.base import Asked, Maps, Method, Task
 from raters.methods.options import MethodOptions
 from raters.prediction import predict as predicting
 from raters.prediction.images import open_images
@@ -37,6 +37,7 @@ from raters.training.model import Model
 
 Array = NDArray[Any]
 NAMES = ("ann", "bob", "cy")
+TOYS = ("toy", "mapper")
 RNG = np.random.default_rng(0)
 
 
@@ -68,12 +69,21 @@ class Sampler(Method):
         return self._truth(image, (weights @ self.bias)[None])
 
 
+class Mapper(Sampler):
+    """Answers two maps that nothing else knows: one for each pixel, one for the whole image."""
+
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        found = super().maps(image, asked, latents)
+        return found | {"twice": 2 * image, "same": self.bias[None, :, :, None, None]}
+
+
 @pytest.fixture(autouse=True)
 def toy() -> Iterator[None]:
-    """Add the toy to the methods, as a package from outside could."""
+    """Add the toys to the methods, as a package from outside could."""
     METHODS["toy"] = MethodEntry("a toy", f"{__name__}:Sampler")
+    METHODS["mapper"] = MethodEntry("a toy", f"{__name__}:Mapper")
     yield
-    del METHODS["toy"]
+    del METHODS["toy"], METHODS["mapper"]
 
 
 @pytest.fixture
@@ -92,6 +102,18 @@ def z_of(model: Model, image: Array, sample: Array) -> Array:
         logits = model.method.matrix.numpy() @ image.reshape(1, -1)  # type: ignore[operator]
     z = np.log(sample).reshape(len(sample), -1) - logits
     return np.asarray(z - z[0])
+
+
+@pytest.mark.parametrize("patch_size", [None, (8, 8)])
+def test_maps_of_any_name_are_carried(patch_size: tuple[int, int] | None) -> None:
+    image = RNG.normal(size=(1, 20, 11)).astype(np.float32)
+    plain = {"mode": "none", "mean": [], "std": []}
+    model = make_model("mapper", normalisation=plain, patch_size=patch_size)
+    found = predict_case(model, image, Asked(samples=1))
+    assert list(found.maps) == ["truth", "sample:0", "twice", "same"]
+    assert np.allclose(found.maps["twice"], 2 * image, atol=1e-5)
+    assert found.maps["same"].shape == (3, 2, 1, 1)
+    assert np.array_equal(found.maps["same"][..., 0, 0], model.method.bias.detach().numpy())  # type: ignore[operator]
 
 
 class TestOneLatent:
@@ -288,8 +310,8 @@ class TestFiles:
     [
         ("vote", ["--samples", "2"], "found vote, expected a method with samples: it has none"),
         ("vote", ["--samples", "2"], "vote can answer as_rater, confusion, truth"),
-        ("vote", ["--samples", "2"], "methods that can answer samples: toy"),
-        ("vote", ["--weights", "ann=1"], "methods that can answer weights: toy"),
+        ("vote", ["--samples", "2"], "methods that can answer samples: toy, mapper"),
+        ("vote", ["--weights", "ann=1"], "methods that can answer weights: toy, mapper"),
         ("toy", ["--as-rater", "ann"], "toy can answer samples, truth, weights"),
         ("toy", ["--confusion"], "methods that can answer confusion: vote, mean"),
         ("toy", ["--samples", "-1"], "found -1 samples, expected at least 0"),
@@ -321,7 +343,7 @@ def test_reports_say_what_is_not_answered() -> None:
 def test_no_packaged_method_samples_or_takes_weights() -> None:
     """The page on prediction says so; the day one does, it has to be mended."""
     page = (Path(__file__).parents[1] / "docs" / "predicting.md").read_text(encoding="utf-8")
-    answers = set().union(*(METHODS[name].load().answers for name in METHODS if name != "toy"))
+    answers = set().union(*(METHODS[name].load().answers for name in METHODS if name not in TOYS))
     assert {"samples", "weights"}.isdisjoint(answers) == ("No packaged method" in page)
 
 

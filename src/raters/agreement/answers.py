@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +13,14 @@ from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.study.triplets import Triplets
+from raters.study.study import Study, many
+from raters.study.triplets import Triplets
 
 
 def answer_agreement(study: Study) -> Agreement:
     """Compare all raters of a table; `raters.agree` says what the tables hold."""
     triplets, classes = study.triplets, len(study.classes)
-    votes = np.zeros((len(study), classes), np.int64)
-    np.add.at(votes, (triplets.task, triplets.label), 1)
+    votes = votes_of(study)
     couples = PairTable.of(triplets, classes)
     result = Agreement("classification")
     result.overall = _overall(study, votes, couples)
@@ -34,6 +29,13 @@ def answer_agreement(study: Study) -> Agreement:
     result.cases = rank_cases(_case_rows(study, votes), "entropy")
     result.notes = _notes(study, votes)
     return result
+
+
+def votes_of(study: Study) -> Ints:
+    """Count the labels of each task, `(tasks, classes)`."""
+    votes = np.zeros((len(study), len(study.classes)), np.int64)
+    np.add.at(votes, (study.triplets.task, study.triplets.label), 1)
+    return votes
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,12 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.scores.overlap import dice_from_counts
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
 from raters.study.places import Inputs, refuse_foreign
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 _BLOCK = 1 << 18  # voxels
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +16,9 @@ from raters.progress import track
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
+from raters.study.case import Case
 from raters.study.parallel import ordered_map
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study, many
 
 
 def mask_agreement(

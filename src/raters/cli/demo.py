@@ -134,7 +134,7 @@ def _run(step: Step) -> None:
 
 def _show_results() -> None:
     from raters.cli.tables import show_rows
-    from raters.demo.results import rater_rows, results, sentence
+    from raters.demo.story import rater_rows, results, sentence
 
     rows = results(Path())
     show_rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)

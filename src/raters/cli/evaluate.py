@@ -14,11 +14,12 @@ from raters.cli.failures import end_with_failures
 from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
-from raters.study.study import many
+from raters.rows import Row, interval, with_interval
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Comparison, Evaluation
-    from raters.rows import Row
+
 
 MOST_COLUMNS = 6  # raters beside each other on a terminal
 _SCORES = {
@@ -180,7 +181,7 @@ def _show(found: Evaluation, written: bool) -> None:
     if found.as_rater and len(found.raters) > MOST_COLUMNS and not written:
         show_notes(["'as rater' against each rater: -o FOLDER or --json"])
     if "confusion_error" in found.main:
-        typer.echo(f"\nerror of the matrices: {_with_interval(found.main, 'confusion_error')}")
+        typer.echo(f"\nerror of the matrices: {with_interval(found.main, 'confusion_error')}")
 
 
 def _cuts(rows: Sequence[Row]) -> list[Row]:
@@ -211,7 +212,7 @@ def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:
         if not name.endswith(("_low", "_high")) and "volume" not in name and name not in left_out:
             short[name] = value
         if name == first:
-            short["interval"] = _ends(row, first)
+            short["interval"] = interval(row, first)
     return short
 
 
@@ -231,7 +232,7 @@ def _show_comparison(found: Comparison) -> None:
     rows: list[Row] = []
     for row in found.rows:
         short: Row = {"run": row["run"], "method": row["method"], "score": row.get("score")}
-        short["interval"] = _ends(row, "score")
+        short["interval"] = interval(row, "score")
         cuts = {"at best cut": row.get("score_best"), "at area cut": row.get("score_area")}
         short |= {name: value for name, value in cuts.items() if value is not None}
         short |= {"likelihood": row.get("marginal"), "ece": row.get("ece", row.get("as_rater_ece"))}
@@ -242,16 +243,6 @@ def _show_comparison(found: Comparison) -> None:
         name = _SCORES.get(row["score"], score)
         lines.append({"run": row["run"], "score": name, "difference": _signed(row, "difference")})
     show_rows(f"more than {found.runs[0].run}, paired", lines[:MOST_ROWS], len(lines))
-
-
-def _ends(row: Row, name: str) -> str | None:
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    return None if low is None else f"{low:.3f} to {high:.3f}"
-
-
-def _with_interval(row: Row, name: str) -> str:
-    ends = _ends(row, name)
-    return f"{row[name]:.3f}" + (f" ({ends})" if ends else "")
 
 
 def _signed(row: Row, name: str) -> str | None:

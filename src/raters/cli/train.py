@@ -134,12 +134,16 @@ def _asked(
 
 def _checked(method: str | None, options: dict[str, Any], config: str) -> Checked:
     """Check all options before anything is read; the file of options is named where it errs."""
+    from raters.cli.train_options import read_config
     from raters.training.options import DEFAULT_METHOD, checked_options
 
     try:
         return checked_options(method or DEFAULT_METHOD, options)
-    except RatersError as error:
-        if config:
+    except RatersError:
+        try:
+            of_file = read_config(config, method).options if config else {}
+            checked_options(method or DEFAULT_METHOD, of_file)
+        except RatersError as error:
             raise error.at(file=config) from None
         raise
 

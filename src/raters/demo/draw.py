@@ -1,9 +1,8 @@
-"""Draws the data of a story: one label for each training image, all raters' for test images."""
+"""Draws data: that of a story (one label per training image), and a small study for the docs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,13 @@ from raters.simulate.phantoms import phantom_study
 from raters.simulate.specs import parse_raters
 from raters.simulate.study import simulate
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
 from raters.study.read import read
+from raters.study.study import Study
 from raters.study.write import import_study
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-
 
 CASES = 24
 RATERS = "careful=good@0.95,generous=over@0.8,hasty=under@0.75"

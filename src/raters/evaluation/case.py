@@ -23,7 +23,6 @@ from raters.scores.calibration import (
     reliability_sums,
 )
 from raters.scores.cut import cut_labels
-from raters.scores.energy import energy_from_distances
 from raters.scores.inputs import spacing_of
 from raters.scores.overlap import (
     dice_from_counts,
@@ -32,8 +31,13 @@ from raters.scores.overlap import (
     pair_counts,
     volume_from_counts,
 )
-from raters.scores.pairwise import overlap_from_sizes, overlap_sizes
-from raters.scores.samples import best_mean, matched_mean
+from raters.scores.samples import (
+    best_mean,
+    energy_from_distances,
+    matched_mean,
+    overlap_from_sizes,
+    overlap_sizes,
+)
 from raters.scores.soft import soft_counts, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,

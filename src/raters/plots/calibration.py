@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import MEDIUM, Theme, look, new_figure, plain_axes
 from raters.scores.calibration import ReliabilityCurve, reliability_curve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def reliability(

@@ -1,12 +1,13 @@
-"""Where a rater (or a prediction) is wrong: white, blue, orange and black pixels."""
+"""Where a rater (or a prediction) is wrong, or expected to be, as colours of pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 
@@ -20,11 +21,6 @@ from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array, label_pair
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _COLOURS = {**style.ERROR_LEGEND, "not labelled": style.UNKNOWN}
 

@@ -1,25 +1,22 @@
-"""Confusion matrices as heat maps, a panel per rater; estimated beside true ones."""
+"""Heat maps with named rows and columns, and confusion matrices: estimated beside true ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 
 from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots import style
 from raters.plots.style import Theme
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colorbar import Colorbar
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 
 def heat_map(

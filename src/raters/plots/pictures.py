@@ -1,4 +1,4 @@
-"""Images and masks as pictures: channels, grey values, and the slice of a volume to show."""
+"""Images and masks as pictures: grey values, the slice of a volume to show, outlines of masks."""
 
 from __future__ import annotations
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 THICKER = 1.5
 """How many times the next spacing the largest one must have to be the one between slices."""

@@ -18,7 +18,7 @@ from raters.report.blocks import (
 )
 from raters.report.case_view import viewer_case
 from raters.report.dispatch import report
-from raters.report.outlines import colours_picture, map_picture, outline_path, picture
+from raters.report.figures import colours_picture, map_picture, outline_path, picture
 from raters.report.page import render, write
 from raters.report.viewer import (
     Layer,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +17,11 @@ from raters.plots.views import View, view_of
 from raters.progress import track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
-from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
+from raters.report.figures import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 _SIDES_OF_SLICES = (320, 256, 192, 144)
 """Longest sides of slices in pixels: the first one with which all slices fit the budget."""

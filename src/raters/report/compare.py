@@ -11,9 +11,8 @@ import numpy as np
 
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
-from raters.plots.boundary import DistanceCounts, signed_distance_counts
+from raters.plots.sizes import DistanceCounts, signed_distance_counts
 from raters.progress import track
-from raters.report.fusion_files import Refit
 from raters.report.fusion_words import KINDS, kinds_of
 from raters.report.leave_out import left_out_scores
 from raters.rows import Row
@@ -22,6 +21,7 @@ from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
+    from raters.report.fusion_files import Refit
     from raters.study.case import Case
     from raters.study.study import Study
 

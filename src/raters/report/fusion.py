@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,24 +14,27 @@ from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.compare import Compared, compare, counted_rows, known, pooled
-from raters.report.fusion_files import FusionFiles, read_fusion
-from raters.report.fusion_performance import (
+from raters.report.fusion_files import (
+    FusionFiles,
     performance_section,
+    read_fusion,
     report_without_study,
     scores_figure,
 )
 from raters.report.fusion_words import ALL_RATERS, two_sentence
-from raters.report.leave_out import foreground_rows, left_out_rows
-from raters.report.minority import Minority, minorities, minority_sentence
+from raters.report.leave_out import (
+    Minority,
+    foreground_rows,
+    left_out_rows,
+    minorities,
+    minority_sentence,
+)
 from raters.report.study import study_notes
 from raters.report.tables import heads
 from raters.report.viewer import free_name
 from raters.report.words import notes_block, short_section
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
+from raters.study.study import Study, many
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from raters.agreement.agree import agree
@@ -11,18 +9,20 @@ from raters.arrays import Ints, Labels
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
-from raters.report.fusion_files import FusionFiles, consensus_labels
-from raters.report.fusion_performance import performance_section, scores_figure
+from raters.report.fusion_files import (
+    FusionFiles,
+    consensus_labels,
+    performance_section,
+    scores_figure,
+)
 from raters.report.study import most_labelled, study_notes
 from raters.report.study_table import MOST_SHOWN, accuracies, tasks_section
 from raters.report.tables import filled, heads
 from raters.report.words import named, notes_block, only_most, percent, short_section
 from raters.rows import Row
 from raters.study.classes import MISSING
+from raters.study.study import Study
 from raters.study.triplets import Triplets
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
 
 _MOST_LEFT_OUT = 20
 

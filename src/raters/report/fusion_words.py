@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from raters.arrays import Array, Floats, Ints
-from raters.plots.boundary import DistanceCounts
+from raters.plots.sizes import DistanceCounts
 from raters.report.words import begin, between, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING

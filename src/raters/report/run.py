@@ -12,15 +12,16 @@ import numpy as np
 from raters.errors import RatersError
 from raters.evaluation.split import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
-from raters.report.run_answers import answer_section
-from raters.report.run_as_rater import as_rater_section
-from raters.report.run_cases import case_section
-from raters.report.run_compare import comparison_section
+from raters.report.run_cases import answer_section, case_section
 from raters.report.run_curves import epoch_section, training_section
-from raters.report.run_part import Part, shown_part
-from raters.report.run_pass import Watched, score_and_watch
+from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, rater_section
-from raters.report.run_scores import calibration_section, score_section
+from raters.report.run_scores import (
+    as_rater_section,
+    calibration_section,
+    comparison_section,
+    score_section,
+)
 from raters.report.study import study_notes
 from raters.study.study import many
 from raters.training.run import read_scores
@@ -97,7 +98,8 @@ def _about(model: Model) -> str:
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
     config = model.config
     parts = list(seen.parts.values())
-    facts: dict[str, object] = {"method": config.method, "network": _network(config)}
+    width = f", width {config.network.width}" if config.network.width else ""
+    facts: dict[str, object] = {"method": config.method, "network": config.network.name + width}
     if model.history:
         facts["epochs"] = len(model.history)
     if model.best_epoch:
@@ -116,11 +118,6 @@ def _steps(config: ModelConfig, seen: Seen) -> int | None:
     trained = list(seen.parts.values()).count("train")
     patches = config.training.patches_per_case if config.patch_size else 1
     return -(-trained * patches // config.training.batch_size) or None
-
-
-def _network(config: ModelConfig) -> str:
-    width = f", width {config.network.width}" if config.network.width else ""
-    return f"{config.network.name}{width}"
 
 
 def _without_study(model: Model, why_not: str) -> list[Section]:
@@ -176,23 +173,20 @@ def _with_study(
     sections = [cases]
     if watched.matrices is not None:
         what = "pixels" if masks else "cases"
-        sections.append(
-            rater_section(
-                Estimated(
-                    watched.raters,
-                    part.study.classes.names,
-                    watched.matrices,
-                    watched.true_matrices,
-                    watched.draws_more,
-                    f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
-                    masks,
-                    watched.pixels,
-                    part.study.raters,
-                    part.study.anonymous,
-                    model.method.shares_matrix,
-                )
-            )
+        found = Estimated(
+            watched.raters,
+            part.study.classes.names,
+            watched.matrices,
+            watched.true_matrices,
+            watched.draws_more,
+            f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
+            masks,
+            watched.pixels,
+            part.study.raters,
+            part.study.anonymous,
+            model.method.shares_matrix,
         )
+        sections.append(rater_section(found))
     judged = score_section(scores, part.study.anonymous)
     before = _judged(part, seen, scores)
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))

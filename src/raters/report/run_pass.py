@@ -1,4 +1,4 @@
-"""One pass over the cases of a run: its scores, and on the way what the report shows of matrices.
+"""Which cases the report of a run shows, and one pass over them: scores, and a look at matrices.
 
 The scores are those of `raters.evaluate`; what the model says of each case is looked
 at while it is scored, so that nothing is predicted twice.
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.evaluation.runs import score_model
-from raters.evaluation.split import shared_raters
+from raters.evaluation.split import Seen, choose_split, shared_raters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -28,7 +29,47 @@ if TYPE_CHECKING:
     from raters.study.study import Study
     from raters.training.model import Model
 
-Floats = NDArray[np.float64]
+
+MOST_CASES = 300
+"""Cases that are scored; of more, so many are taken in equal steps."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The cases that a report shows.
+
+    Attributes:
+        study: Only these cases.
+        name: 'test', 'held-out', or '' for all.
+        said: Which cases they are, in a sentence.
+    """
+
+    study: Study
+    name: str
+    said: str
+
+
+def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
+    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
+    part, name = study, ""
+    for split in ("test", "held-out"):
+        try:
+            part, name = choose_split(study, split, runs), split
+            break
+        except RatersError as error:
+            if error.kind != "empty":
+                raise
+    said = {
+        "test": "Scores are of the test cases, which the training has not seen.",
+        "held-out": "There are no test cases: scores are of the held-out cases, which chose the "
+        "epoch and so look a little too good. Keep some cases aside (split test) to know better.",
+        "": "Neither test nor held-out cases are known: scores are of all cases of the study.",
+    }[name]
+    if len(part) > most:
+        places = np.linspace(0, len(part) - 1, most).round().astype(int)
+        said += f" {most} of {len(part):,} such cases were taken, in equal steps."
+        part = part.select(cases=[part.index.ids[k] for k in places])
+    return Part(part, name, said)
 
 
 @dataclass

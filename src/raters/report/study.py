@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,12 +15,10 @@ from raters.plots.sizes import relative_volumes
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.minority import minorities, minority_sentence
+from raters.report.leave_out import minorities, minority_sentence
 from raters.report.tables import heads
 from raters.rows import Row
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
+from raters.study.study import Study
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ def _findings(study: Study, found: Measured) -> list[str]:
     texts = [_volumes_words(study, found)]
     if not study.anonymous:
         rows = of_all(agreement.raters)
-        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows, "dice", "Dice"))
+        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows))
     return [*texts, _minority_words(study, found), words.cases_sentence(agreement.cases)]
 
 
@@ -228,7 +225,7 @@ def _agreement(study: Study, found: Measured) -> Section:
     agreement = found.agreement
     pairs = of_all(agreement.pairs)
     shown = most_labelled(of_all(agreement.raters), study.raters)
-    caption = words.pairs_sentence(pairs, of_all(agreement.raters), "dice", "Dice")
+    caption = words.pairs_sentence(pairs, of_all(agreement.raters))
     blocks: list[Block] = []
     if any(pair["dice"] is not None for pair in pairs):
         order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"

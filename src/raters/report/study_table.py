@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from raters import plots
 from raters.agreement.agree import Agreement, agree
+from raters.agreement.answers import votes_of
 from raters.arrays import Ints, Labels
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
@@ -17,10 +17,7 @@ from raters.report.tables import filled, heads
 from raters.report.words import begin, named, percent, together
 from raters.rows import Row
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-
+from raters.study.study import Study
 
 MOST_SHOWN = 30
 """How many raters a figure shows at most: those with most labels."""
@@ -59,13 +56,6 @@ def table_report(study: Study, title: str = "") -> Report:
         tasks_section(study, agreement),
     ]
     return Report(title, facts, sections)
-
-
-def vote_counts(study: Study) -> Ints:
-    """Count the labels of each task, `(tasks, classes)`."""
-    counts = np.zeros((len(study), len(study.classes)), np.int64)
-    np.add.at(counts, (study.triplets.task, study.triplets.label), 1)
-    return counts
 
 
 def worker_rows(study: Study, agreement: Agreement) -> list[Row]:
@@ -130,7 +120,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
 
 def tasks_section(study: Study, agreement: Agreement, consensus: Labels | None = None) -> Section:
     """Show the most disputed tasks with the labels that were given."""
-    counts, names = vote_counts(study), study.classes.names
+    counts, names = votes_of(study), study.classes.names
     place = {case: k for k, case in enumerate(study.cases)}
     truth = study.reference_labels
     rows = []
@@ -225,16 +215,11 @@ def heat_caption(pairs: Sequence[Row], least: int) -> str:
     known = [p for p in pairs if p["agreement"] is not None]
     low = min(known, key=lambda p: (p["agreement"], -p["cases"]))
     high = max(known, key=lambda p: (p["agreement"], p["cases"]))
-    text = (
-        f"{named(low['rater_a'])} and {named(low['rater_b'])} agree least "
-        f"({percent(low['agreement'])} of {low['cases']:,} tasks)"
-    )
+    share = percent(low["agreement"])
+    text = begin(f"{words.couple(low)} agree least ({share} of {low['cases']:,} tasks)")
     if high is not low:
-        text += (
-            f", {named(high['rater_a'])} and {named(high['rater_b'])} most "
-            f"({percent(high['agreement'])} of {high['cases']:,})"
-        )
-    text = begin(text)
+        share = percent(high["agreement"])
+        text += f", {words.couple(high)} most ({share} of {high['cases']:,})"
     gaps = f" Grey: fewer than {least} tasks in common." if least > 1 else ""
     return f"{text}. Raters who agree stand next to each other.{gaps}"
 

@@ -178,32 +178,29 @@ def _more(ratio: float) -> str:
     return f"{ratio:.1f} times as much, more" if ratio >= 3 else f"{percent(ratio - 1)} more"
 
 
-def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what: str) -> str:
+def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row]) -> str:
     """Return which pair agrees least and most, and whether one rater stands apart.
 
     Args:
         pairs: Rows of `Agreement.pairs` over all classes.
         raters: Rows of `Agreement.raters` over all classes.
-        score: The column of `pairs` that is shown.
-        what: Its name in words.
     """
-    known = sorted((p for p in pairs if p[score] is not None), key=lambda p: float(p[score]))
+    known = sorted((p for p in pairs if p["dice"] is not None), key=lambda p: float(p["dice"]))
     if not known:
         return "No two raters labelled the same: there is nothing to compare."
-    low, high = known[0], known[-1]
+    low, high = known[0]["dice"], known[-1]["dice"]
+    least, most = couple(known[0]), couple(known[-1])
+    over = f"over {many(known[0]['cases'], 'case')}"
     if len(known) == 1:
-        over = f"over {many(low['cases'], 'case')}"
-        return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
-    if high[score] - low[score] < _EQUAL:
-        spread = f"{low[score]:.2f} to {high[score]:.2f}"
-        return f"All pairs agree about equally ({what} {spread}): no rater stands apart."
-    text = begin(
-        f"{_couple(low)} agree least ({what} {low[score]:.2f} over {many(low['cases'], 'case')}), "
-        f"{_couple(high)} most ({high[score]:.2f})."
-    )
+        return begin(f"{least} reach a Dice of {low:.2f} {over}.")
+    if high - low < _EQUAL:
+        return (
+            f"All pairs agree about equally (Dice {low:.2f} to {high:.2f}): no rater stands apart."
+        )
+    text = begin(f"{least} agree least (Dice {low:.2f} {over}), {most} most ({high:.2f}).")
     apart = standing_apart(raters)
     if apart is None:
-        return f"{text} Ask {_couple(low)} to review the disputed cases together."
+        return f"{text} Ask {least} to review the disputed cases together."
     name, own, next_best = apart
     return (
         f"{text} {begin(named(name))} stands apart: {own:.2f} against the vote of the others, "
@@ -211,7 +208,8 @@ def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what
     )
 
 
-def _couple(pair: Row) -> str:
+def couple(pair: Row) -> str:
+    """Return the names of a pair of raters."""
     return f"{named(pair['rater_a'])} and {named(pair['rater_b'])}"
 
 
@@ -223,8 +221,8 @@ def standing_apart(raters: Sequence[Row]) -> tuple[str, float, float] | None:
         >>> standing_apart(rows)
         ('c', 0.5, 0.88)
     """
-    column = "dice_rest" if any("dice_rest" in row for row in raters) else "agreement_rest"
-    known = sorted((float(r[column]), str(r["rater"])) for r in raters if r[column] is not None)
+    known = [(float(r["dice_rest"]), str(r["rater"])) for r in raters if r["dice_rest"] is not None]
+    known.sort()
     if len(known) < 3 or known[1][0] - known[0][0] < _APART:
         return None
     return known[0][1], known[0][0], known[1][0]

@@ -41,7 +41,6 @@ from raters.scores.cut import (
     winning_cut,
 )
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
-from raters.scores.energy import energy_distance, energy_from_distances
 from raters.scores.overlap import (
     VolumeDifference,
     dice,
@@ -55,8 +54,17 @@ from raters.scores.overlap import (
     volume_difference,
     volume_from_counts,
 )
-from raters.scores.pairwise import overlap_from_sizes, overlap_matrix, overlap_sizes
-from raters.scores.samples import best_dice, best_mean, matched_dice, matched_mean
+from raters.scores.samples import (
+    best_dice,
+    best_mean,
+    energy_distance,
+    energy_from_distances,
+    matched_dice,
+    matched_mean,
+    overlap_from_sizes,
+    overlap_matrix,
+    overlap_sizes,
+)
 from raters.scores.soft import soft_counts, soft_dice, soft_dice_by_class, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,

@@ -106,9 +106,9 @@ def read(
         "header": header,
     }
     if isinstance(source, library_class("pandas", "DataFrame")):
-        named = {name: None if columns[name] == name else columns[name] for name in _COLUMNS}
-        beside = {"reference": reference, "images": images, "classes": values}
-        study = Study.from_frame(source, wide=wide or None, missing=missing, **named, **beside)
+        told: dict[str, Any] = {n: None if columns[n] == n else columns[n] for n in _COLUMNS}
+        told |= {"reference": reference, "images": images, "classes": values}
+        study = Study.from_frame(source, wide=wide or None, missing=missing, **told)
         study = study.select(raters, cases, classes, split)
         return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
     for path, expected in ((source, _STUDIES), (images, _FILES), (reference, _FILES)):

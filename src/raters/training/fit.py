@@ -95,9 +95,10 @@ def fit(
         1
     """
     path = None if folder is None else Path(folder)
-    checked = method if isinstance(method, Checked) else None
+    checked: Checked | None = None
     if isinstance(method, Checked):
-        method, options = method.method, dict(method.given)
+        checked, options = method, dict(method.given)
+        method = method.method
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)
         options = {**chosen, **options}

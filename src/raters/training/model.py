@@ -16,12 +16,13 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
 from raters.methods.registry import METHODS
+from raters.notebook import html
 from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
 from raters.study.paths import refuse_special, written_whole
-from raters.study.study import Study
+from raters.study.study import Study, many
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
@@ -66,8 +67,13 @@ class Model:
         self._normalise = config.normaliser()
 
     def __repr__(self) -> str:
-        raters = len(self.config.raters)
-        return f"Model({self.config.method}, {raters} raters, {len(self.config.classes)} classes)"
+        raters, classes = len(self.config.raters), len(self.config.classes)
+        return f"Model({self.config.method}, {many(raters, 'rater')}, {many(classes, 'class')})"
+
+    def _repr_html_(self) -> str:
+        """Show the model in a notebook: its raters, and the last epochs of its training."""
+        names = {"raters": ", ".join(self.config.raters[:20]), "best epoch": self.best_epoch}
+        return html(repr(self), {"": [names], "last epochs": self.history[-5:]})
 
     @property
     def device(self) -> torch.device:

@@ -22,7 +22,7 @@ from rich.progress import Progress as Bar
 from torch import nn
 
 from raters.errors import RatersError
-from raters.networks import TruthNetwork
+from raters.networks.backbone import TruthNetwork
 from raters.training.checkpoint import WholeCheckpoints
 from raters.training.options import TrainingOptions
 from raters.training.run import first_process
