@@ -20,7 +20,7 @@ from torch import Tensor
 
 import raters
 from command_line import Run, run_in_process
-from distributed_script import masks, table
+from distributed_script import PLAIN, masks, table
 from kill_script import EPOCH, options_of
 from raters.errors import RatersError
 from raters.methods import METHODS, MethodEntry
@@ -64,7 +64,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, str(HERE / "kill_script.py"), str(folder)],
         env={**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"},
-        timeout=300,
+        timeout=600,
         check=True,
     )
     return folder
@@ -101,7 +101,7 @@ def same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 def whole_batch(study: Study) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the images of the training cases, normalised, and their labels."""
     cases = [case for case in study.iter_cases() if case.split == "train"]
-    plan = plan_training(study, checked_options("vote", {}))
+    plan = plan_training(study, checked_options("global-cm", {}))
     normalise = plan.config.normaliser()
     images = torch.stack([torch.from_numpy(normalise(np.asarray(c.image))) for c in cases])
     labels = torch.stack([torch.from_numpy(c.labels.astype(np.int64)) for c in cases])
@@ -154,10 +154,10 @@ class TestPass:
 
 def shown(study: Study, num_workers: int = 0, **given: Any) -> list[dict[str, Tensor]]:
     """Return the batches of a pass."""
-    options = {"batch_size": 3, "num_workers": num_workers, **given}
-    planned = plan_training(study, checked_options("vote", options))
+    network = PLAIN if study.kind == "segmentation" else {}  # no MONAI
+    options = {**network, "batch_size": 3, "num_workers": num_workers, **given}
+    planned = plan_training(study, checked_options("global-cm", options))
     method: Method = planned.config.build()
-    method.prepare(planned.study)
     return list(whole_cases(make_loader(planned, method, "train"), 3))
 
 
