@@ -26,10 +26,9 @@ from raters.datasets import open_dataset
 from raters.fusion.columns import columns_of
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.em import EMOptions, posteriors
-from raters.fusion.mask_starts import fit
-from raters.fusion.pattern_counts import occurring
+from raters.fusion.pooled import occurring
 from raters.fusion.staple import label_shares
-from raters.fusion.starts import SEVERAL
+from raters.fusion.starts import SEVERAL, fit
 from raters.scores.overlap import dice
 
 SEEDS = (0, 1, 2)

@@ -22,7 +22,7 @@ import torch
 import raters
 from learning import Row, Runs, arguments, table, trained
 from raters.datasets import open_dataset
-from raters.scores.bootstrap_sums import GroupBootstrap, ratio
+from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.study import Study, name_array
 
 METHODS = ("global-cm", "pixel-cm", "single-cm")
@@ -84,10 +84,10 @@ def model_of(study: Study, method: str, seed: int, folder: Path | None) -> rater
 
 def run(study: Study, method: str, seed: int, folder: Path | None) -> Row:
     """Train and score one method on one fold; sums by slide are kept, to be added over folds."""
-    from raters.prediction import evaluate_run
+    from raters.evaluation import evaluate
 
     model = model_of(study, method, seed, folder)
-    found = evaluate_run(model, study, "test", surfaces=False)
+    found = evaluate(model, study, "test", surfaces=False)
     sums: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0] * len(FIELDS))
     for row in found.as_rater_cases:
         drawn = row["dice_drawn"]

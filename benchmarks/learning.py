@@ -28,7 +28,7 @@ CUTS = {"dice": "at 0.5", "dice_best": "at the best cut", "dice_area": "at the a
 """Dice at each cut, as columns; see `dice_at_cuts`."""
 
 PAPER: Row = {"form": "paper"}
-"""A method as its paper describes it: `raters.methods.paper_forms` says what that is."""
+"""A method as its paper describes it: `raters.methods.options` says what that is."""
 
 PAPER_LOSS: Row = {
     "likelihood": "marginal",
@@ -89,7 +89,7 @@ def dice_to(model: raters.Model, study: Study) -> float:
     """Return the mean Dice of a model against the reference, cut at 0.5."""
     classes = len(study.classes)
     scores = [
-        mean_dice(model.labels(case), case.reference, classes)
+        mean_dice(model.predict(case), case.reference, classes)
         for case in study.iter_cases()
         if case.reference is not None
     ]
@@ -109,13 +109,13 @@ def dice_at_cuts(model: raters.Model, held_out: Study, test: Study, each: bool =
         each: Whether the masks of each rater stand for the reference, where there is none.
     """
     tally = CutTally(len(held_out.classes))
-    for case, truth in model.predict(held_out):
+    for case, truth in model.predict_proba(held_out):
         tally.add(truth, labels=case.labels)
         for mask in _references(case, each):
             tally.add(truth, reference=mask)
     cuts = {"best": tally.best(), "area": tally.area(), "area_drawn": tally.area(blank=False)}
     scores: dict[str, list[float]] = {"dice": []} | {f"dice_{name}": [] for name in cuts}
-    for case, truth in model.predict(test):
+    for case, truth in model.predict_proba(test):
         masks = _references(case, each)
         for name, cut in zip(scores, (0.5, *cuts.values()), strict=True):
             guess = cut_labels(truth, cut)

@@ -96,7 +96,7 @@ def score_masks(model: raters.Model, study: Study) -> Row:
     """Compare with the raters' mean: soft Dice and cross entropy."""
     soft: list[float] = []
     entropy: list[float] = []
-    for case, truth in model.predict(study):
+    for case, truth in model.predict_proba(study):
         target = np.stack([(case.labels == c).mean(axis=0) for c in range(len(study.classes))])
         soft.append(float(np.mean(soft_dice(truth[1], target[1]))))
         entropy.append(float(-(target * np.log(np.maximum(truth, 1e-7))).sum(axis=0).mean()))

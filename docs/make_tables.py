@@ -31,7 +31,7 @@ def _cell(text: str) -> str:
 def learning_options(name: str) -> str:
     """Return the options of a learning method, as `raters methods NAME` shows them."""
     from raters.cli.methods import facts
-    from raters.cli.typed_options import default_of
+    from raters.cli.train_options import default_of
     from raters.methods.registry import METHODS
 
     entry = METHODS[name]
@@ -46,27 +46,13 @@ def fusion_options(name: str, kind: str) -> str:
     """Return the options of a fusion method for masks or tables, by its signature and docstring."""
     from raters.fusion.methods import METHODS
 
-    method = METHODS[name]
-    function = method.function({"masks": "segmentation", "tables": "classification"}[kind])
-    meanings = arguments(inspect.getdoc(function) or "")
-    rows = [
-        [f"`{p.name}`", f"`{p.default}`", meanings.get(p.name, "")]
-        for p in inspect.signature(function).parameters.values()
-        if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in (method.fixed or {})
-    ]
+    found = METHODS[name].options({"masks": "segmentation", "tables": "classification"}[kind])
+    rows = [[f"`{o.name}`", f"`{o.default}`", o.meaning] for o in found.values()]
     return markdown(_HEADER, rows) if rows else _none(name)
 
 
 def _none(name: str) -> str:
     return f"`{name}` has no options of its own.\n"
-
-
-def arguments(docstring: str) -> dict[str, str]:
-    """Return what a docstring says of each argument."""
-    section = re.search(r"^Args:\n((?: .*\n|\n)*)", docstring + "\n", re.MULTILINE)
-    text = section[1] if section else ""
-    found = re.findall(r"^    (\w+): ((?:.*\n(?:        .*\n)*))", text, re.MULTILINE)
-    return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
 def commands() -> dict[str, Any]:

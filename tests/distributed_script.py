@@ -20,6 +20,7 @@ import raters
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.run import first_process
+from toy_methods import TOYS, registered
 
 CASES = 11
 
@@ -70,15 +71,18 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {**PLAIN, "batch_size": 7, "patch_size": (4, 4), "patches_per_case": 1}
         | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
     ),
+    **{name: (masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
 }
+RUNS["toy-em"][2]["patch_size"] = (5, 4)  # tiles of a case, that are seen by one process
 
 
+@registered()
 def train(folder: Path, devices: int, names: Iterable[str]) -> None:
     """Train some models by name."""
     for name in names:
         make, method, options = RUNS[name]
         more: dict[str, Any] = {"folder": folder / f"run-{name}"} if name == "masks" else {}
-        model = raters.fit(make(), method, devices=devices, **SMALL, **options, **more)
+        model = raters.fit(make(), method, devices=devices, **{**SMALL, **options, **more})
         rank = 0 if first_process() else 1
         found = {"history": model.history, "best": model.best_epoch}
         torch.save({**found, "weights": model.method.state_dict()}, folder / f"{name}-{rank}.pt")
@@ -86,7 +90,7 @@ def train(folder: Path, devices: int, names: Iterable[str]) -> None:
 
 def die_after_an_epoch() -> None:
     """Let every process but the first be killed when an epoch is written."""
-    from raters.training.record import Record
+    from raters.training.run import Record
 
     real = Record.epoch
 

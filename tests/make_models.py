@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from raters.methods.registry import learning_method
-from raters.training.config import ClassEntry, ModelConfig, NetworkEntry
+from raters.networks import NetworkOptions
+from raters.training.config import ClassEntry, ModelConfig
 from raters.training.model import Model
 from raters.training.options import TrainingOptions
 
@@ -27,9 +28,9 @@ def make_model(
     norm: Any = "instance",
 ) -> Model:
     """Make a small model whose weights are random, those of the matrices too."""
-    network = NetworkEntry(name="unet", width=2, depth=2, norm=norm)
+    network = NetworkOptions(name="unet", width=2, depth=2, norm=norm)
     if kind == "classification":
-        network = NetworkEntry(name="cnn" if spatial_dims else "mlp", width=4)
+        network = NetworkOptions(name="cnn" if spatial_dims else "mlp", width=4)
     options = learning_method(method).parse({}).model_dump()
     config = ModelConfig(
         method=method,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
 from raters import confusion as cm
+from raters.confusion import patterns as patterns_module
 from raters.errors import RatersError
 
 
@@ -82,9 +83,9 @@ def test_crowdkit_order_is_observed_by_true() -> None:
 
 def test_crowdkit_frames_may_lack_labels() -> None:
     index = pd.MultiIndex.from_tuples([("ann", "cat")], names=["worker", "label"])
-    frame = pd.DataFrame([[1.0, 1.0]], index=index, columns=["cat", "dog"])
+    frame = pd.DataFrame([[0.5, 1.0]], index=index, columns=["dog", "cat"])
     found = cm.from_crowdkit(frame, ["ann"], ["cat", "dog"])
-    np.testing.assert_array_equal(found, [[[1, 0], [1, 0]]])
+    np.testing.assert_array_equal(found, [[[1, 0], [0.5, 0]]])
 
 
 def test_itk_order_on_a_rater_with_a_known_confusion() -> None:
@@ -199,3 +200,57 @@ def test_labels_out_of_range_are_refused() -> None:
 def test_patterns_of_no_raters() -> None:
     patterns = cm.count_patterns(np.zeros((0, 3, 4), int), num_classes=2)
     assert patterns.labels.shape == (1, 0) and patterns.counts.tolist() == [12]
+    assert patterns.labels.dtype == np.int16 and patterns.counts.dtype == np.int64
+
+
+def test_patterns_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later blocks may have larger and smaller codes than earlier ones."""
+    labels = np.array([[0, 0, 1, 1, 1, 0, 0, -1], [0, 1, 1, 1, 0, 0, 0, 0]])
+    whole = cm.count_patterns(labels, 2)
+    assert whole.labels.dtype == np.int16
+    monkeypatch.setattr(patterns_module, "_BLOCK", 3)
+    parts = cm.count_patterns(labels, 2)
+    np.testing.assert_array_equal(parts.labels, whole.labels)
+    np.testing.assert_array_equal(parts.counts, whole.counts)
+    assert whole.counts.tolist() == [1, 3, 1, 1, 2]
+
+
+def test_patterns_of_many_raters_need_no_table() -> None:
+    labels = np.tile([[0, 2, 2, -1]], (40, 1))
+    patterns = cm.count_patterns(labels, num_classes=3)
+    assert patterns.labels[:, 0].tolist() == [-1, 0, 2] and patterns.counts.tolist() == [1, 1, 2]
+
+
+def test_counts_of_nothing_and_of_small_integers() -> None:
+    assert cm.count(np.zeros((2, 0), int), np.zeros(0, int), 2).tolist() == [[[0, 0], [0, 0]]] * 2
+    with pytest.raises(RatersError, match="from -2 to 1, expected -1 to 1"):
+        cm.count(np.array([[-2, 1]]), np.array([0, 1]), num_classes=2)
+    with pytest.raises(RatersError, match="reference labels from 0 to 2, expected -1 to 1"):
+        cm.count(np.array([[0, 1]]), np.array([0, 2]), num_classes=2)
+    many = np.arange(100, dtype=np.int8)  # their products with classes do not fit
+    found = cm.count_triplets(many * 0, many, many % 5, np.array([3]), raters=100, num_classes=5)
+    assert (found.argmax(2)[:, 3] == many % 5).all() and found.sum() == 100
+
+
+def test_one_label_is_a_row() -> None:
+    np.testing.assert_array_equal(
+        cm.normalise(np.array([[0, 1], [0, 0]]), unseen="uniform"), [[0, 1], [0.5, 0.5]]
+    )
+
+
+def test_dominance_of_one_class_and_of_nobody() -> None:
+    assert cm.dominance_margin(np.array([[[0.7]]])) == 0.7
+    assert np.isnan(cm.dominance_margin(np.eye(2), labels=[0]))
+    unseen = np.stack([np.eye(2), np.full((2, 2), np.nan)])
+    assert cm.dominance_margin(unseen, labels=[3, 0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("estimated", "true"),
+    [((2, 2), (3, 3)), ((2, 3), (2, 3)), ((2,), (2,)), ((4, 2, 2), (4, 2, 3)), ((2, 2), (2,))],
+)
+def test_matrices_that_do_not_fit_are_refused(
+    estimated: tuple[int, ...], true: tuple[int, ...]
+) -> None:
+    with pytest.raises(RatersError, match="found matrices of shape"):
+        cm.squared_frobenius(np.zeros(estimated), np.zeros(true))

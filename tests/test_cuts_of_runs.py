@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 import raters
-from command_line import Outcome, run_in_process
+from command_line import Outcome, draw_masks, pattern, run_in_process
 from make_models import make_model
 from raters.errors import RatersError
-from raters.prediction import compare_runs, evaluate_run
+from raters.evaluation import compare_runs, evaluate
 from raters.prediction.predict_study import predict_study
 from raters.prediction.writing import Outputs
 from raters.scores import area_cut, best_cut, cut_labels, dice
@@ -192,9 +192,9 @@ def test_what_is_no_cut_ends_with_2_and_writes_nothing(
 
 def test_class_labels_have_no_cut() -> None:
     model = make_model(kind="classification", spatial_dims=0, channels=3, values=("cat", "dog"))
-    assert model.labels(np.zeros(3)).shape == ()
+    assert model.predict(np.zeros(3)).shape == ()
     with pytest.raises(RatersError, match="a model of class labels, expected none"):
-        model.labels(np.zeros(3), cut=0.3)
+        model.predict(np.zeros(3), cut=0.3)
 
 
 # --- predict and evaluate
@@ -233,26 +233,26 @@ def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
 
 def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
     model, study = raters.load(run), shy_study()
-    found = evaluate_run(run, study, "test")
+    found = evaluate(run, study, "test")
     [row] = found.cuts
     cases = list(study.select(split="test").iter_cases())
     for name, cut in (("half", 0.5), ("best", "best"), ("area", "area")):
-        expected = np.mean([dice(c.reference, model.labels(c, cut)) for c in cases])
+        expected = np.mean([dice(c.reference, model.predict(c, cut)) for c in cases])
         assert row[f"dice_{name}"] == pytest.approx(expected)
         assert row[f"dice_{name}_low"] <= expected <= row[f"dice_{name}_high"]
     assert (row["cut_best"], row["cut_area"]) == (model.cut("best"), model.cut("area"))
     assert found.main["score"] == pytest.approx(row["dice_half"])
     assert found.main["score_best"] == pytest.approx(row["dice_best"])
-    at_best = evaluate_run(model, study, "test", cut="best")
+    at_best = evaluate(model, study, "test", cut="best")
     assert at_best.main["score"] == pytest.approx(row["dice_best"])
     assert at_best.cuts == found.cuts
 
 
 def test_without_a_reference_it_is_the_mean_over_raters(run: Path) -> None:
     model, study = raters.load(run), shy_study(references=False)
-    [row] = evaluate_run(model, study, "test").cuts
+    [row] = evaluate(model, study, "test").cuts
     cases = list(study.select(split="test").iter_cases())
-    expected = np.mean([[dice(m, model.labels(c, "area")) for m in c.labels] for c in cases])
+    expected = np.mean([[dice(m, model.predict(c, "area")) for m in c.labels] for c in cases])
     assert row["against"] == "raters"
     assert row["dice_area"] == pytest.approx(expected)
 
@@ -266,7 +266,7 @@ def test_classes_have_rows_of_their_own() -> None:
         rng.integers(0, 3, (4, 16, 16)), raters=["ann", "../x", "bob"],
         classes={0: "class 0", 2: "class 2", 3: "class 3"},
     )  # fmt: skip
-    rows = evaluate_run(model, study).cuts
+    rows = evaluate(model, study).cuts
     assert [row["class"] for row in rows] == ["all", "class 2", "class 3"]
     each = np.array(
         [dice(c.reference, cut_labels(model.truth(c), [0.2, 0.6]), 3) for c in study.iter_cases()]
@@ -316,8 +316,8 @@ def test_runs_are_compared_at_their_own_cuts(run: Path) -> None:
 def test_labels_are_not_cut_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "masks").mkdir()
-    told = said(capsys, monkeypatch, "evaluate", tmp_path / "masks", "x.csv", "--cut", "0.3")
+    study = pattern(draw_masks(tmp_path, cases=1))
+    told = said(capsys, monkeypatch, "evaluate", tmp_path / "ann", study, "--cut", "0.3")
     assert told.code == 2
     assert "labels already" in told.err
 

@@ -23,8 +23,7 @@ from raters.cli import app, main
 from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, draw_study
 from raters.demo.draw import draw_story
-from raters.demo.results import rater_rows, results
-from raters.demo.story import Story, steps
+from raters.demo.story import Story, rater_rows, results, steps
 from raters.rows import Row
 from raters.scores import mean_dice
 
@@ -177,7 +176,7 @@ def test_the_table_has_the_numbers_of_evaluate(
         model = raters.load(folder / "runs" / name)
         for column, cut in (("at best cut", "best"), ("at area cut", "area")):
             each = [
-                mean_dice(case.reference, model.labels(case, cut)) for case in study.iter_cases()
+                mean_dice(case.reference, model.predict(case, cut)) for case in study.iter_cases()
             ]
             assert row[column] == pytest.approx(np.mean(each))
             assert f"{row[column]:.3f}" in said
@@ -198,7 +197,7 @@ def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, 
         by_name = np.reshape(logs, (len(rows), len(cases))).mean(axis=1)
         assert row["log-likelihood as this rater"] == pytest.approx(by_name[k], abs=1e-4)
         assert row["as another one"] == pytest.approx(np.delete(by_name, k).mean(), abs=1e-4)
-        dice_of = [mean_dice(case.labels[k], model.labels(case)) for case in cases]
+        dice_of = [mean_dice(case.labels[k], model.predict(case)) for case in cases]
         assert row["Dice, predicted truth"] == pytest.approx(np.mean(dice_of))
     assert "What pixel-cm knows of each rater" in said
 

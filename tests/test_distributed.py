@@ -19,12 +19,11 @@ from distributed_script import RUNS, table, train
 from raters.errors import RatersError
 from raters.methods.base import Step
 from raters.study.study import Study
-from raters.training.collate import collate
-from raters.training.dataset import NO_CASE, CaseDataset
-from raters.training.held_out import HeldOutScores
+from raters.training.dataset import NO_CASE, CaseDataset, collate
+from raters.training.loader import EpochSampler, refuse_small_batch, share
 from raters.training.normalise import Normalisation
-from raters.training.sampler import EpochSampler, refuse_small_batch, share
-from raters.training.terms import StepTerms, mean_terms
+from raters.training.timing import StepTerms, mean_terms
+from raters.training.validation import HeldOutScores
 
 SCRIPT = Path(__file__).with_name("distributed_script.py")
 TIME = 300  # seconds until a start that hangs is given up; it takes about 20
@@ -120,7 +119,7 @@ def test_processes_share_each_batch(length: int, world: int, monkeypatch: Any) -
     parts = []
     for rank in range(world):
         with monkeypatch.context() as patch:
-            patch.setattr("raters.training.sampler.processes", lambda r=rank: (r, world))
+            patch.setattr("raters.training.loader.processes", lambda r=rank: (r, world))
             parts.append(list(EpochSampler(length, 5, seed=3)))
     assert {len(part) for part in parts} == {len(whole)}
     for batch, *shares in zip(whole, *parts, strict=True):

@@ -17,6 +17,7 @@ import pytest
 
 from raters.cli import main
 from raters.fusion.methods import METHODS as FUSION_METHODS
+from raters.fusion.methods import _arguments
 from raters.methods.registry import METHODS as LEARNING_METHODS
 from raters.simulate.phantoms import phantom_study
 from raters.study.study import Study
@@ -81,6 +82,8 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.value.code in (0, None), line
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
@@ -162,7 +165,7 @@ def test_every_verb_is_in_the_reference(make_tables: ModuleType) -> None:
 
 def test_options_of_fusion_say_what_they_mean(make_tables: ModuleType) -> None:
     docstring = "Add.\n\nArgs:\n    a: One\n        more.\n    b: Two.\n\nReturns:\n    c"
-    said = make_tables.arguments(docstring)
+    said = _arguments(docstring)
     assert said == {"a": "One more.", "b": "Two."}
     for match in make_tables.TABLE.finditer((DOCS / "methods/staple.md").read_text()):
         assert not re.search(r"\| *\|$", match[0], re.MULTILINE), "an option without a meaning"

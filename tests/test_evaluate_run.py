@@ -22,14 +22,14 @@ from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 import raters
 from command_line import draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
-from raters.prediction import compare_runs, evaluate_run
-from raters.prediction.evaluate_likelihood import joint_log_likelihood
-from raters.prediction.evaluate_result import RunScores
-from raters.prediction.evaluate_run import score_cases
-from raters.prediction.evaluate_split import Seen, choose_split, warnings_of
-from raters.prediction.predict import Predicted
+from raters.evaluation import Evaluation, compare_runs, evaluate
+from raters.evaluation.case import Scoring
+from raters.evaluation.evaluate import score_cases
+from raters.evaluation.split import Seen, choose_split, warnings_of
+from raters.prediction.prediction import Prediction
 from raters.scores import dice, interval, mean_dice
-from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
+from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
+from raters.scores.calibration import joint_log_likelihood
 from raters.simulate import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
@@ -62,7 +62,7 @@ def mask_study(seed: int = 0, references: bool = True) -> Study:
     )
 
 
-def says(study: Study, seed: int = 1) -> dict[str, Predicted]:
+def says(study: Study, seed: int = 1) -> dict[str, Prediction]:
     """Make up what a model says of each case."""
     rng = np.random.default_rng(seed)
     found = {}
@@ -72,13 +72,13 @@ def says(study: Study, seed: int = 1) -> dict[str, Predicted]:
         told = {name: probabilities(rng, classes, *space) for name in NAMES}
         matrices = rng.dirichlet(np.ones(classes), (3, classes, *space)).astype(np.float32)
         matrices = np.moveaxis(matrices, -1, 2)
-        found[case.id] = Predicted(probabilities(rng, classes, *space), told, matrices)
+        found[case.id] = prediction(probabilities(rng, classes, *space), told, matrices)
     return found
 
 
 def stream(
-    study: Study, said: dict[str, Predicted], rows: int = 99
-) -> Iterator[tuple[Case, Iterator[Predicted]]]:
+    study: Study, said: dict[str, Prediction], rows: int = 99
+) -> Iterator[tuple[Case, Iterator[Prediction]]]:
     """Return what was said in bands of rows."""
     for case in study:
         whole = said[case.id]
@@ -89,17 +89,22 @@ def stream(
         yield case, iter([_band(whole, slice(k, k + rows)) for k in starts])
 
 
-def _band(whole: Predicted, rows: slice) -> Predicted:
-    told = {name: part[:, rows] for name, part in whole.as_rater.items()}
-    matrix = whole.confusion
-    if matrix is not None and matrix.shape[3] > 1:
-        matrix = matrix[:, :, :, rows]
-    return Predicted(whole.truth[:, rows], told, matrix, rows.start)
+def prediction(truth: Any, told: dict[str, Any], matrices: Any = None) -> Prediction:
+    maps = {"truth": truth} | {f"as:{name}": part for name, part in told.items()}
+    return Prediction(maps if matrices is None else maps | {"confusion": matrices})
 
 
-def scored(study: Study, said: dict[str, Predicted], rows: int = 99) -> RunScores:
+def _band(whole: Prediction, rows: slice) -> Prediction:
+    maps = {
+        name: part[(slice(None),) * whole.front(name) + (rows,)] if whole.fills(name) else part
+        for name, part in whole.maps.items()
+    }
+    return Prediction(maps, rows.start)
+
+
+def scored(study: Study, said: dict[str, Prediction], rows: int = 99) -> Evaluation:
     known = {name: study.raters.index(name) for name in NAMES}
-    return score_cases(stream(study, said, rows), study, known, [0, 1, 2])
+    return score_cases(stream(study, said, rows), Scoring(study, known, [0, 1, 2]))
 
 
 def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
@@ -121,7 +126,7 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
             seen = [r for r in range(3) if case.labels[(r, *pixel)] >= 0]
             for r in seen:
                 o = int(case.labels[(r, *pixel)])
-                marginal += math.log(told.as_rater[NAMES[r]][(o, *pixel)])
+                marginal += math.log(told.as_rater(NAMES[r])[(o, *pixel)])
                 truth += math.log(told.truth[(o, *pixel)])
                 products *= told.confusion[(r, slice(None), o, *pixel)]
             joint += math.log(products.sum()) if seen else 0.0
@@ -162,7 +167,7 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
         for y, against in enumerate(NAMES):
             logs, scores, drawn = [], [], []
             for case in study:
-                labels, told = case.labels[y], said[case.id].as_rater[x]
+                labels, told = case.labels[y], said[case.id].as_rater(x)
                 seen = [p for p in np.ndindex(6, 5) if labels[p] >= 0]
                 if not seen:
                     continue
@@ -219,7 +224,7 @@ def test_calibration_equals_scikit_learn() -> None:
     truth = (rng.random(400) < p**2).astype(int)
     study = Study.from_arrays(np.zeros((400, 1)), np.stack([truth] * 3, 1), truth, raters=NAMES)
     said = {
-        case.id: Predicted(np.array([1 - q, q]), dict.fromkeys(NAMES, np.array([1 - q, q])))
+        case.id: prediction(np.array([1 - q, q]), dict.fromkeys(NAMES, np.array([1 - q, q])))
         for case, q in zip(study, p, strict=True)
     }
     found = scored(study, said)
@@ -275,7 +280,7 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
         for r, o in zip(case.answers.rater, case.answers.label, strict=True):
             product = product * said[case.id].confusion[r, :, o]  # type: ignore[index]
             if r == 1:
-                pairs.append(math.log(said[case.id].as_rater["ann"][o]))
+                pairs.append(math.log(said[case.id].as_rater("ann")[o]))
         joint += math.log(product.sum())
     number = sum(len(case.answers) for case in study)
     row = row_of(found.likelihood, form="joint")
@@ -310,7 +315,7 @@ def test_many_raters_are_compared_with_themselves_only() -> None:
     study = mask_study()
     all_pairs = scored(study, says(study))
     known = {name: k for k, name in enumerate(NAMES)}
-    few = score_cases(stream(study, says(study)), study, known, [0, 1, 2], most_pairs=0)
+    few = score_cases(stream(study, says(study)), Scoring(study, known, [0, 1, 2], pairs=False))
     assert few.main == all_pairs.main
     assert not few.as_rater
     for row in few.raters:
@@ -331,9 +336,9 @@ def test_a_perfect_model_is_perfect_and_a_random_one_is_not() -> None:
     for case in same:
         truth = np.eye(3, dtype=np.float32)[case.labels].transpose(0, 3, 1, 2)
         matrix = np.broadcast_to(np.eye(3, dtype=np.float32)[..., None, None], (3, 3, 3, 1, 1))
-        said[case.id] = Predicted(truth[0], dict(zip(NAMES, truth, strict=True)), matrix)
+        said[case.id] = prediction(truth[0], dict(zip(NAMES, truth, strict=True)), matrix)
     for case in list(same)[3:]:  # there raters differ, and no truth explains all of them
-        said[case.id] = replace(said[case.id], confusion=None)
+        del said[case.id].maps["confusion"]
     found = scored(same, said)
     assert found.main["score"] == found.main["as_rater"] == 1
     assert found.main["ece"] == found.main["as_rater_ece"] == 0
@@ -355,11 +360,14 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
     for case in study:
         matrices = true_confusion(study, case.id).astype(np.float32)[..., None, None]
         maps = probabilities(np.random.default_rng(0), 2, 8, 8)
-        said[case.id] = Predicted(maps, dict.fromkeys(known, maps), matrices)
-    found = score_cases(stream(study, said), study, known, [0, 1, 2])
+        said[case.id] = prediction(maps, dict.fromkeys(known, maps), matrices)
+    found = score_cases(stream(study, said), Scoring(study, known, [0, 1, 2]))
     assert found.main["confusion_error"] == pytest.approx(0, abs=1e-6)
-    wrong = {k: replace(v, confusion=v.confusion[:, :, ::-1]) for k, v in said.items()}  # type: ignore[index]
-    found = score_cases(stream(study, wrong), study, known, [0, 1, 2])
+    wrong = {
+        k: Prediction(v.maps | {"confusion": v.maps["confusion"][:, :, ::-1]})
+        for k, v in said.items()
+    }
+    found = score_cases(stream(study, wrong), Scoring(study, known, [0, 1, 2]))
     assert found.main["confusion_error"] > 0.5
 
 
@@ -444,7 +452,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def test_a_run_is_scored_as_its_model_says(runs: dict[str, Path]) -> None:
     study = trained_study()
-    found = evaluate_run(runs["global-cm"], study, "test")
+    found = evaluate(runs["global-cm"], study, "test")
     model = raters.load(runs["global-cm"])
     cases = [study[f"case{k}"] for k in range(40, 60)]
     right = [model.truth(case).argmax() == case.reference for case in cases]
@@ -481,7 +489,7 @@ def test_splits_by_what_the_run_saw(runs: dict[str, Path]) -> None:
 def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]) -> None:
     study = trained_study()
     with pytest.warns(UserWarning, match="30 of 60 cases were trained on"):
-        found = evaluate_run(runs["vote"], study)
+        found = evaluate(runs["vote"], study)
     assert any("10 of 60 cases chose the epoch" in note for note in found.notes)
     other = replace(study, index=replace(study.index, groups=np.array(["g0"] * 60, object)))
     texts = warnings_of(choose_split(other, "test", [seen := Seen.by_run(runs["vote"])]), seen)
@@ -489,7 +497,7 @@ def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]
 
 
 def test_a_run_without_matrices_has_no_joint_likelihood(runs: dict[str, Path]) -> None:
-    found = evaluate_run(runs["separate"], trained_study(), "test")
+    found = evaluate(runs["separate"], trained_study(), "test")
     assert [row["form"] for row in found.likelihood] == ["marginal", "as the truth"]
     assert any("no joint likelihood" in note for note in found.notes)
 
@@ -503,29 +511,29 @@ def test_unknown_raters_are_left_out_with_a_note(runs: dict[str, Path]) -> None:
         raters=["ann", "bob", "new one"],
         classes=["x", "y"],
     )
-    found = evaluate_run(runs["global-cm"], renamed)
+    found = evaluate(runs["global-cm"], renamed)
     assert {row["as"] for row in found.as_rater} == {"ann", "bob"}
     assert {row["against"] for row in found.summary} == {"reference", "ann", "bob", "new one"}
     assert found.notes == ["1 rater that the run does not know (left out of 'as rater'): new one"]
     with pytest.raises(RatersError, match="found the rater 'zoe', expected one that the run knows"):
-        evaluate_run(runs["global-cm"], study, "test", raters=["zoe"])
+        evaluate(runs["global-cm"], study, "test", raters=["zoe"])
 
 
 def test_what_cannot_be_scored_is_refused(runs: dict[str, Path]) -> None:
     with pytest.raises(RatersError, match="classes 0=x, 1=z, expected those of the run: 0=x, 1=y"):
-        evaluate_run(runs["vote"], trained_study(("x", "z")), "test")
+        evaluate(runs["vote"], trained_study(("x", "z")), "test")
     blind = Study.from_arrays(labels=np.zeros((3, 2), int), classes=["x", "y"])
     with pytest.raises(RatersError, match="no image of case '0', expected images"):
-        evaluate_run(runs["vote"], blind)
+        evaluate(runs["vote"], blind)
     with pytest.raises(RatersError, match="found a study of segmentation, expected one of cl"):
-        evaluate_run(runs["vote"], mask_study())
+        evaluate(runs["vote"], mask_study())
 
 
 def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     study = trained_study()
     found = compare_runs([runs["vote"], runs["global-cm"], runs["separate"]], study, "test")
     assert [row["run"] for row in found.rows] == ["vote", "global-cm", "separate"]
-    alone = evaluate_run(runs["global-cm"], study, "test")
+    alone = evaluate(runs["global-cm"], study, "test")
     assert found.rows[1]["score"] == alone.main["score"]
     first, second = (raters.load(runs[name]) for name in ("vote", "global-cm"))
     logs = []
@@ -556,7 +564,7 @@ def test_a_run_against_itself_does_not_differ(runs: dict[str, Path]) -> None:
 
 
 def test_tables_are_written(runs: dict[str, Path], tmp_path: Path) -> None:
-    found = evaluate_run(runs["global-cm"], trained_study(), "test")
+    found = evaluate(runs["global-cm"], trained_study(), "test")
     found.write(tmp_path / "one")
     with open(tmp_path / "one" / "as_rater.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 9

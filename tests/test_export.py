@@ -127,7 +127,7 @@ def test_an_images_own_mean_can_be_inside(tmp_path: Path) -> None:
 def test_where_the_normalisation_goes() -> None:
     def name(place: Any = "auto", **other: Any) -> tuple[str, bool]:
         truth = truth_of(model_of(**other), place)
-        return truth.input_name, truth.metadata["normalisation"]["inside"]
+        return truth.metadata["input"]["name"], truth.metadata["normalisation"]["inside"]
 
     raw, ready = ("image", True), ("normalised_image", False)
     assert name() == name(patch_size=(8, 8)) == name(normalisation=CASE) == raw
@@ -230,7 +230,7 @@ def test_wrong_calls_say_what_is_expected(tmp_path: Path, monkeypatch: pytest.Mo
         export(features, "monai-bundle", tmp_path / "bundle")
     with pytest.raises(RatersError, match="a bundle's transforms do it"):
         export(model, "monai-bundle", tmp_path / "bundle", normalise="inside")
-    monkeypatch.setattr("raters.export.formats.find_spec", lambda _: None)
+    monkeypatch.setattr("raters.export.run.find_spec", lambda _: None)
     with pytest.raises(
         RatersError, match=r"found no onnx, expected pip install 'raters\[export\]'"
     ):
@@ -395,7 +395,7 @@ def test_a_bundle_of_pictures_in_windows(bundles: Bundles) -> None:
         truth = np.sort(model.truth(picture), axis=0)
         sure = truth[-1] - truth[-2] > 1e-3  # windows are blended in another order of sums
         assert sure.mean() > 0.9
-        assert np.array_equal(found[sure], values[model.labels(picture)][sure])
+        assert np.array_equal(found[sure], values[model.predict(picture)][sure])
         assert len(np.unique(found)) > 1
 
 
@@ -407,14 +407,14 @@ def test_a_bundle_of_volumes_keeps_their_geometry(bundles: Bundles) -> None:
     found = nib.load(place / "out/one.nii.gz")
     assert isinstance(found, nib.Nifti1Image)
     np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
-    labels = model.labels(VOLUME)
+    labels = model.predict(VOLUME)
     assert np.array_equal(np.asarray(found.dataobj), labels) and len(np.unique(labels)) > 1
 
 
 def test_a_bundle_that_classifies_writes_a_table(bundles: Bundles) -> None:
     place, model = bundles["classes"]
     check_metadata(place / "bundle", model)
-    expected = {f"c{k}.png": float(model.labels(p)) for k, p in enumerate(CLASSIFIED)}
+    expected = {f"c{k}.png": float(model.predict(p)) for k, p in enumerate(CLASSIFIED)}
     with open(place / "out/predictions.csv", encoding="utf-8") as file:
         found = {Path(name).name: float(value) for name, value in csv.reader(file)}
     assert found == expected

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 import raters
 from raters.confusion import count, normalise
 from raters.errors import RatersError
+from raters.methods.confusion_method import join_raters
 from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters
 from raters.study.study import Study
 from raters.training.extend import _training
-from raters.training.frozen import join_raters
 from raters.training.options import TrainingOptions
-from raters.training.precision import precision_of
+from raters.training.trainer import precision_of
 
 LATE = np.array([[0.7, 0.2, 0.1], [0.05, 0.6, 0.35], [0.5, 0.1, 0.4]])
 """What the late rater does to the three classes: not dominant, so no guard may get in the way."""

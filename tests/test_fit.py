@@ -16,12 +16,11 @@ from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from raters.training.bar import TrainingBar
-from raters.training.collate import Item
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, Item
 from raters.training.engine import Learner
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, partition
+from raters.training.survey import Partition, partition
+from raters.training.trainer import TrainingBar
 
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))
 TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
@@ -160,7 +159,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
         right = {"init_accuracy": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
-        found = [model.labels(case).item() == case.reference for case in test.iter_cases()]
+        found = [model.predict(case).item() == case.reference for case in test.iter_cases()]
         scores[method] = np.mean(found)
     error = squared_frobenius(model.confusion(test[0]), true_confusion(study, 0))
     assert scores["global-cm"] > 0.97

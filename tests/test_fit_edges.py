@@ -16,14 +16,14 @@ from raters.confusion import count
 from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.methods.base import HeldOut, Task
-from raters.methods.tally import count_case
+from raters.methods.targets import count_case
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 from raters.training.dataset import CaseDataset
-from raters.training.held_out import HeldOutScores
+from raters.training.validation import HeldOutScores
 
 TINY = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 FLAT = {**TINY, "depth": 1}

@@ -130,7 +130,7 @@ def refused(words: str, **given: Any) -> None:
 
 def test_what_is_not_understood_is_refused() -> None:
     picture, affine = itk_picture(), np.diag([0.5, 0.75, 3.0, 1.0])
-    refused("DataFrame as labels", labels=pd.DataFrame({"ann": [0, 1]}))
+    refused("DataFrame as labels.*Study.from_frame", labels=pd.DataFrame({"ann": [0, 1]}))
     refused("SimpleITK.Image as labels, expected a sequence", labels=picture)
     refused("labels of case 0: found one image.*expected one per rater", labels=[picture])
     refused("found str as images", images="images/{case}.png")

@@ -230,14 +230,14 @@ def test_two_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     triplets, _ = simulated(5_000, matrices)  # 50,000 answers: in stretches
     triplets = triplets.select(tasks=np.arange(5_000), raters=[1, 2, 5, 6])
     together = dawid_skene(triplets, 3, max_iter=5, tol=-1)
-    monkeypatch.setattr("raters.fusion.threads._SMALL", 10**9)
+    monkeypatch.setattr("raters.fusion.columns._SMALL", 10**9)
     alone = dawid_skene(triplets, 3, max_iter=5, tol=-1)
     np.testing.assert_allclose(together.truth, alone.truth, atol=1e-12)
     np.testing.assert_allclose(together.log_likelihoods, alone.log_likelihoods, rtol=1e-12)
 
 
 def test_stretches_cover_every_task_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raters.fusion.threads._SMALL", 1)
+    monkeypatch.setattr("raters.fusion.columns._SMALL", 1)
     for seed in range(20):
         triplets = random_table(seed, tasks=9, raters=2)
         answers = answers_of(triplets, 3)

@@ -15,9 +15,8 @@ from raters.fusion.columns import columns_of
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.em import EMState
 from raters.fusion.information import Directions, information
-from raters.fusion.intervals import share_interval, t_quantile
 from raters.fusion.one_coin import one_coin
-from raters.fusion.performance import MEASURES, group_errors, measures
+from raters.fusion.performance import MEASURES, group_errors, measures, share_interval, t_quantile
 from raters.study.study import Study
 
 Array = NDArray[Any]
@@ -94,7 +93,7 @@ def test_errors_of_a_table_are_those_of_its_information(monkeypatch: pytest.Monk
     fusion = dawid_skene(study.triplets, 2, max_iter=1000, tol=1e-9)
     monkeypatch.setattr(table_errors, "DRAWS", 1000)
     groups = np.arange(400) // 4
-    found = table_errors.table_errors(study.triplets, groups, fusion, "dawid-skene", {})
+    found = table_errors.table_errors(study.triplets, groups, fusion, "rows", {})
     columns = columns_of(labels, 2, patterns=False)
     state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)  # type: ignore[index, arg-type]
     by_group = np.equal.outer(np.arange(100), groups).astype(float)
@@ -118,7 +117,7 @@ def test_errors_of_one_coin_are_those_of_a_plain_jackknife(
     fusion = one_coin(study.triplets, 3, **how)
     monkeypatch.setattr(table_errors, "DRAWS", 1000)
     groups = np.arange(150) // 3
-    found = table_errors.table_errors(study.triplets, groups, fusion, "one-coin", options)
+    found = table_errors.table_errors(study.triplets, groups, fusion, "coin", options)
     assert found is not None
     left = []
     for group in range(50):

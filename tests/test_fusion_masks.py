@@ -17,6 +17,7 @@ import raters
 from raters.errors import RatersError
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, e_step, run_em, start_matrices
+from raters.fusion.methods import METHODS as REGISTRY
 from raters.fusion.performance import case_errors, measures
 from raters.fusion.pooled import PooledStaple
 from raters.fusion.simple import simple
@@ -25,7 +26,10 @@ from raters.fusion.vote import mean, vote
 from raters.study.study import Study
 
 SEEDS = st.integers(0, 10**6)
-METHODS = [staple, vote, mean, simple, partial(staple, restrict=True)]
+METHODS = [
+    *(partial(m.function("segmentation"), **(m.fixed or {})) for m in REGISTRY.values() if m.masks),
+    partial(staple, restrict=True),
+]
 
 
 def noisy(

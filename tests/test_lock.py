@@ -23,8 +23,9 @@ import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
 from raters.study.lock import LOCK_FILE, is_empty, only_one, refuse_locked
+from raters.training.options import checked_options
 from raters.training.prepare import plan_training
-from raters.training.record import Record
+from raters.training.run import Record
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
@@ -176,7 +177,7 @@ def test_verbs_that_go_on_take_turns(verb: str, run: Run, tmp_path: Path) -> Non
 
 STOP = """
 import pathlib, sys, time
-from raters.training.record import Record
+from raters.training.run import Record
 real, go = Record.epoch, pathlib.Path("go")
 def epoch(self, learner):
     real(self, learner)
@@ -275,7 +276,7 @@ def test_no_checkpoint_is_read_unless_asked(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     study = raters.Study.from_arrays(rng.normal(size=(12, 2)), rng.integers(0, 2, (12, 3)))
     options: dict[str, Any] = {"epochs": 1, "width": 2, "depth": 1}
-    planned = plan_training(study, "global-cm", options)
+    planned = plan_training(study, checked_options("global-cm", options))
     fresh, again = (Record(tmp_path, planned, [], resume) for resume in (False, True))
     assert fresh.earlier is again.earlier is None
     fresh.checkpoint.parent.mkdir()

@@ -540,6 +540,33 @@ def test_held_out_batches(name: str, space: str) -> None:
         np.testing.assert_allclose(found.confusion, expected, rtol=1e-6)
 
 
+@every_space
+@every_method
+def test_what_a_rater_would_say_is_the_truth_through_their_matrices(name: str, space: str) -> None:
+    """Also during the warm-up; of new images the oracle knows no more than the raters' means."""
+    method = confusion_method(name, space)
+    set_options(method, name)
+    bring_to(method)
+    method.eval()
+    batch = batch_of(some_labels(space))
+    with torch.no_grad():
+        said = [by_pixel(method.as_rater(batch["image"], rater)) for rater in range(R)]
+        found = method.confusion(batch["image"]).numpy()
+    dims = len(SPACES[space])
+    assert found.ndim == 4 + dims and found.shape[1:4] == (R, L, L)
+    scene = scene_of(method, batch, space)
+    matrices = np.broadcast_to(scene.matrices, (CASES, R, *scene.matrices.shape[2:]))
+    if name in KNOWN:
+        matrices = np.broadcast_to(found[:, :, None].reshape(1, R, 1, L, L), matrices.shape)
+    else:
+        whole = np.broadcast_to(found, (CASES, R, L, L, *SPACES[space]))
+        flat = whole.reshape(CASES, R, L, L, -1)
+        np.testing.assert_allclose(np.moveaxis(flat, -1, 2), matrices, rtol=1e-9)
+    for b, r, x in np.ndindex(matrices.shape[:3]):
+        expected = scene.truth[b, x] @ matrices[b, r, x]
+        np.testing.assert_allclose(said[r][b, x], expected, rtol=1e-6)
+
+
 def phases(name: str) -> list[dict[str, Any]]:
     """Return options for which gradients are compared."""
     forms = [{"likelihood": "joint"}, {"likelihood": "marginal"}]
@@ -640,6 +667,26 @@ def test_nobody_labelled_anything(name: str) -> None:
     assert step.loss.item() == 0
     gradients = torch.autograd.grad(step.loss, list(method.parameters()), allow_unused=True)
     assert all(gradient is None or not gradient.any() for gradient in gradients)
+
+
+@every_method
+def test_one_label_is_enough(name: str) -> None:
+    """Sums are divided by one."""
+    labels = some_labels("mask", "everything")
+    labels[1, 2, 3, 0] = 1
+    method, batch = confusion_method(name, "mask"), batch_of(labels)
+    given = regularisers(name)[-1]
+    set_options(method, name, likelihood="joint", **given)
+    bring_to(method, weighted=True)
+    own = method.raters.own if isinstance(method.raters, PixelRaters) else None
+    before = None if own is None else own.sums.clone()
+    scene = scene_of(method, batch, "mask")
+    expected = loss_of(scene, {"likelihood": "joint", **given}, common_of(method))
+    step = method.step(batch)
+    if own is not None:
+        own.sums.copy_(cast(torch.Tensor, before))
+    assert step.loss.item() == pytest.approx(expected, rel=1e-6)
+    assert int(step.observed) == 1
 
 
 # Methods without matrices

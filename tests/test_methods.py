@@ -52,8 +52,12 @@ def method_of(name: str, space: str, **given: Any) -> Method:
         return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
 
     torch.manual_seed(1)
-    task = Task("segmentation" if dims else "classification", tuple("abc"), L, dims, network)
-    return entry.load()(task, entry.parse(given))
+    return entry.load()(made_task(dims, network), entry.parse(given))
+
+
+def made_task(dims: int = 2, network: Any = None) -> Task:
+    kind = "segmentation" if dims else "classification"
+    return Task(kind, tuple("abc"), L, dims, network)  # type: ignore[arg-type]
 
 
 def images(space: str) -> torch.Tensor:
@@ -202,6 +206,29 @@ def test_truth_sums_to_one() -> None:
         if isinstance(method, NetworkMethod):
             logits = method.network(images("mask"))[1]
             torch.testing.assert_close(truth, logits.softmax(1))
+
+
+def test_what_kind_each_method_is() -> None:
+    made = {name: method_of(name, "mask") for name in METHODS}
+    assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
+    trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
+    no_target = {name for name, m in made.items() if not m.has_targets}
+    assert no_target == {*trained_on_labels, "oracle-cm"}
+    assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
+    assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
+    assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
+    assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
+
+
+def test_a_method_must_say_how_it_learns() -> None:
+    method = Method(made_task(), learning_method("truth").parse({}))
+    alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
+    for ask in (*alone, method.draw_latent):
+        with pytest.raises(NotImplementedError):
+            ask(None)  # type: ignore[arg-type]
+    for ask_with in (method.as_rater, method.sample, method.weighted):
+        with pytest.raises(NotImplementedError):
+            ask_with(None, None)  # type: ignore[arg-type]
 
 
 # Options

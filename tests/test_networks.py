@@ -6,6 +6,7 @@ import io
 import itertools
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from raters.networks import (
     parameter_count,
 )
 from raters.networks.patch_cnn import PatchCNN
-from raters.rater_models.pointwise import pointwise
+from raters.rater_models.start import pointwise
 
 CASES = [
     (name, spatial_dims, norm)
@@ -305,24 +306,25 @@ def test_choice_by_the_data(kind: str, shape: tuple[int, ...], expected: tuple[s
 @pytest.mark.parametrize(
     ("options", "spatial_dims", "says"),
     [
-        (NetworkOptions("vgg"), 2, "'vgg', expected one of unet, segresnet"),
-        (NetworkOptions("cnn"), 0, "feature vectors for the network 'cnn'.*mlp can take"),
-        (NetworkOptions("mlp"), 2, "2D images for the network 'mlp', expected feature vectors"),
-        (NetworkOptions("unet"), 4, "4D images.*expected 2D images or 3D images; no network"),
-        (NetworkOptions("unet", width=0), 2, "width 0.*at least 1"),
-        (NetworkOptions("unet", depth=0), 2, "depth 0.*at least 1"),
-        (NetworkOptions("mlp", depth=-1), 0, "depth -1.*at least 0"),
-        (NetworkOptions("resnet", depth=20), 2, "depth 20.*18 or 34 or 50"),
-        (NetworkOptions("cnn", depth=4), 2, "depth 4.*2 or 3"),
-        (NetworkOptions("unet", norm="batch"), 2, "'batch', expected one of instance"),  # type: ignore[arg-type]
-        (NetworkOptions("unet", dropout=1.0), 2, "dropout 1.0"),
+        ({"name": "vgg"}, 2, "'vgg', expected one of unet, segresnet"),
+        ({"name": "cnn"}, 0, "feature vectors for the network 'cnn'.*mlp can take"),
+        ({"name": "mlp"}, 2, "2D images for the network 'mlp', expected feature vectors"),
+        ({"name": "unet"}, 4, "4D images.*expected 2D images or 3D images; no network"),
+        ({"name": "unet", "width": 0}, 2, "width=0, expected 1 or more.*'unet'"),
+        ({"name": "unet", "depth": 0}, 2, "depth 0.*at least 1"),
+        ({"name": "mlp", "depth": -1}, 0, "depth=-1, expected 0 or more"),
+        ({"name": "resnet", "depth": 20}, 2, "depth 20.*18 or 34 or 50"),
+        ({"name": "cnn", "depth": 4}, 2, "depth 4.*2 or 3"),
+        ({"name": "unet", "norm": "batch"}, 2, "norm=batch, expected"),
+        ({"name": "unet", "dropout": 1.0}, 2, "dropout=1.0, expected less than 1"),
+        ({"name": "unet", "kernel": 3}, 2, "unknown key 'kernel'"),
     ],
 )
 def test_what_cannot_be_built_says_why(
-    options: NetworkOptions, spatial_dims: int, says: str
+    options: dict[str, Any], spatial_dims: int, says: str
 ) -> None:
     with pytest.raises(RatersError, match=says):
-        build_backbone(options, 1, spatial_dims)
+        build_backbone(NetworkOptions(**options), 1, spatial_dims)
 
 
 def test_no_channels_no_pixels_no_space() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from raters.rater_models import PixelConfusion, PixelRaters, near_identity_logits
-from raters.rater_models.own import OwnMatrices, drawn_places
+from raters.rater_models.confusion import OwnMatrices, drawn_places
 from raters.rater_models.start import RIGHT
 
 LARGE = [(32, 32, 32), (64, 64, 64), (64, 64, 32), (16, 64, 64), (512, 512), (1024, 1024)]
@@ -117,3 +117,22 @@ def test_images_of_unequal_size_weigh_by_their_pixels() -> None:
         own.follow(logits.expand(1, 1, 2, 2, size, size), truth, labels, places)
         sums.append(own.sums)
     torch.testing.assert_close(sums[1], 16 * sums[0])
+
+
+def test_an_image_of_1024_pixels_is_looked_at_whole_and_no_larger_one() -> None:
+    assert drawn_places(1024, [0], (0, 0)) is None
+    places = drawn_places(1025, [0], (0, 0))
+    assert places is not None and places.shape == (1, 1024)
+
+
+def test_how_much_was_seen_is_no_matter() -> None:
+    """Of few pixels or of many, the mean is the same."""
+    near = near_identity_logits(3, RIGHT).softmax(1).repeat(2, 1, 1)
+    sums = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    found = []
+    for scale in (1e-6, 1e3):
+        own = OwnMatrices(near)
+        own.sums.copy_(scale * sums)
+        found.append(own.log_matrix())
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(found[0].exp(), 0.9 * sums / sums.sum(2, keepdim=True) + 0.1 * near)

@@ -14,7 +14,7 @@ import typer
 
 import raters
 from command_line import Outcome, Run, blob, draw_masks, fingerprint, run_in_process, save
-from raters.agreement.maps import write_entropy_maps
+from raters.agreement.case import write_entropy_maps
 from raters.cli import app
 from raters.cli.train import command as train_command
 from raters.errors import RatersError
@@ -201,7 +201,7 @@ def test_places_beside_the_inputs_are_fine(
 
 def test_the_demo_draws_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("raters.demo.small.CASES", 2)
+    monkeypatch.setattr("raters.demo.draw.CASES", 2)
     succeeded(run("demo", "--draw", "-o", "."))
     assert (tmp_path / "study/study.yaml").exists()
 
@@ -240,8 +240,8 @@ def test_results_know_what_they_were_made_from(here: Path) -> None:
         raters.agree(raters.read("study")),
         raters.evaluate("labels.csv", raters.read("cases.csv")),
         raters.evaluate("consensus", read(here)),
-        raters.prediction.evaluate_run("run", raters.read("study")),
-        raters.prediction.compare_runs(["run", "run"], raters.read("study")),
+        raters.evaluate("run", raters.read("study")),
+        raters.evaluation.compare_runs(["run", "run"], raters.read("study")),
     ):
         inputs = getattr(result, "inputs", None) or result.runs[0].inputs  # type: ignore[union-attr]
         place = inputs.folders[0] if inputs.folders else Path()

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 import raters
 from makers import ODD_NAMES, quick
 from raters import RatersError, Study, plots, scores
-from raters.plots.borders import border_path
 from raters.plots.calibration import hit_curve
 from raters.plots.pairs import clustered
+from raters.plots.pictures import border_path
 from raters.plots.sizes import relative_volumes
 from raters.plots.style import LOOKS, text_on
 from raters.rows import Row
@@ -461,7 +461,7 @@ EMPTY: dict[str, Callable[[], Figure]] = {
     "reliability": lambda: plots.reliability([], hits=[]),
     "curves": lambda: plots.curves([]),
     "volumes": lambda: plots.volumes(Study.from_arrays(labels=np.zeros((0, 2, 3, 3), int))),
-    "difficulty": lambda: plots.difficulty(raters.agreement.result.Agreement("segmentation")),
+    "difficulty": lambda: plots.difficulty(raters.agreement.agree.Agreement("segmentation")),
     "bias": lambda: plots.bias(plots.signed_distance_counts([0, 0], [[0, 0]])),
 }
 

@@ -22,12 +22,18 @@ from make_models import RATERS, make_model
 from makers import save
 from raters.errors import RatersError
 from raters.methods import METHODS
+from raters.methods.base import Asked
 from raters.prediction import predict as predicting
-from raters.prediction.batches import predict_cases
 from raters.prediction.images import open_images
-from raters.prediction.predict import Asked, predict_case, window_of
+from raters.prediction.predict import (
+    gaussian_weights,
+    in_bands,
+    predict_case,
+    predict_cases,
+    starts_of,
+    window_of,
+)
 from raters.prediction.predict_study import predict_study
-from raters.prediction.windows import gaussian_weights, in_bands, starts_of
 from raters.prediction.writing import Outputs
 from raters.study.study import Study
 
@@ -121,11 +127,11 @@ class TestOneCase:
     @pytest.mark.parametrize("method", [m for m in METHODS if m != "separate"])
     def test_told_is_the_truth_through_the_matrix(self, method: str) -> None:
         model = make_model(method, values=(0, 1, 2))
-        found = predict_case(model, RNG.normal(size=(1, 9, 12)), RATERS, confusion=True)
+        found = predict_case(model, RNG.normal(size=(1, 9, 12)), Asked(RATERS, confusion=True))
         assert found.confusion is not None
         for k, rater in enumerate(RATERS):
             expected = (found.truth[:, np.newaxis] * found.confusion[k]).sum(axis=0)
-            assert np.allclose(found.as_rater[rater], expected, atol=1e-6)
+            assert np.allclose(found.as_rater(rater), expected, atol=1e-6)
         assert np.allclose(found.truth.sum(axis=0), 1, atol=1e-6)
 
     @pytest.mark.parametrize("method", ["pixel-cm", "low-rank-cm", "global-cm", "vote"])
@@ -134,7 +140,7 @@ class TestOneCase:
 
         model = make_model(method, patch_size=(16, 16))
         image = RNG.normal(size=(1, 40, 33))
-        found = predict_case(model, image, ["bob"], confusion=True)
+        found = predict_case(model, image, Asked(("bob",), confusion=True))
         batch = model.pixels(image)[None]
 
         def expected(function: Any) -> Array:
@@ -145,7 +151,7 @@ class TestOneCase:
 
         assert np.allclose(found.truth, expected(model.method.truth), atol=1e-6)
         told = expected(lambda x: model.method.as_rater(x, 2))
-        assert np.allclose(found.as_rater["bob"], told, atol=1e-6)
+        assert np.allclose(found.as_rater("bob"), told, atol=1e-6)
         assert found.confusion is not None
         assert np.allclose(found.confusion.sum(axis=2), 1, atol=1e-5)
         if model.method.varies:
@@ -177,12 +183,14 @@ class TestOneCase:
         given = {"mode": mode, "mean": [3.0], "std": [0.0]} if mode == "study" else None
         model = make_model(normalisation=given, patch_size=(16, 16))
         for image in (np.full((1, 20, 20), 7.0), np.zeros((1, 3, 5))):
-            assert np.isfinite(predict_case(model, image, RATERS).truth).all()
+            assert np.isfinite(predict_case(model, image, Asked(RATERS)).truth).all()
 
     @pytest.mark.parametrize("space", [(1, 1), (3, 30), (15, 16), (5, 2)])
     def test_images_smaller_than_a_patch(self, space: tuple[int, int]) -> None:
-        found = predict_case(make_model(patch_size=(16, 16)), RNG.normal(size=(1, *space)), ["ann"])
-        assert found.truth.shape == found.as_rater["ann"].shape == (2, *space)
+        found = predict_case(
+            make_model(patch_size=(16, 16)), RNG.normal(size=(1, *space)), Asked(("ann",))
+        )
+        assert found.truth.shape == found.as_rater("ann").shape == (2, *space)
         assert np.isfinite(found.truth).all()
 
     def test_batches_change_nothing(self) -> None:
@@ -193,14 +201,14 @@ class TestOneCase:
         found = list(predict_cases(model, study.iter_cases(), Asked(("bob",), confusion=True)))
         assert [case.id for case, _ in found] == list(study.index.ids)
         for image, (_, part) in zip(images, found, strict=True):
-            alone = predict_case(model, image, ["bob"], confusion=True)
+            alone = predict_case(model, image, Asked(("bob",), confusion=True))
             assert not isinstance(part, RatersError)
             assert np.allclose(part.truth, alone.truth, atol=1e-6)
-            assert np.allclose(part.as_rater["bob"], alone.as_rater["bob"], atol=1e-6)
+            assert np.allclose(part.as_rater("bob"), alone.as_rater("bob"), atol=1e-6)
             assert part.confusion is not None
             assert alone.confusion is not None
             assert np.allclose(part.confusion, alone.confusion, atol=1e-6)
-        for (case, truth), image in zip(model.predict(study), images, strict=True):
+        for (case, truth), image in zip(model.predict_proba(study), images, strict=True):
             assert np.allclose(truth, model.truth(image), atol=1e-6), case.id
 
 
@@ -241,12 +249,12 @@ class TestFiles:
         values = np.array([0, 4, 9])
         for k in range(3):
             source = nib.load(brains / "images" / f"c{k}.nii.gz")
-            found = predict_case(model, source.get_fdata(), RATERS, confusion=True)
+            found = predict_case(model, source.get_fdata(), Asked(RATERS, confusion=True))
             labels = nib.load(out / f"c{k}.nii.gz")
             assert np.array_equal(labels.affine, source.affine)
             assert np.array_equal(labels.get_fdata(), values[found.labels])
             told = nib.load(out / "as-%2E.%2Fx" / f"c{k}.nii.gz").get_fdata()
-            assert np.array_equal(told, values[found.as_rater["../x"].argmax(axis=0)])
+            assert np.array_equal(told, values[found.as_rater("../x").argmax(axis=0)])
             soft = nib.load(out / "soft" / f"c{k}.nii.gz")
             assert soft.get_data_dtype() == np.float32
             assert np.allclose(
@@ -266,8 +274,8 @@ class TestFiles:
         nib.save(nib.Nifti1Image(image[0], np.diag([1.0, 2, 3, 1])), tmp_path / "flat.nii.gz")
         study = open_images(str(tmp_path / "flat.nii.gz"), model.config)
         predict_study(model, study, tmp_path / "out", Outputs(True, raters=("ann",)))
-        expected = predict_case(model, image, ["ann"])
-        for place, found in (("soft", expected.truth), ("as-ann/soft", expected.as_rater["ann"])):
+        expected = predict_case(model, image, Asked(("ann",)))
+        for place, found in (("soft", expected.truth), ("as-ann/soft", expected.as_rater("ann"))):
             soft = nib.load(tmp_path / "out" / place / "flat.nii.gz").get_fdata().squeeze()
             assert np.allclose(np.moveaxis(soft, -1, 0), found, atol=1e-6), place
 
@@ -326,7 +334,7 @@ class TestFiles:
         self, pictures: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from raters.prediction import writing
-        from raters.prediction.sinks import label_sink
+        from raters.prediction.writing import label_sink
 
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)
@@ -454,7 +462,7 @@ class TestClasses:
         model = make_model(kind="classification", channels=1, values=(0, 1, 2))
         model.save(tmp_path / "model")
         images = RNG.normal(size=(12, 1, 14, 14)).astype("f")
-        truth = np.array([int(model.labels(image)) for image in images])
+        truth = np.array([int(model.predict(image)) for image in images])
         answers = np.stack([truth, (truth + 1) % 3], axis=1)
         classes = {0: "class 0", 1: "class 1", 2: "class 2"}
         study = Study.from_arrays(images, answers, classes=classes)
@@ -509,7 +517,10 @@ class TestBadInput:
         make_model("separate").save(pictures / "model")
         said = run(*given(pictures), "--confusion")
         assert said.code == 2
-        assert "it has none" in said.err
+        assert (
+            "separate can answer as_rater, truth; methods that can answer confusion: vote"
+            in said.err
+        )
 
     @pytest.mark.parametrize("out", ["images", "images/below", "model"])
     def test_nothing_is_written_among_what_is_read(

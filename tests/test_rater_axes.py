@@ -28,8 +28,7 @@ from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import CaseAnswers
-from raters.training.collate import collate
-from raters.training.dataset import CaseDataset
+from raters.training.dataset import CaseDataset, collate
 from raters.training.normalise import Normalisation
 
 NAMES = ("ann", "bob", "cy", "dee", "eve")
@@ -169,7 +168,7 @@ def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: in
     assert reports[0].keys() == reports[1].keys()
     for name, rows in reports[0].items():
         assert comparable(reports[1][name]) == flat(rows), name
-    first, second = (raters.prediction.evaluate_run(run, study) for study in (one, other))
+    first, second = (raters.evaluate(run, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
         assert getattr(second, name) == flat(getattr(first, name)), name
     first_agreed, second_agreed = raters.agree(one), raters.agree(other)

@@ -31,7 +31,7 @@ from raters.rater_models import (
     prior_term,
     trace_term,
 )
-from raters.rater_models import blocks as blocks_module
+from raters.rater_models import columns as blocks_module
 from raters.rater_models.columns import pixel_columns
 from raters.rater_models.likelihood import Form
 from raters.rater_models.low_rank import start_of_low_rank

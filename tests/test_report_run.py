@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 import raters
 from make_models import make_model
 from raters.errors import RatersError
+from raters.evaluation import compare_runs, evaluate
+from raters.evaluation.split import Seen
 from raters.plots import error_colours
-from raters.prediction import compare_runs, evaluate_run
-from raters.prediction.evaluate_split import Seen
+from raters.plots.error_maps import confusion_colours
 from raters.report import (
     FigureBlock,
     Report,
@@ -28,10 +29,8 @@ from raters.report import (
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_cases import telling
-from raters.report.run_confusion import confusion_colours
 from raters.report.run_curves import told
-from raters.report.run_part import shown_part
-from raters.report.run_pass import score_and_watch, weighted
+from raters.report.run_pass import score_and_watch, shown_part, weighted
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
@@ -137,8 +136,8 @@ def test_volumes_and_wrong_shapes() -> None:
         confusion_colours([0, 1], np.eye(2))
 
 
-def test_tables_are_those_of_evaluate_run(report: Report, run: Path, study: Study) -> None:
-    expected = evaluate_run(run, study, "test")
+def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -> None:
+    expected = evaluate(run, study, "test")
     for name, rows in {
         "summary": expected.summary,
         "likelihood": expected.likelihood,
@@ -154,7 +153,7 @@ def test_pivot_holds_every_pair(report: Report, run: Path, study: Study) -> None
     found = {
         (row["as"], name): row[f"against {name}"] for row in table.rows for name in study.raters
     }
-    expected = evaluate_run(run, study, "test").as_rater
+    expected = evaluate(run, study, "test").as_rater
     assert found == {(row["as"], row["against"]): row["dice"] for row in expected}
 
 
@@ -186,7 +185,7 @@ def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> 
 
 def test_how_much_more_raters_draw(report: Report, run: Path, study: Study) -> None:
     model, part = raters.load(run), study.select(split="test")
-    predicted = sum(int((model.labels(case) > 0).sum()) for case in part)
+    predicted = sum(int((model.predict(case) > 0).sum()) for case in part)
     drawn = sum((case.labels > 0).sum(axis=(1, 2)) for case in part)
     found = [row["draws_more_percent"] for row in named(report, "raters").rows]
     assert found == pytest.approx((100 * (drawn / predicted - 1)).tolist(), abs=0.06)

@@ -12,19 +12,17 @@ import pytest
 from PIL import Image
 
 import raters
-from raters.agreement.result import ALL
+from raters.agreement.agree import ALL
 from raters.errors import RatersError
 from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
-from raters.plots.boundary import signed_distance_counts
+from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.compare import compare, evenly, summary_rows
-from raters.report.dispatch import make_report, report
+from raters.report.compare import border_counts, compare, evenly, summary_rows
+from raters.report.dispatch import kind_of, make_report, report, study_of
 from raters.report.fusion_files import read_fusion
 from raters.report.fusion_words import border_sentence, error_shares, left_out_sentence
 from raters.report.leave_out import left_out_scores
-from raters.report.near_border import border_counts
-from raters.report.source import kind_of, study_of
 from raters.study.remember import remember_study, remembered_options
 from raters.study.study import Study
 

@@ -20,13 +20,12 @@ from raters.fusion.write import write_consensus
 from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
 from raters.report.blocks import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.dispatch import make_report
-from raters.report.foreground import foreground_rows
-from raters.report.fusion_words import ALL_RATERS, skill_sentence
+from raters.report.fusion_words import ALL_RATERS, KINDS, kinds_of, skill_sentence
+from raters.report.leave_out import foreground_rows
 from raters.report.run_curves import still_falling
 from raters.report.run_raters import Estimated, foreground_of, rater_section
 from raters.report.run_scores import raters_together
 from raters.report.tables import shown_value
-from raters.report.two_raters import KINDS, kinds_of
 from raters.report.words import cases_sentence, size_sentence, volumes_sentence
 from raters.study.remember import remember_study, remembered_study
 from raters.study.study import Study

@@ -25,8 +25,7 @@ from raters.simulate import phantom_study, simulate
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint, write_checkpoint
 from raters.training.engine import Learner
-from raters.training.record import Record
-from raters.training.run import read_history, read_scores
+from raters.training.run import Record, read_history, read_scores
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["raters.training.fit", __name__])

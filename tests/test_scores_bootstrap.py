@@ -11,8 +11,8 @@ from scipy import stats
 
 from raters import scores
 from raters.errors import RatersError
-from raters.scores import bootstrap, bootstrap_sums
-from raters.scores.bootstrap_sums import ratio
+from raters.scores import bootstrap
+from raters.scores.bootstrap import ratio
 
 
 def study(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -120,7 +120,7 @@ def test_few_groups_have_wide_intervals_and_very_few_none() -> None:
         hits += covers(found, 0.8)
     assert 0.90 <= hits / 400 <= 0.98
     assert not scores.interval(rng.random(5)).exists
-    assert not bootstrap_sums.GroupBootstrap(range(5)).interval(np.ones((5, 2)), ratio).exists
+    assert not bootstrap.GroupBootstrap(range(5)).interval(np.ones((5, 2)), ratio).exists
 
 
 def test_one_group_has_no_interval_and_says_so() -> None:

@@ -13,7 +13,7 @@ from sklearn import metrics
 
 from raters import scores
 from raters.errors import RatersError
-from raters.scores import pairwise
+from raters.scores import samples
 from raters.study.classes import MISSING
 
 quick = settings(max_examples=60, deadline=None)
@@ -156,7 +156,7 @@ def test_errors(a: list[float], b: list[float], classes: int, message: str) -> N
 def test_matrix_equals_pairs(
     shape: tuple[int, ...], classes: int, missing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairwise, "_BLOCK", 4)
+    monkeypatch.setattr(samples, "_BLOCK", 4)
     a, b = random_labels((3, *shape), classes, 5), random_labels((4, *shape), classes, 6)
     if not missing:
         a, b = abs(a), abs(b)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from raters import scores
 from raters.errors import RatersError
-from raters.scores import nearest_surface
-from raters.scores.nearest_surface import surface
+from raters.scores import surface as nearest_surface
+from raters.scores.surface import surface
 from raters.study.classes import MISSING
 
 Mask = NDArray[np.bool_]

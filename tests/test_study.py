@@ -89,7 +89,7 @@ def test_a_case_gives_what_was_put_in(study: Study) -> None:
 def test_a_case_that_is_not_there(study: Study) -> None:
     with pytest.raises(RatersError, match="found no case 'x' among 6 cases"):
         study["x"]
-    with pytest.raises(IndexError):
+    with pytest.raises(RatersError, match="found case number 6, expected 0 to 5"):
         study[6]
 
 
@@ -357,7 +357,7 @@ def test_classes_come_from_the_labels_or_are_given() -> None:
 
 def test_what_users_see_of_a_study(study: Study) -> None:
     assert repr(study) == "Study(segmentation, 6 cases, 3 raters, 4 classes)"
-    assert repr(study["s0_1"]) == "Case('s0_1')"
+    assert repr(study["s0_1"]) == "Case('s0_1', 3 raters)"
     assert repr(study.select(raters=["ann"], cases=["s0_1"])).startswith(
         "Study(segmentation, 1 case, 1 rater,"
     )

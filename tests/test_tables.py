@@ -23,7 +23,7 @@ from pairs import all_pairs
 from raters.errors import RatersError
 from raters.study import table_files, table_text
 from raters.study import tables as table_names
-from raters.study.names import natural_key, natural_order
+from raters.study.pattern import natural_key, natural_order
 from raters.study.table_files import number
 from raters.study.table_folder import read_triplets, write_triplets
 from raters.study.tables import Names, read_table

@@ -26,10 +26,17 @@ from command_line import (
     run_alone,
     run_in_process,
 )
-from raters.cli.train_config import FACTS
-from raters.cli.train_options import method_options, train_options
-from raters.cli.train_report import next_commands, study_words
-from raters.cli.typed_options import given_options, limits_of, names_of
+from raters.cli.train import next_commands, study_words
+from raters.cli.train_options import (
+    FACTS,
+    SHOWN,
+    given_options,
+    limits_of,
+    method_options,
+    names_of,
+    train_options,
+)
+from raters.fusion.methods import METHODS as FUSION
 from raters.methods import METHODS
 from raters.networks import NETWORKS
 from raters.study.study import Study
@@ -79,7 +86,7 @@ class TestOptions:
 
     def test_the_help_shows_all_of_it(self) -> None:
         wide = "import os; os.environ['COLUMNS'] = '400'"
-        said = run_alone("train", "--help", before=wide)
+        said = run_alone("train", "--help-all", before=wide)
         assert said.code == 0
         for option in train_options():
             assert f"--{option.field.replace('_', '-')} " in said.out, option.field
@@ -89,6 +96,16 @@ class TestOptions:
         assert "[low-rank-cm] kinds of error" in said.out
         assert "joint|marginal" in said.out
         assert 'raters train "masks/{rater}/{case}.png"' in said.out
+
+    def test_the_short_help_shows_ten_options_and_where_the_rest_is(self) -> None:
+        said = run_alone("train", "--help", before="import os; os.environ['COLUMNS'] = '400'")
+        assert said.code == 0
+        shown = re.findall(r"^│ (?:\*  )?(--[\w-]+)", said.out, re.MULTILINE)
+        expected = {f"--{name.replace('_', '-')}" for name in SHOWN if name != "study"}
+        assert set(shown) == expected
+        assert len(set(shown) - {"--help", "--help-all", "--images"}) == 10
+        assert "--help-all shows all options" in said.out
+        assert len(said.out.splitlines()) < 40
 
     def test_the_takers_of_an_option_take_it(self) -> None:
         for option in method_options():
@@ -518,11 +535,11 @@ class TestMethods:
     def test_all_of_them(self, run: Run) -> None:
         said = run("methods")
         assert said.code == 0
-        for name in METHODS:
+        for name in (*METHODS, *FUSION):
             assert f"\n{name} " in said.out
         listed = json.loads(run("methods", "--json").out)
-        assert [entry["name"] for entry in listed] == list(METHODS)
-        assert all(entry["when"] for entry in listed)
+        assert [entry["name"] for entry in listed] == [*METHODS, *FUSION]
+        assert all(entry["when"] for entry in listed if entry["verb"] == "train")
 
     def test_one_of_them(self, run: Run) -> None:
         said = run("methods", "low-rank-cm")
@@ -532,6 +549,8 @@ class TestMethods:
         rank = next(option for option in found["options"] if option["option"] == "rank")
         assert rank["default"] == METHODS["low-rank-cm"].options.model_fields["rank"].default
         assert run("methods", "low-rank").code == 2
+        both = run("methods", "staple").out
+        assert "--soft" in both and "--option restrict=False" in both
 
     def test_nothing_heavy_is_imported(self) -> None:
         code = (

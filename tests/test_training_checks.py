@@ -17,9 +17,9 @@ from raters.study.backend import LabelRules
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training import checks
-from raters.training.checks import check_classes, has_reference, labelled, refuse_foreign
-from raters.training.partition import left_out, partition
+from raters.training import survey
+from raters.training.run import refuse_foreign
+from raters.training.survey import check_classes, has_reference, labelled, left_out, partition
 
 TINY: dict[str, Any] = {"epochs": 1, "batch_size": 4, "width": 2, "depth": 2, "progress": False}
 
@@ -201,26 +201,26 @@ class TestClasses:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         study = classes_of([1, 2], ["background", "tumour", "cyst"], cases=6)
-        monkeypatch.setattr(checks, "MOST_READ", 5)
+        monkeypatch.setattr(survey, "MOST_READ", 5)
         with pytest.warns(UserWarning, match="two raters use in the 5 cases looked at, expected"):
             check_classes(study, "pixel-cm")
-        monkeypatch.setattr(checks, "MOST_READ", 6)
+        monkeypatch.setattr(survey, "MOST_READ", 6)
         with pytest.raises(RatersError, match=r"two raters use, expected one \(ann: tumour"):
             check_classes(study, "pixel-cm")
 
     def test_at_most_500_cases_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         masks = np.zeros((1200, 1, 2, 2), int)
         study = Study.from_arrays(np.zeros((1200, 1, 2, 2)), masks, classes=["background", "x"])
-        read, labels = [], Case.labels.func
+        read, facts = [], Case.mask_facts
 
-        def counted(self: Case) -> Any:
+        def counted(self: Case, rater: str) -> Any:
             read.append(int(self.id))
-            return labels(self)
+            return facts(self, rater)
 
-        monkeypatch.setattr(Case, "labels", property(counted))
+        monkeypatch.setattr(Case, "mask_facts", counted)
         with pytest.warns(UserWarning, match="'x' in the 500 cases looked at"):
             check_classes(study, "vote")
-        assert len(read) == len(set(read)) == checks.MOST_READ
+        assert len(read) == len(set(read)) == survey.MOST_READ
         assert min(read) == 0
         assert max(read) == 1199
         assert max(np.diff(sorted(read))) <= 3
@@ -228,13 +228,13 @@ class TestClasses:
     def test_it_stops_when_there_is_nothing_more_to_find(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        study, read, labels = classes_of([1, 1], ["background", "x"], 50), [], Case.labels.func
+        study, read, facts = classes_of([1, 1], ["background", "x"], 50), set(), Case.mask_facts
 
-        def counted(self: Case) -> Any:
-            read.append(self.id)
-            return labels(self)
+        def counted(self: Case, rater: str) -> Any:
+            read.add(self.id)
+            return facts(self, rater)
 
-        monkeypatch.setattr(Case, "labels", property(counted))
+        monkeypatch.setattr(Case, "mask_facts", counted)
         check_classes(study, "pixel-cm")
         assert len(read) == 1
 

@@ -24,12 +24,10 @@ from raters.study.study import CaseIndex, Study
 from raters.study.triplets import Triplets
 from raters.training import normalise
 from raters.training.augment import AUGMENTATIONS, augmentation_of, flip, full
-from raters.training.collate import Item, collate
-from raters.training.dataset import CaseDataset
-from raters.training.loader import loader, set_epoch
+from raters.training.dataset import CaseDataset, Item, collate
+from raters.training.loader import EpochSampler, loader, set_epoch
 from raters.training.normalise import Normalisation, fit_normalisation
 from raters.training.patches import cut, foreground_positions, random_corner, tile_corners
-from raters.training.sampler import EpochSampler
 
 RAW = Normalisation("none")
 SEEDS = st.integers(0, 10**6)

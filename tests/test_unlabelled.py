@@ -15,12 +15,12 @@ import raters
 from command_line import run_in_process
 from raters.confusion import dominance_margin
 from raters.errors import RatersError
-from raters.prediction.evaluate_run import evaluate_run
+from raters.evaluation import evaluate
 from raters.report.dispatch import make_report
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.checks import without_labels
-from raters.training.held_out import HeldOutScores
+from raters.training.survey import survey
+from raters.training.validation import HeldOutScores
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
 TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}
@@ -81,10 +81,10 @@ def test_everybody_who_labels_is_known() -> None:
 
 
 def test_raters_without_labels_are_found_in_masks_and_tables() -> None:
-    assert without_labels(table(silent=2)) == ("none0", "none1")
-    assert without_labels(masks()) == ()
-    assert without_labels(masks().select(split="train")) == ("cy",)
-    assert without_labels(table(silent=0)) == ()
+    assert survey(table(silent=2)).without_labels() == ("none0", "none1")
+    assert survey(masks()).without_labels() == ()
+    assert survey(masks().select(split="train")).without_labels() == ("cy",)
+    assert survey(table(silent=0)).without_labels() == ()
 
 
 @NOTED
@@ -110,13 +110,13 @@ def test_the_command_line_and_its_tables_leave_them_out(
 def test_evaluation_and_report_name_them_and_leave_them_out(tmp_path: Path) -> None:
     study = masks()
     raters.fit(study, "pixel-cm", folder=tmp_path / "run", **SHORT)
-    scores = evaluate_run(tmp_path / "run", study, "test")
+    scores = evaluate(tmp_path / "run", study, "test")
     assert {row["rater"] for row in scores.raters} == {"ann", "bob"}
     assert "1 rater of whom the run was trained on no label" in " ".join(scores.notes)
     assert "cy" in " ".join(scores.notes)
     assert np.isfinite([row["log_likelihood"] for row in scores.likelihood]).all()
     with pytest.raises(RatersError, match="found the rater 'cy', expected one that the run knows"):
-        evaluate_run(tmp_path / "run", study, "test", raters=["cy"])
+        evaluate(tmp_path / "run", study, "test", raters=["cy"])
     report = make_report(tmp_path / "run", study, cases_shown=1)
     skills = next(section for section in report.sections if section.title == "Raters")
     shown = [row["rater"] for block in skills.blocks for row in getattr(block, "rows", [])]

@@ -18,7 +18,7 @@ from raters import plots, report
 from raters.errors import RatersError
 from raters.plots.pictures import picture
 from raters.plots.views import view_of
-from raters.prediction.predict import Predicted
+from raters.prediction.prediction import Prediction
 from raters.report.run_cases import _figure
 from raters.study.study import Study
 
@@ -206,7 +206,7 @@ def test_what_a_run_adds_turns_with_the_rest(code: str) -> None:
         case, turned = study[0], np.stack([resaved(colours[..., k], name) for k in range(3)], -1)
         assert case.reference is not None
         truth = np.moveaxis(np.eye(3, dtype=np.float32)[case.reference], -1, 0)
-        said = Predicted(truth, {}, None)
+        said = Prediction({"truth": truth})
         figure = _figure(case, study, said, {"bob": turned}).figure
         layers, maps = {"prediction": said.labels}, {"map": turned[..., 0], "colours": turned}
         view = viewed(study, layers=layers, maps=maps)

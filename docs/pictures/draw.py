@@ -152,7 +152,7 @@ def learning(demo: Path) -> None:
     drew = [(f"{r} drew", _errors(truth, masks[r])) for r in SHOWN]
     would = [(f"as {r}", _picture(grey(ours.as_rater(case, r)[1:]))) for r in SHOWN]
     cuts = [
-        (f"{name}, cut {float(model.cut(cut)[0]):.2g}", _errors(truth, model.labels(case, cut)))
+        (f"{name}, cut {float(model.cut(cut)[0]):.2g}", _errors(truth, model.predict(case, cut)))
         for name, model in (("vote", vote), ("pixel-cm", ours))
         for cut in (0.5, "best")
     ]

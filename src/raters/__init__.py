@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from raters.version import __version__
+from raters.rooms import Room
+from raters.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from raters.agreement.agree import agree
-    from raters.errors import RatersError
-    from raters.evaluation.evaluate import evaluate
-    from raters.fusion.consensus import fuse
-    from raters.study.check import check
-    from raters.study.classes import MISSING, Classes
-    from raters.study.geometry import Geometry
-    from raters.study.read import read
-    from raters.study.study import Study
-    from raters.training.extend import extend
-    from raters.training.fit import fit
-    from raters.training.model import Model, load
+    from raters import (  # noqa: F401
+        agreement,
+        confusion,
+        datasets,
+        evaluation,
+        export,
+        fusion,
+        methods,
+        networks,
+        plots,
+        prediction,
+        rater_models,
+        scores,
+        study,
+        training,
+    )
+    from raters.agreement.agree import agree as agree
+    from raters.errors import RatersError as RatersError
+    from raters.evaluation.evaluate import evaluate as evaluate
+    from raters.fusion.consensus import fuse as fuse
+    from raters.report.dispatch import report as _report
+    from raters.simulate.study import simulate as _simulate
+    from raters.study.check import check as check
+    from raters.study.classes import MISSING as MISSING
+    from raters.study.classes import Classes as Classes
+    from raters.study.geometry import Geometry as Geometry
+    from raters.study.read import read as read
+    from raters.study.study import Study as Study
+    from raters.training.extend import extend as extend
+    from raters.training.fit import fit as fit
+    from raters.training.model import Model as Model
+    from raters.training.model import load as load
+
+    class _Report(ModuleType):
+        __call__ = staticmethod(_report)
+
+    class _Simulate(ModuleType):
+        __call__ = staticmethod(_simulate)
+
+    report: _Report
+    simulate: _Simulate
 
 # Names are imported when they are first used, so that `raters --help` answers at once.
 _WHERE = {
@@ -40,39 +72,12 @@ _WHERE = {
     "read": "raters.study.read",
 }
 
-__all__ = [
-    "MISSING",
-    "Classes",
-    "Geometry",
-    "Model",
-    "RatersError",
-    "Study",
-    "__version__",
-    "agree",
-    "check",
-    "evaluate",
-    "extend",
-    "fit",
-    "fuse",
-    "load",
-    "read",
-]
+# Packages; `report` and `simulate` are also called: raters.report("run/"), raters.simulate(truth).
+_ROOMS = {file.parent.name for file in Path(__file__).parent.glob("*/__init__.py")}
 
+__all__ = ["__version__", *_WHERE]
 
-_ROOMS = (
-    "confusion",
-    "datasets",
-    "export",
-    "fusion",
-    "methods",
-    "networks",
-    "plots",
-    "prediction",
-    "rater_models",
-    "report",
-    "scores",
-    "simulate",
-)
+sys.modules[__name__].__class__ = Room
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
@@ -90,7 +95,7 @@ def _imported(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "lightning", "monai", "safetensors"):
             raise
-        from raters.errors import RatersError
+        from raters.errors import RatersError as RatersError
 
         raise RatersError(
             f"found no {error.name}, expected it for training: pip install 'raters[train]'"
@@ -98,4 +103,4 @@ def _imported(module: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted({*__all__, *_ROOMS})

@@ -120,3 +120,20 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def interval(row: Row, name: str) -> str | None:
+    """Return the ends of a score's interval, its columns `_low` and `_high`; None without any."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    return None if low is None or high is None else f"{low:.3f} to {high:.3f}"
+
+
+def with_interval(row: Row, name: str) -> str:
+    """Return a score with its interval.
+
+    Example:
+        >>> with_interval({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.61}, "dice")
+        '0.500 (0.400 to 0.610)'
+    """
+    ends = interval(row, name)
+    return f"{row[name]:.3f}" + (f" ({ends})" if ends else "")

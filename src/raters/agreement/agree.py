@@ -2,17 +2,95 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from raters.agreement.result import Agreement
 from raters.errors import RatersError
+from raters.notebook import html
+from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
+from raters.study.read import study_of
+from raters.study.study import many
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from raters.study.study import Study
 
 
-def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agreement:
+ALL = "all"
+"""The name in the column `class` for all classes together."""
+
+TABLES = ("overall", "pairs", "raters", "cases")
+FILES = (*(f"{table}.csv" for table in TABLES), "agreement.json")
+"""What is written."""
+
+
+@dataclass(repr=False)
+class Agreement:
+    """How far raters agree. A value that does not exist is None, and `notes` says why.
+
+    Attributes:
+        kind: 'segmentation' or 'classification'.
+        overall: A row per class: mean pairwise scores, Fleiss' kappa, Krippendorff's alpha.
+        pairs: One row per pair of raters and class.
+        raters: A row per rater and class: against the vote of the others, volumes and bias.
+        cases: A row per case, the most disputed first.
+        notes: What a reader must know about the tables.
+        inputs: What they were made from, where nothing is written.
+    """
+
+    kind: str
+    overall: list[Row] = field(default_factory=list)
+    pairs: list[Row] = field(default_factory=list)
+    raters: list[Row] = field(default_factory=list)
+    cases: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
+
+    def __repr__(self) -> str:
+        raters = dict.fromkeys(row["rater"] for row in self.raters)
+        sizes = f"{many(len(self.cases), 'case')}, {many(len(raters), 'rater')}"
+        return f"Agreement({self.kind}, {sizes})"
+
+    def _repr_html_(self) -> str:
+        """Show the tables in a notebook, the first rows of each."""
+        return html(repr(self), {table: getattr(self, table) for table in TABLES})
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """Return one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
+        import pandas as pd
+
+        if table not in TABLES:
+            raise RatersError(f"found the table {table!r}, {expected_one_of(TABLES, table)}")
+        return pd.DataFrame(getattr(self, table))
+
+    def write(self, folder: str | Path) -> None:
+        """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`."""
+        self.inputs.refuse(folder, FILES)
+        for table in TABLES:
+            write_csv(Path(folder) / f"{table}.csv", getattr(self, table))
+        write_json(Path(folder) / "agreement.json", self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "inputs"}
+
+
+def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
+    """Sort cases by how much raters differ, the most disputed first; unknown ones last."""
+    return sorted(rows, key=lambda row: (row[by] is None, -(row[by] or 0.0)))
+
+
+def known(value: Any) -> float | None:  # noqa: ANN401
+    """Return None for a number that does not exist (NaN), else the number."""
+    return None if value is None or value != value else float(value)
+
+
+def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
@@ -32,7 +110,8 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
     Labels that are MISSING count for nothing anywhere.
 
     Args:
-        study: The study, with at least two raters.
+        study: The study, with at least two raters; or what `raters.read` takes, or labels
+            `(cases, raters, *space)`.
         surfaces: Also compare surfaces (masks only; slower).
         progress: Show a progress bar.
 
@@ -44,6 +123,7 @@ def agree(study: Study, surfaces: bool = False, progress: bool = False) -> Agree
         >>> agreement.pairs[-1]["dice"], agreement.pairs[-1]["kappa"]
         (0.8, 0.5)
     """
+    study = study_of(study)
     if len(study.raters) < 2:
         found = f"only the rater {study.raters[0]!r}" if study.raters else "no raters"
         raise RatersError(f"found {found}, expected at least two to compare")

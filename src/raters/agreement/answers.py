@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.agreement import coefficients
+from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import entropy
-from raters.agreement.coefficients import (
-    alpha_of_coincidences,
-    cohen_kappa,
-    fleiss_kappa,
-    one_against_rest,
-)
-from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.study.triplets import Triplets
+from raters.study.study import Study, many
+from raters.study.triplets import Triplets
 
 
 def answer_agreement(study: Study) -> Agreement:
     """Compare all raters of a table; `raters.agree` says what the tables hold."""
     triplets, classes = study.triplets, len(study.classes)
-    votes = np.zeros((len(study), classes), np.int64)
-    np.add.at(votes, (triplets.task, triplets.label), 1)
+    votes = votes_of(study)
     couples = PairTable.of(triplets, classes)
     result = Agreement("classification")
     result.overall = _overall(study, votes, couples)
@@ -39,27 +31,31 @@ def answer_agreement(study: Study) -> Agreement:
     return result
 
 
+def votes_of(study: Study) -> Ints:
+    """Count the labels of each task, `(tasks, classes)`."""
+    votes = np.zeros((len(study), len(study.classes)), np.int64)
+    np.add.at(votes, (study.triplets.task, study.triplets.label), 1)
+    return votes
+
+
+@dataclass(frozen=True)
 class PairTable:
     """Joint counts of labels for each pair of raters who share a task, `first <= second`.
 
     Each two readings of one task count once; `first == second` are the readings that a rater
     repeated.
 
-    Args:
+    Attributes:
         first: Number of the first rater of each pair.
         second: Number of the second rater of each pair.
         counts: Joint counts `(pairs, L, L)`.
         tasks: How many tasks the pair shares.
     """
 
-    def __init__(
-        self,
-        first: NDArray[np.int64],
-        second: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        tasks: NDArray[np.int64],
-    ) -> None:
-        self.first, self.second, self.counts, self.tasks = first, second, counts, tasks
+    first: Ints
+    second: Ints
+    counts: Ints
+    tasks: Ints
 
     @classmethod
     def of(cls, triplets: Triplets, num_classes: int) -> PairTable:
@@ -87,7 +83,7 @@ class PairTable:
 
 def _count_pairs(
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     raters: int,
     num_classes: int,
     cells: dict[int, int],
@@ -108,26 +104,21 @@ def _count_pairs(
         shared[int(code)] = shared.get(int(code), 0) + int(number)
 
 
-def _agreeing(counts: NDArray[np.int64]) -> float | None:
+def _agreeing(counts: Ints) -> float | None:
     total = counts.sum()
     return float(np.trace(counts) / total) if total else None
 
 
-def _overall(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     between = couples.counts[couples.first != couples.second].sum(axis=0)
     readings = _Readings(study.triplets, len(study), len(study.classes))
     rows = []
     for k, name in enumerate((*study.classes.names, ALL)):
         number = int(votes.sum() if name == ALL else votes[:, k].sum())
         own = readings if name == ALL else readings.against_rest(k)
-        rows.append(
-            {
-                "class": name,
-                "labels": number,
-                "fleiss_kappa": own.fleiss() if number else None,
-                "krippendorff_alpha": own.alpha() if number else None,
-            }
-        )
+        fleiss, alpha = (own.fleiss(), own.alpha()) if number else (None, None)
+        row: Row = {"class": name, "labels": number}
+        rows.append({**row, "fleiss_kappa": fleiss, "krippendorff_alpha": alpha})
     rows[-1]["agreement"] = _agreeing(between)
     return rows
 
@@ -153,17 +144,19 @@ class _Readings:
     def against_rest(self, chosen: int) -> _Readings:
         """Merge all classes but one."""
         merged = copy(self)
-        merged.shares = one_against_rest(self.shares, chosen)
+        merged.shares = coefficients.one_against_rest(self.shares, chosen)
         return merged
 
-    def _sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sums(self, values: Floats) -> Floats:
         sums = np.zeros((self.tasks, values.shape[1]))
         np.add.at(sums, self.task, values)
         return sums
 
     def fleiss(self) -> float | None:
         """Return Fleiss' kappa between raters."""
-        return known(fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2)))
+        return known(
+            coefficients.fleiss_kappa(self._sums(self.shares), own=self._sums(self.shares**2))
+        )
 
     def alpha(self) -> float | None:
         """Return Krippendorff's alpha between raters: pairs of two raters make coincidences."""
@@ -172,28 +165,23 @@ class _Readings:
         weight = np.where(size >= 2, 1 / np.maximum(size - 1, 1), 0.0)[:, np.newaxis]
         between = (votes * weight).T @ votes
         within = (self.shares * weight[self.task]).T @ self.shares
-        return known(alpha_of_coincidences(between - within))
+        return known(coefficients.alpha_of_coincidences(between - within))
 
 
 def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
-    rows = []
-    for a, b, counts, tasks in zip(
-        couples.first, couples.second, couples.counts, couples.tasks, strict=True
-    ):
-        if a != b:
-            rows.append(
-                {
-                    "rater_a": study.raters[a],
-                    "rater_b": study.raters[b],
-                    "cases": int(tasks),
-                    "agreement": _agreeing(counts),
-                    "kappa": known(cohen_kappa(counts)),
-                }
-            )
+    rows: list[Row] = []
+    for k in np.flatnonzero(couples.first != couples.second):
+        names = {
+            "rater_a": study.raters[couples.first[k]],
+            "rater_b": study.raters[couples.second[k]],
+        }
+        counts, tasks = couples.counts[k], int(couples.tasks[k])
+        kappa = known(coefficients.cohen_kappa(counts))
+        rows.append({**names, "cases": tasks, "agreement": _agreeing(counts), "kappa": kappa})
     return rows
 
 
-def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> list[Row]:
+def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     triplets, classes = study.triplets, len(study.classes)
     compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
     labels = np.bincount(triplets.rater, minlength=len(study.raters))
@@ -218,8 +206,8 @@ def _rater_rows(study: Study, votes: NDArray[np.int64], couples: PairTable) -> l
 
 
 def _against_rest(
-    triplets: Triplets, votes: NDArray[np.int64], raters: int, num_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    triplets: Triplets, votes: Ints, raters: int, num_classes: int
+) -> tuple[Ints, Ints]:
     """Compare each reading with what most of the other readings say; ties count for nothing."""
     reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
     pairs, place = np.unique(reading, return_inverse=True)
@@ -233,7 +221,7 @@ def _against_rest(
     return compared, np.bincount(triplets.rater[agree], minlength=raters)
 
 
-def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
+def _case_rows(study: Study, votes: Ints) -> list[Row]:
     total = votes.sum(axis=1)
     bits = entropy(votes.T)
     names, index = study.classes.names, study.index
@@ -251,7 +239,7 @@ def _case_rows(study: Study, votes: NDArray[np.int64]) -> list[Row]:
     ]
 
 
-def _notes(study: Study, votes: NDArray[np.int64]) -> list[str]:
+def _notes(study: Study, votes: Ints) -> list[str]:
     notes = [
         f"no rater used the class {name!r}"
         for name, number in zip(study.classes.names, votes.sum(axis=0), strict=True)

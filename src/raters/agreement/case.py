@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.confusion.patterns import Patterns, count_patterns
+from raters.errors import RatersError, enough_memory
+from raters.progress import track
 from raters.scores.overlap import dice_from_counts
+from raters.study import formats
+from raters.study.case import Case
 from raters.study.classes import MISSING
+from raters.study.parallel import ordered_map
+from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
+from raters.study.study import Study
 
 _BLOCK = 1 << 18  # voxels
 
@@ -34,22 +43,22 @@ class CaseAgreement:
     """
 
     case: str
-    labelled: NDArray[np.bool_]
-    pairs: NDArray[np.int64]
-    votes: NDArray[np.int64]
-    weights: NDArray[np.int64]
-    rest: NDArray[np.int64]
-    volumes: NDArray[np.int64]
-    complete: NDArray[np.bool_]
+    labelled: Flags
+    pairs: Ints
+    votes: Ints
+    weights: Ints
+    rest: Ints
+    volumes: Ints
+    complete: Flags
     voxel: float
 
     @property
-    def dice(self) -> NDArray[np.float64]:
+    def dice(self) -> Floats:
         """Dice of each pair and foreground class, `(pairs, L - 1)`; NaN where neither drew it."""
         return np.where(self.drawn, dice_from_counts(self.pairs), np.nan)
 
     @property
-    def drawn(self) -> NDArray[np.bool_]:
+    def drawn(self) -> Flags:
         """Whether one of a pair drew a foreground class where both labelled, `(pairs, L - 1)`.
 
         Where neither did, both masks are empty and their overlap says nothing on agreement.
@@ -76,7 +85,7 @@ class CaseAgreement:
 
 
 def case_agreement(
-    case: str, labels: NDArray[np.int16], num_classes: int, spacing: tuple[float, ...]
+    case: str, labels: Labels, num_classes: int, spacing: tuple[float, ...]
 ) -> CaseAgreement:
     """Count all that agreement needs of one case, in one pass over its voxels.
 
@@ -93,29 +102,24 @@ def case_agreement(
         ([[[1, 0], [1, 2]]], [[0.8]], 0.25)
     """
     patterns = count_patterns(labels, num_classes)
-    raters = len(labels)
-    pairs = [_joint(patterns, a, b, num_classes) for a, b in combinations(range(raters), 2)]
+    columns, given = patterns.labels.T, patterns.labels != MISSING
+    pairs = [joint_counts(a, b, patterns.counts, num_classes) for a, b in combinations(columns, 2)]
     votes = patterns.votes(num_classes)
+    volumes = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
     return CaseAgreement(
         case,
-        (patterns.labels != MISSING).any(axis=0),
+        given.any(axis=0),
         np.array(pairs, np.int64).reshape(-1, num_classes, num_classes),
         votes,
         patterns.counts,
         _against_rest(patterns, votes, num_classes),
-        _volumes(patterns, num_classes),
-        (patterns.labels != MISSING).all(axis=0),
+        np.stack(volumes, axis=1),
+        given.all(axis=0),
         float(np.prod(spacing)),
     )
 
 
-def _joint(patterns: Patterns, a: int, b: int, num_classes: int) -> NDArray[np.int64]:
-    return joint_counts(patterns.labels[:, a], patterns.labels[:, b], patterns.counts, num_classes)
-
-
-def joint_counts(
-    first: NDArray[Any], second: NDArray[Any], weights: NDArray[Any], num_classes: int
-) -> NDArray[np.int64]:
+def joint_counts(first: Array, second: Array, weights: Array, num_classes: int) -> Ints:
     """Count pairs of labels, each with a weight; MISSING counts for nothing."""
     both = (first != MISSING) & (second != MISSING)
     cell = first[both].astype(np.int64) * num_classes + second[both]
@@ -123,9 +127,7 @@ def joint_counts(
     return np.rint(flat).astype(np.int64).reshape(num_classes, num_classes)
 
 
-def _against_rest(
-    patterns: Patterns, votes: NDArray[np.int64], num_classes: int
-) -> NDArray[np.int64]:
+def _against_rest(patterns: Patterns, votes: Ints, num_classes: int) -> Ints:
     """Compare each rater with what most of the others say; where they tie, nothing counts."""
     counts = []
     for rater in range(patterns.labels.shape[1]):
@@ -138,12 +140,7 @@ def _against_rest(
     return np.array(counts, np.int64).reshape(-1, num_classes, num_classes)
 
 
-def _volumes(patterns: Patterns, num_classes: int) -> NDArray[np.int64]:
-    counts = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]
-    return np.stack(counts, axis=1)
-
-
-def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
+def entropy(votes: Array) -> Floats:
     """Return the entropy in bits of votes `(classes, ...)`; 0 where nobody voted.
 
     Example:
@@ -155,7 +152,7 @@ def entropy(votes: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(-(share * np.log2(np.where(share > 0, share, 1))).sum(axis=0) + 0.0)
 
 
-def entropy_map(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+def entropy_map(labels: Array, num_classes: int) -> NDArray[np.float32]:
     """Return the entropy (in bits) of the raters' labels at each voxel; 0 where nobody labelled.
 
     Args:
@@ -174,3 +171,60 @@ def entropy_map(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
             np.stack([(part == c).sum(axis=0) for c in range(num_classes)])
         )
     return bits.reshape(labels.shape[1:])
+
+
+MARK = ".maps"
+"""The file that says whose folder it is: maps take the names of images, and replace no others."""
+
+
+def refuse_place(study: Study, folder: str | Path) -> None:
+    """Reject a folder where inputs would be replaced, or that holds other files than maps."""
+    Inputs.of(study).refuse(folder)
+    refuse_foreign(folder, MARK, "earlier maps")
+
+
+def write_entropy_maps(
+    study: Study,
+    folder: str | Path,
+    progress: bool = False,
+    failures: list[RatersError] | None = None,
+) -> int:
+    """Write a map per case; give how many were written.
+
+    With a list of `failures`, what goes wrong with a case is added to it and the others continue.
+
+    Volumes with geometry hold bits as floats. Pictures are PNG, where 255 is the highest entropy
+    that so many classes can have, `log2(classes)` bits, so that maps of one study compare.
+    """
+    if study.kind == "classification":
+        raise RatersError("found a table, expected masks: tables have no maps")
+    refuse_place(study, folder)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    (Path(folder) / MARK).touch()
+    highest = np.log2(max(len(study.classes), 2))
+
+    def write(case: Case) -> None:
+        bits = entropy_map(case.labels, len(study.classes))[np.newaxis]
+        affine = case.geometry.affine
+        if affine is None and bits.ndim == 3:
+            picture = np.rint(bits / highest * 255).astype(np.uint8)
+            formats.write_image(Path(folder) / f"{case_path(case.id)}.png", picture)
+            return
+        suffix = formats.image_suffix(bits, affine)
+        formats.write_image(Path(folder) / f"{case_path(case.id)}{suffix}", bits, affine)
+
+    def attempt(case: Case) -> RatersError | None:
+        try:
+            with enough_memory(case.id):
+                write(case)
+        except RatersError as error:
+            if failures is None:
+                raise
+            return error.at(case=case.id)
+        return None
+
+    done = ordered_map(attempt, study.iter_cases())
+    found = list(track(done, len(study), "drawing maps", progress))
+    if failures is not None:
+        failures += [error for error in found if error is not None]
+    return sum(error is None for error in found)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from raters.arrays import Array, Floats
 
 
-def cohen_kappa(counts: NDArray[Any]) -> float:
+def cohen_kappa(counts: Array) -> float:
     """Return Cohen's kappa of two raters.
 
     `kappa = (p_o - p_e) / (1 - p_e)`, with `p_o` the share of labels that agree and `p_e =
@@ -39,9 +38,7 @@ def _corrected(observed: float, expected: float) -> float:
     return float(round((observed - expected) / (1 - expected), 15))
 
 
-def fleiss_kappa(
-    votes: NDArray[Any], weights: NDArray[Any] | None = None, own: NDArray[Any] | None = None
-) -> float:
+def fleiss_kappa(votes: Array, weights: Array | None = None, own: Array | None = None) -> float:
     """Return Fleiss' kappa in the form for a varying number of raters.
 
     With `n_ij` the raters who gave item `i` the class `j` and `n_i = sum_j n_ij`:
@@ -79,7 +76,7 @@ def fleiss_kappa(
     return _corrected(observed, float((shares**2).sum()))
 
 
-def krippendorff_alpha(votes: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+def krippendorff_alpha(votes: Array, weights: Array | None = None) -> float:
     """Return Krippendorff's alpha for nominal data.
 
     With the coincidences `o_ck = sum_u n_uc (n_uk - [c = k]) / (n_u - 1)` over units with at
@@ -108,7 +105,7 @@ def krippendorff_alpha(votes: NDArray[Any], weights: NDArray[Any] | None = None)
     )
 
 
-def alpha_of_coincidences(coincidence: NDArray[np.float64]) -> float:
+def alpha_of_coincidences(coincidence: Floats) -> float:
     """Return Krippendorff's alpha from the coincidences `o_ck`, `(L, L)`."""
     marginal = coincidence.sum(axis=0)
     total = marginal.sum()
@@ -119,7 +116,7 @@ def alpha_of_coincidences(coincidence: NDArray[np.float64]) -> float:
     return 1.0 if expected <= 1e-12 * total else float(round(1 - differ / expected, 15))
 
 
-def one_against_rest(votes: NDArray[Any], chosen: int) -> NDArray[Any]:
+def one_against_rest(votes: Array, chosen: int) -> Array:
     """Merge all classes but one, for coefficients of a single class.
 
     Example:

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.agreement import coefficients
+from raters.agreement.agree import ALL, Agreement, known, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
-from raters.agreement.coefficients import (
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    one_against_rest,
-)
-from raters.agreement.result import ALL, Agreement, known, rank_cases
+from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.errors import enough_memory
 from raters.progress import track
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
+from raters.study.case import Case
 from raters.study.parallel import ordered_map
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study, many
 
 
 def mask_agreement(
@@ -42,7 +33,7 @@ def mask_agreement(
     """
     total = _Totals(study, surfaces)
 
-    def count(case: Case) -> tuple[CaseAgreement, NDArray[np.float64] | None]:
+    def count(case: Case) -> tuple[CaseAgreement, Floats | None]:
         labels, spacing = case.labels, case.geometry.spacing
         with enough_memory(case.id):
             counted = case_agreement(case.id, labels, len(study.classes), spacing)
@@ -56,9 +47,7 @@ def mask_agreement(
     return total.result()
 
 
-def _surfaces(
-    labels: NDArray[np.int16], num_classes: int, spacing: tuple[float, ...]
-) -> NDArray[np.float64]:
+def _surfaces(labels: Labels, num_classes: int, spacing: tuple[float, ...]) -> Floats:
     """Return HD95 and the average surface distance of all pairs, `(2, pairs, L - 1)`."""
     found = [
         surface_distances_by_class(a, b, num_classes, spacing) for a, b in combinations(labels, 2)
@@ -89,9 +78,7 @@ class _Totals:
     def _score_names(self) -> list[str]:
         return ["dice", "iou", *(["hd95", "surface_distance"] if self.surfaces else [])]
 
-    def add(
-        self, position: int, case: CaseAgreement, distances: NDArray[np.float64] | None
-    ) -> None:
+    def add(self, position: int, case: CaseAgreement, distances: Floats | None) -> None:
         self.drawn += case.volumes.sum(axis=0)
         self.pair_counts += case.pairs
         self.rest_counts += case.rest
@@ -142,7 +129,7 @@ class _Totals:
     def _names(self) -> list[str]:
         return list(self.study.classes.names[1:])
 
-    def _used(self) -> NDArray[np.bool_]:
+    def _used(self) -> Flags:
         """Return which foreground classes any rater used."""
         return np.asarray(self.drawn[1:] > 0)
 
@@ -151,13 +138,13 @@ class _Totals:
         votes, weights = self.votes.merged()
         rows = []
         for k, name in enumerate(self._names):
-            own = one_against_rest(votes, k + 1) if self._used()[k] else votes[:0]
+            own = coefficients.one_against_rest(votes, k + 1) if self._used()[k] else votes[:0]
             row = self._scores(means, k)
             rows.append({"class": name, **row, **_chance_corrected(own, weights[: len(own)])})
         every = {"class": ALL, **self._scores(means, -1), **_chance_corrected(votes, weights)}
         return self._without_twin([*rows, every])
 
-    def _scores(self, means: dict[str, NDArray[Any]], k: int) -> Row:
+    def _scores(self, means: dict[str, Array], k: int) -> Row:
         return {name: known(values[k]) for name, values in means.items()}
 
     def _without_twin(self, rows: list[Row]) -> list[Row]:
@@ -170,67 +157,52 @@ class _Totals:
         names["cases"] = int(self.cases_of_pair[k])
         means = {name: scores.means()[k] for name, scores in self.pair_scores.items()}
         rows = []
-        for c, name in enumerate(self._names):
-            kappa = _class_kappa(self.pair_counts[k], c + 1)
-            rows.append({**names, "class": name, **self._scores(means, c), "kappa": known(kappa)})
-        kappa = cohen_kappa(self.pair_counts[k])
-        every = {**names, "class": ALL, **self._scores(means, -1), "kappa": known(kappa)}
-        return self._without_twin([*rows, every])
+        for c, (name, kappa) in enumerate(self._kappas(self.pair_counts[k])):
+            rows.append({**names, "class": name, **self._scores(means, c), "kappa": kappa})
+        return self._without_twin(rows)
 
     def _rater_rows(self, k: int) -> list[Row]:
         head = {"rater": self.study.raters[k], "cases": int(self.cases_of_rater[k])}
         dice, volume, bias = self.rest_dice.means()[k], self.volume.means()[k], self.bias.means()[k]
         rows = []
-        for c, name in enumerate(self._names):
-            kappa = _class_kappa(self.rest_counts[k], c + 1)
-            rows.append(
-                {
-                    **head,
-                    "class": name,
-                    "dice_rest": known(dice[c]),
-                    "kappa_rest": known(kappa),
-                    "volume": known(volume[c + 1]),
-                    "bias": known(bias[c + 1]),
-                }
-            )
-        foreground = {
-            "dice_rest": known(dice[-1]),
-            "kappa_rest": known(cohen_kappa(self.rest_counts[k])),
-            "volume": known(volume[0]),
-            "bias": known(bias[0]),
-        }
-        return self._without_twin([*rows, {**head, "class": ALL, **foreground}])
+        for c, (name, kappa) in enumerate(self._kappas(self.rest_counts[k])):
+            row = {**head, "class": name, "dice_rest": known(dice[c]), "kappa_rest": kappa}
+            drawn = (c + 1) % len(volume)  # the first one is all foreground
+            rows.append({**row, "volume": known(volume[drawn]), "bias": known(bias[drawn])})
+        return self._without_twin(rows)
+
+    def _kappas(self, counts: Array) -> list[tuple[str, float | None]]:
+        """Return Cohen's kappa of each foreground class against all others, and of all."""
+        classes = [(n, _class_kappa(counts, c)) for c, n in enumerate(self._names, 1)]
+        return [*classes, (ALL, known(coefficients.cohen_kappa(counts)))]
 
     def _notes(self) -> list[str]:
         names = self.study.raters
+        if not self.cases_of_pair.any():
+            return ["no two raters labelled the same voxel: there is nothing to compare"]
         notes = [
             f"raters {names[a]!r} and {names[b]!r} have no labelled voxel in common"
             for (a, b), cases in zip(self.couples, self.cases_of_pair, strict=True)
             if cases == 0
         ]
-        for name, used in zip(self._names, self._used(), strict=True):
-            if not used:
-                notes.append(f"no rater used the class {name!r}: it has no scores")
-        if not self.cases_of_pair.any():
-            return ["no two raters labelled the same voxel: there is nothing to compare"]
-        alone = sum(row["raters"] < 2 for row in self.rows)
-        if alone:
-            notes.append(
-                f"not counted, as fewer than two raters labelled them: {many(alone, 'case')}"
-            )
+        unused = [n for n, used in zip(self._names, self._used(), strict=True) if not used]
+        notes += [f"no rater used the class {name!r}: it has no scores" for name in unused]
+        if alone := sum(row["raters"] < 2 for row in self.rows):
+            number = many(alone, "case")
+            notes.append(f"not counted, as fewer than two raters labelled them: {number}")
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes
 
 
-def _chance_corrected(votes: NDArray[Any], weights: NDArray[Any]) -> Row:
+def _chance_corrected(votes: Array, weights: Array) -> Row:
     return {
-        "fleiss_kappa": known(fleiss_kappa(votes, weights)),
-        "krippendorff_alpha": known(krippendorff_alpha(votes, weights)),
+        "fleiss_kappa": known(coefficients.fleiss_kappa(votes, weights)),
+        "krippendorff_alpha": known(coefficients.krippendorff_alpha(votes, weights)),
     }
 
 
-def _bias(volume: NDArray[Any]) -> NDArray[np.float64]:
+def _bias(volume: Array) -> Floats:
     """Return the relative difference of each rater's volumes from the mean of the others'."""
     exist = ~np.isnan(volume)
     total, number = np.where(exist, volume, 0.0).sum(axis=0), exist.sum(axis=0)
@@ -238,24 +210,17 @@ def _bias(volume: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(exist & (others > 0), volume / np.where(others > 0, others, 1) - 1, np.nan)
 
 
-def _class_kappa(counts: NDArray[Any], chosen: int) -> float | None:
-    """Return Cohen's kappa of one class; None where neither has it."""
-    binary = _binary(counts, chosen)
-    return known(cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
+def _class_kappa(counts: Array, chosen: int) -> float | None:
+    """Return Cohen's kappa of one class against all others; None where neither has it."""
+    own, both, other = counts[chosen].sum(), counts[chosen, chosen], counts[:, chosen].sum()
+    neither = counts.sum() - own - other + both
+    binary = np.array([[neither, other - both], [own - both, both]])
+    return known(coefficients.cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
 
 
-def _binary(counts: NDArray[Any], chosen: int) -> NDArray[Any]:
-    """Merge all classes but one in a table of joint counts."""
-    own, both = counts[chosen].sum(), counts[chosen, chosen]
-    other = counts[:, chosen].sum()
-    return np.array([[counts.sum() - own - other + both, other - both], [own - both, both]])
-
-
-def with_mean(values: NDArray[Any]) -> NDArray[np.float64]:
+def with_mean(values: Array) -> Floats:
     """Add a column with the mean over classes that have a value, `(rows, L - 1)` to `(rows, L)`."""
-    exist = ~np.isnan(values)
-    total = np.where(exist, values, 0.0).sum(axis=1) / np.maximum(exist.sum(axis=1), 1)
-    mean = np.where(exist.any(axis=1), total, np.nan)
+    mean = mean_known(values, ~np.isnan(values), axis=1)
     return np.concatenate([values, mean[:, np.newaxis]], axis=1)
 
 
@@ -265,15 +230,15 @@ class _Means:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.total, self.number = np.zeros(shape), np.zeros(shape, np.int64)
 
-    def add(self, values: NDArray[Any]) -> None:
+    def add(self, values: Array) -> None:
         exist = ~np.isnan(values)
         self.total += np.where(exist, values, 0.0)
         self.number += exist
 
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         return np.where(self.number > 0, self.total / np.maximum(self.number, 1), np.nan)
 
-    def over_rows(self) -> NDArray[np.float64]:
+    def over_rows(self) -> Floats:
         """Average over pairs and cases together."""
         total, number = self.total.sum(axis=0), self.number.sum(axis=0)
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
@@ -285,9 +250,9 @@ class _Votes:
     def __init__(self, num_classes: int) -> None:
         self._rows = np.zeros((0, num_classes), np.int64)
         self._weights = np.zeros(0, np.int64)
-        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._waiting: list[tuple[Ints, Ints]] = []
 
-    def add(self, votes: NDArray[np.int64], weights: NDArray[np.int64]) -> None:
+    def add(self, votes: Ints, weights: Ints) -> None:
         self._waiting.append((votes, weights))
         if len(self._waiting) >= 64:
             self._merge()
@@ -300,6 +265,6 @@ class _Votes:
         np.add.at(self._weights, place.ravel(), weights)
         self._waiting.clear()
 
-    def merged(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def merged(self) -> tuple[Ints, Ints]:
         self._merge()
         return self._rows, self._weights

@@ -25,6 +25,7 @@ from raters.cli.predict import predict
 from raters.cli.prepare import prepare
 from raters.cli.report import report
 from raters.cli.simulate import simulate
+from raters.cli.study_options import takes_network
 from raters.cli.train import command as train_command
 from raters.cli.train import listed
 from raters.errors import RatersError
@@ -48,19 +49,19 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("check")(check)
-app.command("import")(import_)
-app.command("prepare")(prepare)
-app.command("simulate")(simulate)
-app.command("agree")(agree)
-app.command("fuse")(fuse)
-app.command("methods")(methods)
-app.command("train")(listed)
-app.command("predict")(predict)
-app.command("evaluate")(evaluate)
-app.command("report")(report)
-app.command("export")(export)
-app.command("demo")(demo)
+app.command("check", rich_help_panel="Data")(check)
+app.command("import", rich_help_panel="Data")(import_)
+app.command("prepare", rich_help_panel="Data")(prepare)
+app.command("simulate", rich_help_panel="Data")(simulate)
+app.command("agree", rich_help_panel="Analyse")(agree)
+app.command("fuse", rich_help_panel="Analyse")(fuse)
+app.command("methods", rich_help_panel="Train")(methods)
+app.command("train", rich_help_panel="Train")(listed)
+app.command("predict", rich_help_panel="Train")(takes_network(predict))
+app.command("evaluate", rich_help_panel="Train")(takes_network(evaluate))
+app.command("report", rich_help_panel="Share")(takes_network(report))
+app.command("export", rich_help_panel="Share")(takes_network(export))
+app.command("demo", rich_help_panel="Share")(demo)
 
 _STOPPED = 130
 _NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")

@@ -12,7 +12,7 @@ from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
 
 if TYPE_CHECKING:
-    from raters.agreement.result import Agreement
+    from raters.agreement.agree import Agreement
     from raters.errors import RatersError
     from raters.rows import Row
     from raters.study.study import Study
@@ -63,8 +63,8 @@ def agree(
 
 def _refuse_places(study: Study, out: str, maps: str) -> None:
     """Refuse to write over what is read, before anything is compared."""
-    from raters.agreement.maps import refuse_place
-    from raters.agreement.result import FILES
+    from raters.agreement.agree import FILES
+    from raters.agreement.case import refuse_place
     from raters.study.places import Inputs
 
     if out:
@@ -74,7 +74,7 @@ def _refuse_places(study: Study, out: str, maps: str) -> None:
 
 
 def _write_maps(study: Study, folder: str) -> list[RatersError]:
-    from raters.agreement.maps import write_entropy_maps
+    from raters.agreement.case import write_entropy_maps
 
     failures: list[RatersError] = []
     number = write_entropy_maps(study, folder, sys.stderr.isatty(), failures)

@@ -90,7 +90,7 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
 
 
 def _draw_small(folder: Path) -> None:
-    from raters.demo.small import CASES, draw_study
+    from raters.demo.draw import CASES, draw_study
 
     draw_study(folder)
     typer.echo(f"{CASES} cases by three raters: {folder}")
@@ -134,7 +134,7 @@ def _run(step: Step) -> None:
 
 def _show_results() -> None:
     from raters.cli.tables import show_rows
-    from raters.demo.results import rater_rows, results, sentence
+    from raters.demo.story import rater_rows, results, sentence
 
     rows = results(Path())
     show_rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from raters.errors import RatersError
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -59,8 +60,6 @@ def end_with_failures(failures: Sequence[RatersError], what: str, all_in: str = 
     """
     if not failures:
         return
-    from raters.study.study import many
-
     typer.echo(f"{many(len(failures), 'case')} {what}:", err=True)
     for error in failures[:_SHOWN]:
         typer.echo(f"  {error}", err=True)

@@ -13,6 +13,8 @@ from raters.cli.saying import say
 from raters.cli.study_options import OpenStudy, described, takes_study
 from raters.cli.tables import show_notes, show_rows, study_notes
 from raters.errors import RatersError
+from raters.fusion.methods import METHODS
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.rows import Row
@@ -26,12 +28,7 @@ def fuse(
         str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
     ],
     method: Annotated[
-        str,
-        typer.Option(
-            "-m",
-            "--method",
-            help="vote, mean, staple, spatial-staple, dawid-skene, one-coin or simple.",
-        ),
+        str, typer.Option("-m", "--method", help=f"{', '.join(METHODS)}; see `raters methods`.")
     ] = "staple",
     pool: Annotated[
         bool, typer.Option("--pool", help="All cases share the raters' matrices.")
@@ -128,8 +125,6 @@ def _short(row: Row) -> Row:
 
 
 def _report(result: ImportResult) -> None:
-    from raters.study.study import many
-
     was = "was" if result.skipped == 1 else "were"
     there = f", {result.skipped:,} {was} there already" if result.skipped else ""
     typer.echo(f"{many(result.written, 'case')} fused{there}: {result.folder}")

@@ -11,6 +11,7 @@ from raters.cli.failures import LEFT_OUT, end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import show_notes
 from raters.errors import RatersError
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
@@ -28,8 +29,7 @@ def import_(
         str, typer.Option(help="canonical (files) or packed (arrays, for many small images).")
     ] = "canonical",
     new_split: Annotated[
-        str,
-        typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,..."),
+        str, typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,...")
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
     overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
@@ -70,8 +70,6 @@ def _fractions(text: str) -> dict[str, float]:
 
 def report(result: ImportResult) -> None:
     """Return what was written; cases that failed end with exit code 2."""
-    from raters.study.study import many
-
     there = f", {result.skipped:,} there already" if result.skipped else ""
     show_notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")

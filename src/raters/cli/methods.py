@@ -1,4 +1,4 @@
-"""`raters methods`: the learning methods, and the options of each."""
+"""`raters methods`: the learning and fusion methods, and the options of each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raters.cli.saying import wrapped
+from raters.fusion.methods import KINDS
+from raters.fusion.methods import METHODS as FUSION
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from raters.fusion.methods import Method
     from raters.methods.registry import MethodEntry
     from raters.rows import Row
 
@@ -21,27 +24,36 @@ def methods(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List the learning methods, or show the options of one, its paper and when to use it.
+    """List the methods, or show the options of one, its paper and when to use it.
 
     raters methods pixel-cm
     """
-    from raters.methods.registry import METHODS, learning_method
+    from raters.errors import RatersError
+    from raters.methods.registry import METHODS
     from raters.rows import to_json
+    from raters.wording import expected_one_of
 
+    found = [facts(name, entry) for name, entry in METHODS.items() if method in ("", name)]
+    found += [fusion_facts(name, m) for name, m in FUSION.items() if method in ("", name)]
+    if not found:
+        known = list(dict.fromkeys([*METHODS, *FUSION]))
+        raise RatersError(f"found the method {method!r}, {expected_one_of(known, method)}")
     if as_json:
-        names = [method] if method else list(METHODS)
-        found = {name: facts(name, learning_method(name)) for name in names}
-        typer.echo(to_json(found[method] if method else list(found.values())))
-    elif method:
-        _show_one(method, learning_method(method))
-    else:
+        typer.echo(to_json(found[0] if method and len(found) == 1 else found))
+    elif not method:
         _show_all()
+    else:
+        if method in METHODS:
+            _show_one(method, METHODS[method])
+        if method in FUSION:
+            _show_fusion(method, FUSION[method])
 
 
 def facts(name: str, entry: MethodEntry) -> Row:
-    """Return what there is to know of a method as plain data."""
+    """Return what there is to know of a learning method as plain data."""
     return {
         "name": name,
+        "verb": "train",
         "about": entry.about,
         "when": entry.when,
         "paper": entry.paper or None,
@@ -50,8 +62,20 @@ def facts(name: str, entry: MethodEntry) -> Row:
     }
 
 
+def fusion_facts(name: str, method: Method) -> Row:
+    """Return what there is to know of a fusion method as plain data."""
+    options = {
+        KINDS[kind]: [
+            {"option": o.name, "default": o.default, "meaning": o.meaning}
+            for o in method.options(kind).values()
+        ]
+        for kind in method.kinds
+    }
+    return {"name": name, "verb": "fuse", "about": method.about, "options": options}
+
+
 def _option(name: str, info: FieldInfo) -> Row:
-    from raters.cli.typed_options import limits_of, metavar, plain_type
+    from raters.cli.train_options import limits_of, metavar, plain_type
 
     kind: Any = plain_type(info.annotation)
     limits = limits_of(info)
@@ -71,13 +95,18 @@ def _show_all() -> None:
         {"name": name, "about": entry.about, "paper": entry.paper or None}
         for name, entry in METHODS.items()
     ]
-    show_rows("learning methods", rows)
+    show_rows("learning methods (raters train)", rows)
+    rows = [
+        {"name": name, "about": method.about, "for": " and ".join(KINDS[k] for k in method.kinds)}
+        for name, method in FUSION.items()
+    ]
+    show_rows("fusion methods (raters fuse)", rows)
     typer.echo("\noptions of one: raters methods NAME")
 
 
 def _show_one(name: str, entry: MethodEntry) -> None:
     from raters.cli.tables import show_rows
-    from raters.cli.typed_options import default_of
+    from raters.cli.train_options import default_of
 
     typer.echo(wrapped(f"{name}: {entry.about}"))
     typer.echo(wrapped(f"when:  {entry.when}", indent=7))
@@ -87,5 +116,16 @@ def _show_one(name: str, entry: MethodEntry) -> None:
         {**_option(k, info), "option": f"--{k.replace('_', '-')}", "default": default_of(info)}
         for k, info in entry.own_options.items()
     ]
-    show_rows("options", rows)
+    show_rows("options of raters train", rows)
     typer.echo(f"\nraters train STUDY -m {name} -o run/\nall options: raters train --help")
+
+
+def _show_fusion(name: str, method: Method) -> None:
+    from raters.cli.tables import show_rows
+
+    found = fusion_facts(name, method)
+    typer.echo(wrapped(f"\n{name}, without images: {method.about}"))
+    for what, options in found["options"].items():
+        rows = [{**o, "option": f"--option {o['option']}={o['default']}"} for o in options]
+        show_rows(f"options of raters fuse for {what}", [{**r, "default": None} for r in rows])
+    typer.echo(f"\nraters fuse STUDY -m {name} -o consensus/")

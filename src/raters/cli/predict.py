@@ -12,6 +12,7 @@ from raters.cli.failures import end_with_failures
 from raters.cli.saying import say
 from raters.cli.tables import show_notes
 from raters.errors import RatersError
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.prediction.predict_study import PredictResult
@@ -44,6 +45,19 @@ def predict(
     confusion: Annotated[
         bool, typer.Option("--confusion", help="Also the matrices of all raters.")
     ] = False,
+    samples: Annotated[
+        int,
+        typer.Option(help="Also this many samples of the labels, of methods that give samples."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Where the randomness of samples starts.")] = 0,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="How much each rater counts in the truth, of methods that take weights: "
+            "alice=0.7,bob=0.3.",
+            show_default=False,
+        ),
+    ] = None,
     cut: Annotated[
         str,
         typer.Option(
@@ -75,16 +89,14 @@ def predict(
     from raters.prediction.writing import Outputs
 
     model = raters.load(run)
-    told = _once(as_rater or [])
-    outputs = Outputs(probabilities, entropy, told, confusion, overlap, cut)
+    outputs = Outputs(
+        probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
+        samples, seed, weights,
+    )  # fmt: skip
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
     _report(result, as_json, time.perf_counter() - began)
-
-
-def _once(names: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
 
 
 def _refuse_place(out: str, images: str, run: str) -> None:
@@ -115,7 +127,6 @@ def _move(model: Model, device: str) -> None:
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     """Return what was done, and how fast: without what it took to load the model."""
     from raters.rows import to_json
-    from raters.study.study import many
 
     if as_json:
         typer.echo(to_json({**result.to_dict(), "whole_seconds": whole}))

@@ -35,17 +35,8 @@ def prepare(
         )
     from raters.datasets import prepare as prepare_dataset
 
-    report(
-        prepare_dataset(
-            name,
-            source,
-            out,
-            form=form or None,
-            overwrite=overwrite,
-            download=download,
-            progress=sys.stderr.isatty(),
-        )
-    )
+    progress = sys.stderr.isatty()
+    report(prepare_dataset(name, source, out, form or None, overwrite, download, progress))
 
 
 def _show_all() -> None:

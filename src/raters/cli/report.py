@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def report(
     opened: OpenStudy,
     path: Annotated[
-        str,
-        typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o)."),
+        str, typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o).")
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "report",
     study: Annotated[
@@ -36,8 +35,7 @@ def report(
         ),
     ] = "",
     against: Annotated[
-        list[str],
-        typer.Option("--against", help="Compare a run with this one; can be repeated."),
+        list[str], typer.Option("--against", help="Compare a run with this one; can be repeated.")
     ] = [],  # noqa: B006
     cases_shown: Annotated[
         int, typer.Option("--cases-shown", help="How many cases the viewer shows.", min=0)
@@ -58,9 +56,8 @@ def report(
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import make_report, refuse_place
+    from raters.report.dispatch import kind_of, make_report, refuse_place
     from raters.report.page import write
-    from raters.report.source import kind_of
 
     kind = kind_of(path)
     if study and kind == "study":
@@ -74,21 +71,19 @@ def report(
     def work(part: Study | None) -> Path:
         return write(make_report(path, part, against, cases_shown, progress, why_not), out)
 
-    page, failures = (work(None), []) if found is None else go_on(work, found, _all_of)
+    def need(case: Case) -> object:
+        return case.given, case.reference, case.image  # all that a report may show
+
+    page, failures = (work(None), []) if found is None else go_on(work, found, need)
     typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(page.resolve().as_uri())
     end_with_failures(failures, LEFT_OUT, "raters check lists all")
 
 
-def _all_of(case: Case) -> object:
-    """Read all of a case that a report may show."""
-    return case.given, case.reference, case.image
-
-
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
     """Open the study that is named, else the one that the folder remembers."""
-    from raters.report.source import study_of
+    from raters.report.dispatch import study_of
 
     if study:
         return opened(study=study), ""

@@ -28,9 +28,5 @@ def wrapped(text: str, indent: int = 2) -> str:
                word a word a word a word
     """
     return textwrap.fill(
-        text,
-        WIDTH,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -28,99 +28,65 @@ _EXPECTED = {
 }
 
 
-def _option(*names: str, text: str, panel: str = _MASKS, metavar: str | None = None) -> Any:  # noqa: ANN401
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
+def _option(
+    name: str,
+    text: str,
+    panel: str | None = _MASKS,
+    default: object = "",
+    kind: object = str,
+    **more: Any,  # noqa: ANN401
+) -> inspect.Parameter:
+    option = typer.Option(more.pop("flag", f"--{name}"), help=text, rich_help_panel=panel, **more)
+    hint = Annotated[kind, option]  # type: ignore[valid-type]
+    return inspect.Parameter(name, _NAMED, default=default, annotation=hint)
 
 
-def open_study(
-    study: Annotated[
-        str, typer.Argument(help="Pattern, folder, manifest or table.", metavar="STUDY")
-    ],
-    images: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Pattern of images; for tables also a .npy array or a column of paths."),
-    ] = None,
-    reference: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Pattern of true masks; for tables a file with a true label per task."),
-    ] = None,
-    raters: Annotated[
-        str, _option("--raters", text="Keep these raters: ann,bob.", panel=_CHOOSE)
-    ] = "",
-    cases: Annotated[str, _option("--cases", text="Keep these cases: a1,b*.", panel=_CHOOSE)] = "",
-    classes: Annotated[
-        str,
-        _option(
-            "--classes",
-            text="Keep these classes; in masks others become background.",
-            panel=_CHOOSE,
-        ),
-    ] = "",
-    split: Annotated[
-        str, _option("--split", text="Keep the cases of a split.", panel=_CHOOSE)
-    ] = "",
-    anonymous: Annotated[
-        bool,
-        _option(
-            "--anonymous",
-            text="One name may mean different people: do not rank or name raters.",
-            panel=_CHOOSE,
-        ),
-    ] = False,
-    values: Annotated[
-        str,
-        _option(
-            "--values", text="What values mean: '0=background,1=tumour'.", metavar="V=NAME,..."
-        ),
-    ] = "",
-    ignore: Annotated[
-        str, _option("--ignore", text="Values that mean 'not labelled'.", metavar="V,...")
-    ] = "",
-    absent: Annotated[
-        str,
-        _option("--absent", text="What an absent mask means: missing, or empty (drew nothing)."),
-    ] = "missing",
-    threshold: Annotated[
-        Optional[float],  # noqa: UP045
-        _option("--threshold", text="Threshold for grey-level masks."),
-    ] = None,
-    overlap: Annotated[
-        str,
-        _option("--overlap", text="With a file per class: error, priority (last wins) or combine."),
-    ] = "error",
-    resample: Annotated[
-        str, _option("--resample", text="'nearest' puts masks on the grid of the image.")
-    ] = "",
-    task: Annotated[str, _option("--task", text="Column of the task.", panel=_TABLES)] = "task",
-    worker: Annotated[
-        str, _option("--worker", text="Column of the rater.", panel=_TABLES)
-    ] = "worker",
-    label: Annotated[str, _option("--label", text="Column of the label.", panel=_TABLES)] = "label",
-    wide: Annotated[bool, _option("--wide", text="One column per rater.", panel=_TABLES)] = False,
-    missing: Annotated[
-        str,
-        _option(
-            "--missing", text="Values that mean 'not labelled'.", panel=_TABLES, metavar="V,..."
-        ),
-    ] = "",
-    header: Annotated[
-        Optional[bool],  # noqa: UP045
-        _option("--header/--no-header", text="Whether a wide table has a header.", panel=_TABLES),
-    ] = None,
-    strict: bool = True,
-    truth: bool = False,
-) -> Study:
-    """Open the study that the options describe."""
-    given = dict(locals())
-    if not study:
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+_ARGUMENT = typer.Argument(help="Pattern, folder, manifest or table.", metavar="STUDY")
+_IMAGES = "Pattern of images; for tables also a .npy array or a column of paths."
+_REFERENCE = "Pattern of true masks; for tables a file with a true label per task."
+_ONE_NAME = "One name may mean different people: do not rank or name raters."
+_ABSENT = "What an absent mask means: missing, or empty (drew nothing)."
+_HEADER = "Whether a wide table has a header."
+_OVERLAP = "With a file per class: error, priority (last wins) or combine."
+_OPTIONS = (
+    inspect.Parameter("study", _NAMED, annotation=Annotated[str, _ARGUMENT]),
+    _option("images", _IMAGES, None, None, str | None),
+    _option("reference", _REFERENCE, None, None, str | None),
+    _option("raters", "Keep these raters: ann,bob.", _CHOOSE),
+    _option("cases", "Keep these cases: a1,b*.", _CHOOSE),
+    _option("classes", "Keep these classes; in masks others become background.", _CHOOSE),
+    _option("split", "Keep the cases of a split.", _CHOOSE),
+    _option("anonymous", _ONE_NAME, _CHOOSE, False, bool),
+    _option("values", "What values mean: '0=background,1=tumour'.", metavar="V=NAME,..."),
+    _option("ignore", "Values that mean 'not labelled'.", metavar="V,..."),
+    _option("absent", _ABSENT, default="missing"),
+    _option("threshold", "Threshold for grey-level masks.", default=None, kind=float | None),
+    _option("overlap", _OVERLAP, default="error"),
+    _option("resample", "'nearest' puts masks on the grid of the image."),
+    _option("task", "Column of the task.", _TABLES, "task"),
+    _option("worker", "Column of the rater.", _TABLES, "worker"),
+    _option("label", "Column of the label.", _TABLES, "label"),
+    _option("wide", "One column per rater.", _TABLES, False, bool),
+    _option("missing", "Values that mean 'not labelled'.", _TABLES, metavar="V,..."),
+    _option("header", _HEADER, _TABLES, None, bool | None, flag="--header/--no-header"),
+)
+
+
+def open_study(strict: bool = True, truth: bool = False, **given: Any) -> Study:  # noqa: ANN401
+    """Open the study that the options describe: STUDY and those of `_OPTIONS`, all of them."""
+    if not given["study"]:
         raise RatersError(
             "STUDY: found no name, expected a folder, a manifest, a table, or a pattern such as "
             "'masks/{rater}/{case}.nii.gz'"
         )
     from raters.study.read import read
 
-    del given["strict"], given["truth"]
     return read(**read_options(given), strict=strict, truth=truth)
+
+
+open_study.__signature__ = inspect.Signature(_OPTIONS)  # type: ignore[attr-defined]
+open_study.__annotations__ = {p.name: p.annotation for p in _OPTIONS}
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,8 +100,9 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
         {'source': 'a.csv', 'raters': ['ann', 'bob'], 'ignore': [255], 'split': None}
     """
     for option, expected in _EXPECTED.items():
-        if option in given:
-            _refuse_other(f"--{option}", given[option], expected)
+        if option in given and given[option] not in expected:
+            listed = " or ".join(repr(e) for e in expected if e)
+            raise RatersError(f"--{option}: found {given[option]!r}, expected {listed}")
     options: dict[str, Any] = {}
     for name, value in given.items():
         if name in ("raters", "cases", "classes", "missing"):
@@ -167,9 +134,34 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
 
     first = [p for p in own if _is_argument(p)]
     together = [*first, shared[0], *(p for p in own if p not in first), *shared[1:]]
+    return _as_verb(command, verb, together)
+
+
+def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb that opens trained models with an option for networks of the user's own."""
+    text = "The run's own network, which may then be imported and run."
+    option = typer.Option("--network", help=text, metavar="PACKAGE.MODULE:FACTORY")
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = inspect.Parameter("network", kind, default="", annotation=Annotated[str, option])
+    together = [*_parameters(verb, but=()), own]
+
+    def command(network: str, **given: Any) -> None:  # noqa: ANN401
+        if network:
+            from raters.networks.options import allow
+
+            allow(network)
+        verb(**given)
+
+    return _as_verb(command, verb, together)
+
+
+def _as_verb(
+    command: Callable[..., None], verb: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Let a function pass for a verb with these parameters."""
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-    command.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in together}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 
@@ -199,9 +191,3 @@ def _whole_numbers(option: str, text: str) -> list[int]:
         return [int(part) for part in _listed(text) or []]
     except ValueError:
         raise RatersError(f"{option}: found {text!r}, expected whole numbers such as 255") from None
-
-
-def _refuse_other(option: str, found: str, expected: tuple[str, ...]) -> None:
-    if found not in expected:
-        listed = " or ".join(repr(e) for e in expected if e)
-        raise RatersError(f"{option}: found {found!r}, expected {listed}")

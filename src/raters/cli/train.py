@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -12,25 +14,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from raters.cli.saying import say, wrapped
-from raters.cli.study_options import OpenStudy, described, takes_study
-from raters.cli.tables import show_notes, study_notes
-from raters.cli.train_early import (
-    asked,
-    refuse_extension,
-    refuse_no_images,
-    refuse_place,
-    refuse_used,
-)
-from raters.cli.train_extend import extend_run
-from raters.cli.train_report import report, stopped_message, told
+from raters.cli.study_options import OpenStudy, described, open_study, takes_study
+from raters.cli.tables import show_notes, show_rows, study_notes
 from raters.errors import RatersError
+from raters.wording import printable
 
 if TYPE_CHECKING:
     from raters.study.study import Study
     from raters.training.model import Model
+    from raters.training.options import Checked
+    from raters.training.run import Split
 
 STOPPED = 130
 """The exit code after Ctrl-C."""
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        from raters.cli.train_options import show
+
+        show(context.command, everything=True)
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def train(
@@ -68,54 +73,99 @@ def train(
             "--extend", help="Add the study's new raters to this trained run.", metavar="RUN"
         ),
     ] = "",
+    help_all: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option(
+            "--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all
+        ),
+    ] = False,
 ) -> None:
     """Train a network that predicts the consensus, and a model of each rater.
 
     Cases of the split 'train' are trained on, those of 'val' choose the best
     epoch (without splits, a share is held out); 'test' is never touched.
-    Ctrl-C stops, --resume continues.
+    Ctrl-C stops, --resume continues. --help-all shows all options.
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
-    from raters.study.lock import only_one
-    from raters.study.places import RUN_FILES, Inputs
-    from raters.training.run import first_process
-
     if not out and not dry_run:
         raise RatersError("--out: found no folder, expected one to write the run to: -o run/")
     with _plain_warnings(), _stoppable(dry_run or bool(extend)):
         if extend:
-            refuse_extension(
-                extend, out, method=method, config=config, resume=resume, dry_run=dry_run
-            )
-            say("reading the study")
-            study = opened()
-            Inputs.of(study).and_of(Inputs.run(extend)).refuse(out, RUN_FILES)
-            with only_one(out) if first_process() else nullcontext():
-                refuse_used(out)
-                extend_run(study, extend, out, options, _words(opened))
-                _remember(out, opened)
+            given = {"method": method, "config": config, "resume": resume, "dry_run": dry_run}
+            _extend(opened, extend, out, options, given)
             return
-        method, options, notes = asked(method, config, options, resume)
-        if dry_run:
-            refuse_place(out, resume=True)
-        else:
-            refuse_place(out, resume, method, options)
+        method, options, notes = _asked(method, config, options)
+        checked = None if resume and not dry_run else _checked(method, options, config)
+        refuse_place(out, resume or dry_run, method, {} if dry_run else options)
         say("reading the study")
         study = opened()
-        refuse_no_images(study)
-        if not dry_run:
-            Inputs.of(study).refuse(out, RUN_FILES)
         for note in notes:
             typer.echo(wrapped(f"note: {note}"))
-        notes = study_notes(study)
+        show_notes(study_notes(study))
+        say("loading torch")
         if dry_run:
-            _estimate(study, method, options, notes)
+            _estimate(study, checked)
             return
-        show_notes([*notes, *_left_out(study, method, options)])
+        from raters.training.fit import fit
+
         with _remembered(out, opened):
-            model = _fitted(study, method, out, resume, options)
+            given = {} if checked else options
+            model = fit(
+                study, checked or method, told(), out, resume, None, _show_left_out, **given
+            )
         report(model, out, _words(opened), study)
+
+
+def _asked(
+    method: str | None, config: str, options: dict[str, Any]
+) -> tuple[str | None, dict[str, Any], list[str]]:
+    """Put command line and file together; a file may not name code to be run."""
+    if not config:
+        return method, options, []
+    from raters.cli.train_options import read_config
+    from raters.networks.options import allowed, is_own
+
+    found = read_config(config, method)
+    if is_own(found.options.get("network")) and "network" not in options:
+        allowed(found.options["network"])
+    return method or found.method, {**found.options, **options}, found.notes
+
+
+def _checked(method: str | None, options: dict[str, Any], config: str) -> Checked:
+    """Check all options before anything is read; the file of options is named where it errs."""
+    from raters.cli.train_options import read_config
+    from raters.training.options import DEFAULT_METHOD, checked_options
+
+    try:
+        return checked_options(method or DEFAULT_METHOD, options)
+    except RatersError:
+        try:
+            of_file = read_config(config, method).options if config else {}
+            checked_options(method or DEFAULT_METHOD, of_file)
+        except RatersError as error:
+            raise error.at(file=config) from None
+        raise
+
+
+def refuse_place(out: str, resume: bool, method: str | None, options: dict[str, Any]) -> None:
+    """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
+    from raters.study.lock import refuse_locked
+    from raters.training.resume import refuse_other_options, refuse_run
+    from raters.training.run import first_process, refuse_foreign
+
+    if not out or not first_process():
+        return  # the first process may have written already
+    refuse_locked(out)
+    refuse_foreign(out)
+    if resume:
+        refuse_other_options(Path(out), method, options)
+    else:
+        refuse_run(Path(out))
+
+
+def _show_left_out(planned: Any) -> None:  # noqa: ANN401
+    show_notes(list(planned.notes))
 
 
 def _words(opened: OpenStudy) -> dict[str, Any]:
@@ -131,23 +181,13 @@ def listed() -> None:
 def command() -> Any:  # noqa: ANN401
     """Make the command with all its options, from the pydantic classes."""
     from raters.cli.study_options import open_study
-    from raters.cli.train_options import train_options
-    from raters.cli.typed_options import names_of, with_options
+    from raters.cli.train_options import names_of, show, train_options, with_options
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     verb = with_options(train, train_options(), names_of(open_study))
     settings = {"help_option_names": ["-h", "--help"]}
     app.command("train", context_settings=settings)(takes_study(verb))
-    return typer.main.get_command(app)
-
-
-def _fitted(
-    study: Study, method: str | None, out: str, resume: bool, options: dict[str, Any]
-) -> Model:
-    say("loading torch")
-    import raters
-
-    return raters.fit(study, method, progress=told(), folder=out, resume=resume, **options)
+    return show(typer.main.get_command(app), everything=False)
 
 
 def _remember(out: str, opened: OpenStudy) -> None:
@@ -179,29 +219,100 @@ def _remembered(out: str, opened: OpenStudy) -> Iterator[None]:
     _remember(out, opened)
 
 
-def _left_out(study: Study, method: str | None, options: dict[str, Any]) -> list[str]:
-    import numpy as np
-
-    from raters.training.checks import left_out_note
-    from raters.training.given import checked_options
-    from raters.training.partition import left_out, partition
-
-    if method is None:
-        return []  # said when the run began
-    training = checked_options(method, options)[1]
-    parts = partition(study, training.val_fraction, training.seed, method)
-    return left_out_note(left_out(study, study.index.ids[np.concatenate(parts)]), method)
-
-
-def _estimate(study: Study, method: str | None, options: dict[str, Any], notes: list[str]) -> None:
-    say("loading torch")
+def _estimate(study: Study, checked: Checked | None) -> None:
     from raters.cli.tables import show_rows
     from raters.training.estimate import estimate
-    from raters.training.options import DEFAULT_METHOD
 
-    found = estimate(study, method or DEFAULT_METHOD, **options)
+    assert checked is not None
+    found = estimate(study, checked)
     show_rows("what would be trained", [{"": k, "found": v} for k, v in found.described().items()])
-    show_notes([*notes, *found.notes, "nothing was written"])
+    show_notes([*found.planned.notes, "nothing was written"])
+
+
+def _extend(
+    opened: OpenStudy, run: str, out: str, options: dict[str, Any], given: dict[str, Any]
+) -> None:
+    """Add the study's new raters to a run, and write the longer one to a new folder."""
+    from raters.networks.options import allow
+    from raters.study.lock import only_one
+    from raters.study.places import RUN_FILES, Inputs
+    from raters.training.run import first_process, refuse_no_model
+
+    for name in (name for name, value in given.items() if value):
+        raise RatersError(
+            f"found --{name.replace('_', '-')} together with --extend, expected one of them: the "
+            "model stays what it is, and only new raters are fitted"
+        )
+    if "network" in options:
+        allow(options.pop("network"))
+    refuse_no_model(run)
+    _refuse_used(out)
+    say("reading the study")
+    study = opened()
+    Inputs.of(study).and_of(Inputs.run(run)).refuse(out, RUN_FILES)
+    with only_one(out) if first_process() else nullcontext():
+        _refuse_used(out)
+        show_notes(study_notes(study))
+        say("loading torch and the model")
+        import raters
+        from raters.training.extend import extension_splits
+
+        model = raters.load(run)
+        before = set(model.config.raters)
+        longer = raters.extend(model, study, progress=told(), **options)
+        added = [name for name in longer.config.raters if name not in before]
+        _write(longer, run, out, added, extension_splits(model, study, **options))
+        typer.echo(f"added to {run}: {printable(', '.join(added))}")
+        report(longer, out, _words(opened), study)
+        _remember(out, opened)
+
+
+def _refuse_used(out: str) -> None:
+    """Refuse a folder that somebody writes to, or that holds anything."""
+    from raters.study.lock import is_empty
+    from raters.training.run import refuse_foreign
+
+    refuse_foreign(out)
+    if Path(out).is_dir() and not is_empty(Path(out)):
+        raise RatersError("found a run, expected a new folder", kind="exists", file=out)
+
+
+def _write(model: Model, run: str, out: str, added: list[str], splits: Sequence[Split]) -> None:
+    from raters.training.run import (
+        SPLITS,
+        epoch_line,
+        log,
+        read_splits,
+        write_progress,
+        write_splits,
+    )
+
+    model.save(out)
+    folder, epochs = Path(out), len(model.history)
+    if epochs:
+        write_progress(folder, model.history, model.best_epoch, epochs, finished=True)
+    earlier = read_splits(Path(run)) if (Path(run) / SPLITS).exists() else []
+    write_splits(folder, both_splits(earlier, splits))
+    log(folder, f"extended {run} by {', '.join(added)}")
+    for row in model.history:
+        log(folder, epoch_line(row, epochs))
+    log(folder, f"finished: epoch {model.best_epoch} of {epochs} is the best")
+
+
+def both_splits(earlier: Sequence[Split], later: Sequence[Split]) -> list[Split]:
+    """Return what a case was used for by either: who trained on it once has seen it for good.
+
+    Example:
+        >>> both_splits([("a", "train", "a"), ("b", "left-out", "b")], [("a", "held-out", "a")])
+        [('a', 'train', 'a'), ('b', 'left-out', 'b')]
+    """
+    order = ("train", "held-out", "left-out")
+    found: dict[str, Split] = {}
+    for split in (*earlier, *later):
+        before = found.get(split[0])
+        if before is None or order.index(split[1]) < order.index(before[1]):
+            found[split[0]] = split
+    return list(found.values())
 
 
 @contextmanager
@@ -225,3 +336,86 @@ def _stoppable(nothing_kept: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"\n{stopped_message(sys.argv, nothing_kept)}", err=True)
         raise typer.Exit(STOPPED) from None
+
+
+def told() -> Callable[[str], None] | None:
+    """Return where epochs are reported: the bar of a terminal, else one line per epoch."""
+    return None if sys.stderr.isatty() else say
+
+
+def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
+    """Report how it went, where it is, and what comes next."""
+    best = next((row for row in model.history if row["epoch"] == model.best_epoch), {})
+    named = {"held_out": "held-out loss", "reference": "held-out score by the reference"}
+    scores = ("epoch", "loss", "held_out", "reference", "dominance")
+    show_rows("best epoch", [{named.get(k, k): best[k] for k in scores if k in best}])
+    typer.echo(f"\nthe run: {out}")
+    typer.echo("next:")
+    for line in next_commands(out, words, scored_split(out, study)):
+        typer.echo(f"  {line}")
+
+
+def scored_split(out: str, study: Study) -> str:
+    """Name the cases that a run is best scored on: 'test', if there is one, else those held out."""
+    from raters.training.run import read_splits
+
+    if "test" in study.index.splits:
+        return "test"
+    return "held-out" if any(part == "held-out" for _, part, _ in read_splits(Path(out))) else ""
+
+
+def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]:
+    """Return lines that a user can run on the new model.
+
+    Example:
+        >>> for line in next_commands("run", {"study": "a.csv", "images": "x.npy"}, "held-out"):
+        ...     print(line)
+        raters evaluate run a.csv --images x.npy --split held-out
+        raters predict run NEW.npy -o predictions/
+    """
+    words = study_words(study)
+    if split and not study.get("split"):
+        words += ["--split", split]
+    return [
+        shlex.join(["raters", "evaluate", out, *words]),
+        f"raters predict {shlex.quote(out)} {_new_images(study.get('images'))} -o predictions/",
+    ]
+
+
+def _new_images(images: str | None) -> str:
+    """Return a placeholder for images that the model has not seen."""
+    if images and "{case}" in images:
+        return f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'
+    return "NEW.npy" if images and images.endswith(".npy") else "NEW_IMAGES"
+
+
+def study_words(study: dict[str, Any]) -> list[str]:
+    """Return the words of the command line that name a study, without those that say nothing new.
+
+    Example:
+        >>> study_words({"study": "a.csv", "wide": True, "header": False, "task": "task"})
+        ['a.csv', '--wide', '--no-header']
+    """
+    usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
+    words = [study["study"]]
+    for name, value in study.items():
+        if name == "study" or value == usual[name]:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
+    """Return the user's own command line again, with --resume where there is a run to resume.
+
+    Example:
+        >>> stopped_message(["/bin/raters", "train", "a b.csv", "-o", "run"])
+        "stopped; resume with: raters train 'a b.csv' -o run --resume"
+    """
+    words = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["raters", "train"]
+    if nothing_kept or "--resume" in words:
+        return f"stopped; resume with: {shlex.join(words)}"
+    return f"stopped; resume with: {shlex.join([*words, '--resume'])}"

@@ -15,7 +15,7 @@ from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.geometry import Geometry
-from raters.study.names import natural_key
+from raters.study.pattern import natural_key
 from raters.study.study import CaseIndex, Study
 
 COLOURS = {

@@ -10,7 +10,7 @@ import numpy as np
 from raters.datasets.arrays import SourceArrays, class_study
 from raters.datasets.base import Dataset, of_all
 from raters.study.classes import Classes
-from raters.study.names import natural_key
+from raters.study.pattern import natural_key
 from raters.study.study import CaseIndex, Study
 
 if TYPE_CHECKING:

@@ -1,25 +1,104 @@
-"""Draws the data of a story: one label for each training image, all raters' for test images."""
+"""Draws data: that of a story (one label per training image), and a small study for the docs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.demo.folder import claim, drawn_before
+from raters.arrays import Array
 from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
 from raters.simulate.noise import generator
+from raters.simulate.phantoms import phantom_study
 from raters.simulate.specs import parse_raters
+from raters.simulate.study import simulate
 from raters.study import formats
+from raters.study.case import Case
+from raters.study.classes import MISSING
+from raters.study.paths import written_whole
 from raters.study.places import Inputs
+from raters.study.read import read
+from raters.study.study import Study
+from raters.study.write import import_study
 
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+CASES = 24
+RATERS = "careful=good@0.95,generous=over@0.8,hasty=under@0.75"
+SHARES = (1.0, 1.0, 0.75)
+"""'hasty' leaves out every fourth case."""
+
+
+def draw_study(folder: Path, seed: int = 0) -> None:
+    """Write images, true masks, and masks by three raters, as a user's folders would have them.
+
+    'careful' errs a little, 'generous' draws too much, 'hasty' draws too little and leaves out
+    some cases. `study/` holds the same as `raters import` writes it, split into train and test.
+    """
+    truth = phantom_study("lesions", CASES, (128, 128), seed)
+    study = simulate(truth, RATERS, assign=SHARES, seed=seed)
+    for case in study.iter_cases():
+        assert case.image is not None and case.reference is not None  # phantoms have both
+        picture = np.rint(case.image * 255).astype(np.uint8)
+        formats.write_image(folder / f"images/{case.id}.png", picture)
+        formats.write_labels(folder / f"truth/{case.id}.png", case.reference * 255)
+        for rater, labels in zip(study.raters, case.labels, strict=True):
+            if (labels != MISSING).any():
+                formats.write_labels(folder / f"masks/{rater}/{case.id}.png", labels * 255)
+    drawn = read(
+        f"{folder}/masks/{{rater}}/{{case}}.png",
+        images=f"{folder}/images/{{case}}.png",
+        reference=f"{folder}/truth/{{case}}.png",
+    )
+    import_study(drawn.split(seed=0, train=0.7, test=0.3), folder / "study")
+
+
+READ_ME = "README.txt"
+
+
+def drawn_before(story: Story, folder: Path) -> bool:
+    """Return whether the folder is this story's already.
+
+    Raises:
+        RatersError: It holds something else.
+    """
+    note = folder / READ_ME
+    if note.exists() and note.read_text(encoding="utf-8", errors="replace") == _text(story):
+        return True
+    if folder.exists() and not folder.is_dir():
+        raise RatersError("found a file, expected a folder to write the demo to", file=folder)
+    first = next((path.name for path in sorted(folder.glob("*"))), None)
+    if first is not None:
+        raise RatersError(
+            f"found other files ({first}), expected a new folder or one of the same demo: "
+            "raters demo -o NEW",
+            kind="exists",
+            file=folder,
+        )
+    return False
+
+
+def claim(story: Story, folder: Path) -> None:
+    """Write the note that says what the folder holds, and marks it as this story's."""
+    with written_whole(folder / READ_ME) as file:
+        file.write(_text(story))
+
+
+def _text(story: Story) -> str:
+    what = (
+        "drawn lesions in textured images" if story.kind == "lesions" else "noisy digits of MNIST"
+    )
+    return (
+        f"Written by raters demo: {what}, {story.shape[0]} x {story.shape[1]}, seed {story.seed}.\n"
+        f"{story.train} training images with one label each, by one of five raters at random,\n"
+        f"{story.test} test images with a label by each rater.\n"
+        f"Raters, as raters simulate --raters has them: {story.raters}\n\n"
+        "images/, masks/, truth/: what was drawn     study/: the same, imported\n"
+        "fused/: consensus of test images            runs/: trained networks\n"
+        "scores/: all scores                         report/report.html: to look at\n"
+    )
+
 
 DARKEST, BRIGHTEST = -0.9, 1.9
 """Noisy images from 0 to 1 are cut here: three standard deviations of the digits' noise."""
@@ -47,10 +126,12 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
             _digits(mnist)  # what is wrong with it is said before anything is written
         claim(story, folder)
     plan = _plan(story)
-    left = [k for k, (split, who) in enumerate(plan) if not _there(story, folder, k, split, who)]
+    files = [_files(story, folder, k, split, who) for k, (split, who) in enumerate(plan)]
+    left = [k for k, paths in enumerate(files) if not all(path.exists() for path in paths)]
     if not left:
         return 0
-    study = _simulated(story, folder, mnist, progress)
+    truth = _truth(story, folder, mnist, progress)
+    study = simulate(truth, story.raters, seed=story.seed)
     alone = {rater: study.select(raters=[rater]) for rater in study.raters}
     for k in track(left, len(left), "drawing", progress):
         split, who = plan[k]
@@ -70,17 +151,9 @@ def _plan(story: Story) -> list[tuple[str, list[str]]]:
     return train + [("test", names)] * story.test
 
 
-def _file(story: Story, k: int) -> str:
-    return f"{story.kind}{k:04d}.png"
-
-
 def _files(story: Story, folder: Path, k: int, split: str, who: list[str]) -> list[Path]:
     parts = [*(f"masks/{rater}" for rater in who), "truth", "images"]
-    return [folder / part / split / _file(story, k) for part in parts]
-
-
-def _there(story: Story, folder: Path, k: int, split: str, who: list[str]) -> bool:
-    return all(path.exists() for path in _files(story, folder, k, split, who))
+    return [folder / part / split / f"{story.kind}{k:04d}.png" for part in parts]
 
 
 def _write(story: Story, folder: Path, case: Case, k: int, split: str, who: list[str]) -> None:
@@ -92,7 +165,7 @@ def _write(story: Story, folder: Path, case: Case, k: int, split: str, who: list
     formats.write_image(image, _noisy(story, case.image, k))
 
 
-def _noisy(story: Story, image: NDArray[Any], k: int) -> NDArray[np.uint8]:
+def _noisy(story: Story, image: Array, k: int) -> NDArray[np.uint8]:
     """Add the story's noise and give 8 bits."""
     if not story.noise:
         return np.asarray(np.rint(image * 255), np.uint8)
@@ -101,17 +174,9 @@ def _noisy(story: Story, image: NDArray[Any], k: int) -> NDArray[np.uint8]:
     return np.asarray(np.rint(cut.clip(0, 1) * 255), np.uint8)
 
 
-def _simulated(story: Story, folder: Path, mnist: str, progress: bool) -> Study:
-    from raters.simulate.study import simulate
-
-    return simulate(_truth(story, folder, mnist, progress), story.raters, seed=story.seed)
-
-
 def _truth(story: Story, folder: Path, mnist: str, progress: bool) -> Study:
     number = story.train + story.test
     if story.kind == "lesions":
-        from raters.simulate.phantoms import phantom_study
-
         return phantom_study("lesions", number, story.shape, story.seed)
     whole = _digits(mnist or fetched_digits(folder / "mnist", progress))
     order = generator(story.seed, "digits").permutation(len(whole))[:number]

@@ -1,91 +1,213 @@
-"""The result of `raters evaluate`: scores by case, their means with intervals, and notes."""
+"""The result of `raters.evaluate`: tables, what a reader must know, and sums to compare by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
-from raters.scores.bootstrap import interval
 from raters.study.places import Inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REFERENCE = "reference"
-"""The name in the column `against` for true or adjudicated labels; raters have their own names."""
-
-FILES = ("cases.csv", "summary.csv", "evaluation.json")
-"""What is written."""
+TABLES = (
+    "summary",
+    "cuts",
+    "variability",
+    "likelihood",
+    "calibration",
+    "reliability",
+    "raters",
+    "as_rater",
+    "cases",
+    "variability_cases",
+    "as_rater_cases",
+)
+FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
+"""What is written of one evaluation."""
+COMPARED = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
+"""What is written of a comparison, beside a folder of tables for each run."""
 
 
 @dataclass(repr=False)
 class Evaluation:
-    """How good predictions are.
+    """How good predictions are. Tables are lists of rows; `frame` turns one into a DataFrame.
+
+    Predictions that are labels already (masks, classes) have `summary` and `cases`, and masks have
+    `variability`; probabilities also have a calibration, trained models all the rest.
 
     Attributes:
-        cases: A row per case, class, and labels that it was compared with.
-        summary: Means over cases with bootstrap intervals over groups.
+        run: The name of the run; '' where predictions are not of one.
+        method: Its method.
+        split: The split that was scored; '' for all cases.
+        score: What the main score is, for example 'dice, reference'.
+        summary: The truth against the reference and each rater: means with intervals.
+        cuts: Dice at each cut of the run: at 0.5, at the best cut and at the area cut, which were
+            chosen on held-out cases; against the reference, or the mean over raters.
+        variability: By class, against all raters together: soft Dice with the raters' mean label,
+            and for samples the energy distance, matched Dice and best Dice.
+        likelihood: Mean log-likelihood of a label: joint, marginal, and as if labels were the
+            truth.
+        calibration: Calibration error, Brier score and log loss, of the truth and of 'as rater'.
+        reliability: What is in each bin of confidence.
+        raters: Of each rater, how well 'as X' fits X, and how much better than 'as another'.
+        as_rater: 'as X' against the labels of Y, for all pairs.
+        cases: The truth against the reference and each rater, case by case.
+        variability_cases: `variability`, case by case.
+        as_rater_cases: 'as X' against Y, case by case.
+        main: Means with intervals, by name: score, likelihood, ece, as rater, confusion error.
         notes: What a reader must know about the tables.
-        failures: Predictions that could not be scored.
+        warnings: What makes the scores worth less.
+        failures: Cases that could not be scored.
+        sums: Sums of each case behind the main scores, to compare runs by; not written.
         inputs: What was scored, where nothing is written.
     """
 
-    cases: list[Row] = field(default_factory=list)
+    run: str = ""
+    method: str = ""
+    split: str = ""
+    score: str = ""
     summary: list[Row] = field(default_factory=list)
+    cuts: list[Row] = field(default_factory=list)
+    variability: list[Row] = field(default_factory=list)
+    likelihood: list[Row] = field(default_factory=list)
+    calibration: list[Row] = field(default_factory=list)
+    reliability: list[Row] = field(default_factory=list)
+    raters: list[Row] = field(default_factory=list)
+    as_rater: list[Row] = field(default_factory=list)
+    cases: list[Row] = field(default_factory=list)
+    variability_cases: list[Row] = field(default_factory=list)
+    as_rater_cases: list[Row] = field(default_factory=list)
+    main: Row = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     failures: list[RatersError] = field(default_factory=list)
+    sums: CaseVectors | None = None
     inputs: Inputs = field(default_factory=Inputs)
 
     def __repr__(self) -> str:
-        return f"Evaluation({len(self.cases):,} rows of cases, {len(self.summary)} of means)"
+        what = " ".join(word for word in (self.run, self.method and f"({self.method})") if word)
+        title = f"Evaluation of {what or 'predictions'}, {self.scored:,} cases"
+        kept = [c for c in self.scores.columns if not c.endswith(("_low", "_high"))]
+        return f"{title}\n{self.scores[kept].to_string(index=False, float_format='{:.3f}'.format)}"
+
+    def _repr_html_(self) -> str:
+        return str(self.scores.to_html(index=False, float_format="{:.3f}".format))
+
+    @property
+    def scored(self) -> int:
+        """How many cases were scored."""
+        return (
+            len({row["case"] for row in self.cases}) if self.sums is None else len(self.sums.names)
+        )
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The summary as a DataFrame: a row for each class and what it is compared with."""
+        return self.frame("summary")
 
     def frame(self, table: str = "summary") -> pd.DataFrame:
-        """Return one of the tables ('cases', 'summary') as a DataFrame."""
+        """Return one of the tables as a DataFrame.
+
+        Raises:
+            RatersError: that lists the tables.
+        """
         import pandas as pd
 
+        if table not in TABLES:
+            raise RatersError(f"found the table {table!r}, expected one of {', '.join(TABLES)}")
         return pd.DataFrame(getattr(self, table))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        failures = [str(error) for error in self.failures]
-        kept = {name: value for name, value in vars(self).items() if name != "inputs"}
-        return {**kept, "failures": failures}
+        hidden = ("sums", "failures", "inputs")
+        kept = {k: v for k, v in vars(self).items() if k not in hidden}
+        return {**kept, "scored": self.scored, "failures": [str(e) for e in self.failures]}
 
     def write(self, folder: str | Path) -> None:
-        """Write `cases.csv`, `summary.csv` and `evaluation.json`."""
+        """Write each table that there is as CSV, and everything as `evaluation.json`."""
         self.inputs.refuse(folder, FILES)
-        write_csv(Path(folder) / "cases.csv", self.cases)
-        write_csv(Path(folder) / "summary.csv", self.summary)
+        for name in TABLES:
+            rows = getattr(self, name)
+            if rows:
+                write_csv(Path(folder) / f"{name}.csv", rows)
         write_json(Path(folder) / "evaluation.json", self.to_dict())
 
 
-def summarise(
-    rows: Sequence[Row], scores: Sequence[str], order: Sequence[str], seed: int = 0
-) -> list[Row]:
-    """Average scores over cases, for each labels compared with (in order) and each class.
+@dataclass(frozen=True)
+class CaseVectors:
+    """Sums of each case, by which runs are compared.
 
-    The interval of a score is a 95 % bootstrap over groups; few groups have none.
-    `undefined` cases have no voxel that both label: they have no score and are left out. Where
-    neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
-    out, as `raters.agree` does.
+    Attributes:
+        names: The cases.
+        groups: Their groups.
+        vectors: `(cases, columns)` by the name of the score.
     """
-    parts: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        parts.setdefault((row["against"], row["class"]), []).append(row)
-    summary = []
-    first = {against: k for k, against in enumerate(order)}
-    for (against, name), part in sorted(parts.items(), key=lambda item: first[item[0][0]]):
-        entry: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
-        groups = [row["group"] for row in part]
-        for score in scores:
-            values = [float("nan") if row[score] is None else row[score] for row in part]
-            found = interval(values, groups, seed=seed)
-            if score != "dice_drawn":
-                entry["undefined"] = max(entry["undefined"], found.skipped)
-            entry |= {score: found.estimate, f"{score}_low": found.low, f"{score}_high": found.high}
-        summary.append({k: None if v != v else v for k, v in entry.items()})
-    return summary
+
+    names: list[str]
+    groups: list[str]
+    vectors: dict[str, NDArray[np.float64]]
+
+    def of(self, name: str, cases: list[str]) -> NDArray[np.float64]:
+        """Return the sums of some cases."""
+        place = {case: k for k, case in enumerate(self.names)}
+        return self.vectors[name][[place[case] for case in cases]]
+
+
+@dataclass(repr=False)
+class Comparison:
+    """Several runs on the same cases.
+
+    Attributes:
+        rows: One row per run: its method, and each main score with its interval.
+        differences: One row per run (but the first) and score: how much higher it is than the first
+            run's, with the interval of a paired bootstrap over groups.
+        cases: The main scores of each run and case.
+        runs: All tables of each run.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    differences: list[Row] = field(default_factory=list)
+    cases: list[Row] = field(default_factory=list)
+    runs: list[Evaluation] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(run.run for run in self.runs)})"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the scores worth less."""
+        return [text for run in self.runs for text in run.warnings]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, each once."""
+        return list(dict.fromkeys(text for run in self.runs for text in run.notes))
+
+    @property
+    def failures(self) -> list[RatersError]:
+        """Cases that a run could not be scored on; they are in no difference."""
+        return [error for run in self.runs for error in run.failures]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        tables = {"rows": self.rows, "differences": self.differences, "cases": self.cases}
+        return tables | {"runs": [run.to_dict() for run in self.runs]}
+
+    def write(self, folder: str | Path) -> None:
+        """Write `comparison`, `differences` and `case_scores` as CSV, all as JSON, each run."""
+        path = Path(folder)
+        for run in self.runs:
+            run.inputs.refuse(path, COMPARED)
+        write_csv(path / "comparison.csv", self.rows)
+        write_csv(path / "differences.csv", self.differences)
+        write_csv(path / "case_scores.csv", self.cases)
+        write_json(path / "comparison.json", self.to_dict())
+        for number, run in enumerate(self.runs, start=1):
+            run.write(path / f"{number}-{Path(run.run).name}")

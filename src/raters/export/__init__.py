@@ -1,6 +1,5 @@
 """Models for use without raters: ONNX, torch programs and MONAI bundles."""
 
-from raters.export.formats import FORMATS, Format
-from raters.export.run import Exported, export
+from raters.export.run import FORMATS, Exported, Format, export
 
 __all__ = ["FORMATS", "Exported", "Format", "export"]

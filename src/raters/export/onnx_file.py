@@ -15,8 +15,7 @@ from torch.export import ExportedProgram
 
 from raters.errors import RatersError
 from raters.export.program import first_line, program_of, quiet
-from raters.export.truth import Truth
-from raters.export.verify import measured
+from raters.export.truth import Truth, measured
 
 
 def write(truth: Truth, path: Path) -> float | None:

@@ -13,8 +13,7 @@ import torch
 from torch.export import ExportedProgram
 
 from raters.errors import RatersError
-from raters.export.truth import Truth, example
-from raters.export.verify import measured
+from raters.export.truth import Truth, example, measured
 
 METADATA = "raters.json"
 

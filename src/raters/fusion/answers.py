@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.errors import RatersError
-from raters.fusion.em import start_matrices
-from raters.fusion.exact import on_grid, total_of
+from raters.fusion.columns import in_stretches
+from raters.fusion.em import on_grid, start_matrices, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
-from raters.fusion.threads import in_stretches
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
+
+Ints = NDArray[np.int64]
 
 Array = NDArray[np.float64]
 
@@ -64,12 +65,12 @@ class Answers:
         used: How often each rater gave each label, `(R, L)`.
     """
 
-    starts: NDArray[np.int64]
+    starts: Ints
     rater: NDArray[np.int32]
     label: NDArray[np.int16]
     raters: int
     classes: int
-    used: NDArray[np.int64]
+    used: Ints
 
     @property
     def tasks(self) -> int:
@@ -125,7 +126,7 @@ class Options:
             )
 
 
-MatrixStep = Callable[[Array, NDArray[np.int64], float], Array]
+MatrixStep = Callable[[Array, Ints, float], Array]
 """Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
@@ -227,7 +228,7 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
-def class_shares(tasks: Array, used: NDArray[np.int64]) -> Array:
+def class_shares(tasks: Array, used: Ints) -> Array:
     """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
     A class that a rater named keeps at least `FLOOR`; one that none named and that has no

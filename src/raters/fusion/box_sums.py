@@ -26,6 +26,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Labels = NDArray[np.int16]
+
 _MANTISSA, _FINEST = 52, 32
 _LEAST_LOG = -700.0
 """Not -inf: a label that a rater 'never' gives must not make every class impossible."""
@@ -61,12 +65,7 @@ def rounder(reach: Sequence[int], shape: Sequence[int]) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def slide_plane(
-    labels: NDArray[np.int16],
-    weights: NDArray[np.float64],
-    channel: NDArray[np.int64],
-    rounding: float,
-    sign: float,
-    sums: NDArray[np.float64],
+    labels: Labels, weights: Floats, channel: Ints, rounding: float, sign: float, sums: Floats
 ) -> None:
     """Let a plane enter (`sign` 1) or leave (-1) the sums `(channels, rows, columns)`.
 
@@ -87,13 +86,13 @@ def slide_plane(
 
 @numba.njit(nogil=True, cache=True)
 def open_planes(
-    labels: NDArray[np.int16],
-    weights: NDArray[np.float64],
-    channel: NDArray[np.int64],
+    labels: Labels,
+    weights: Floats,
+    channel: Ints,
     rounding: float,
     start: int,
     reach: int,
-    sums: NDArray[np.float64],
+    sums: Floats,
 ) -> None:
     """Let enter what the window of plane `start` holds, but for its last plane."""
     for z in range(max(0, start - reach), min(start + reach, labels.shape[0])):
@@ -102,14 +101,14 @@ def open_planes(
 
 @numba.njit(nogil=True, cache=True)
 def next_plane(
-    labels: NDArray[np.int16],
-    weights: NDArray[np.float64],
-    channel: NDArray[np.int64],
+    labels: Labels,
+    weights: Floats,
+    channel: Ints,
     rounding: float,
     z: int,
     start: int,
     reach: int,
-    sums: NDArray[np.float64],
+    sums: Floats,
 ) -> None:
     """Move the window from plane `z - 1` to `z`; nothing leaves at the first, `start`."""
     if z + reach < labels.shape[0]:
@@ -120,7 +119,7 @@ def next_plane(
 
 
 @numba.njit(nogil=True, cache=True)
-def next_row(sums: NDArray[np.float64], y: int, reach: int, rows: NDArray[np.float64]) -> None:
+def next_row(sums: Floats, y: int, reach: int, rows: Floats) -> None:
     """Move the window over the rows of a plane to row `y`; from 0 upwards, one by one.
 
     Args:
@@ -141,7 +140,7 @@ def next_row(sums: NDArray[np.float64], y: int, reach: int, rows: NDArray[np.flo
 
 
 @numba.njit(nogil=True, cache=True)
-def box_row(values: NDArray[np.float64], reach: int, out: NDArray[np.float64]) -> None:
+def box_row(values: Floats, reach: int, out: Floats) -> None:
     """Sum along a row: `out[x] = values[x - reach] + .. + values[x + reach]`, cut at the ends."""
     size = values.shape[0]
     total = 0.0
@@ -154,9 +153,7 @@ def box_row(values: NDArray[np.float64], reach: int, out: NDArray[np.float64]) -
         out[x] = total
 
 
-def channels_of(
-    labels: NDArray[Any], num_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def channels_of(labels: NDArray[Any], num_classes: int) -> tuple[Ints, Ints]:
     """Number the labels that occur: which they are, and the channel of `o` at `o + 1`.
 
     Example:
@@ -173,16 +170,16 @@ def channels_of(
 
 @numba.njit(nogil=True, cache=True)
 def add_log_columns(
-    labels: NDArray[np.int16],
-    weights: NDArray[np.float64],
-    channel: NDArray[np.int64],
-    whole: NDArray[np.float64],
+    labels: Labels,
+    weights: Floats,
+    channel: Ints,
+    whole: Floats,
     prior_weight: float,
     reach: tuple[int, int, int],
     rounding: float,
     start: int,
     stop: int,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Add `log C_x[t, o_x]`, the one entry of the rater's local matrix that a voxel needs.
 
@@ -212,12 +209,7 @@ def add_log_columns(
 
 @numba.njit(nogil=True, cache=True)
 def _add_log_row(
-    labels: NDArray[np.int16],
-    channel: NDArray[np.int64],
-    boxes: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    prior_weight: float,
-    out: NDArray[np.float64],
+    labels: Labels, channel: Ints, boxes: Floats, whole: Floats, prior_weight: float, out: Floats
 ) -> None:
     for x in range(labels.shape[0]):
         c = channel[labels[x] + 1]
@@ -239,11 +231,11 @@ def _share(count: float, total: float, whole: float, prior_weight: float) -> flo
 
 @numba.njit(nogil=True, cache=True)
 def write_shares(
-    labels: NDArray[np.int16],
-    weights: NDArray[np.float64],
-    channel: NDArray[np.int64],
-    used: NDArray[np.int64],
-    whole: NDArray[np.float64],
+    labels: Labels,
+    weights: Floats,
+    channel: Ints,
+    used: Ints,
+    whole: Floats,
     prior_weight: float,
     reach: tuple[int, int, int],
     rounding: float,
@@ -270,11 +262,7 @@ def write_shares(
 
 @numba.njit(nogil=True, cache=True)
 def _write_row(
-    channel: NDArray[np.int64],
-    boxes: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    prior_weight: float,
-    out: NDArray[np.float32],
+    channel: Ints, boxes: Floats, whole: Floats, prior_weight: float, out: NDArray[np.float32]
 ) -> None:
     for x in range(out.shape[1]):
         total = boxes[:, x].sum()
@@ -282,3 +270,36 @@ def _write_row(
             c = channel[o + 1]
             count = boxes[c, x] if c >= 0 else 0.0
             out[o, x] = _share(count, total, whole[o], prior_weight)
+
+
+@numba.njit(nogil=True, cache=True)
+def count_pass(labels: Labels, weights: Floats, start: int, stop: int, counts: Floats) -> None:
+    """Add up the whole-image counts `(raters, o + 1, t)` of labels `(raters, n)`."""
+    for r in range(labels.shape[0]):
+        for t in range(weights.shape[0]):
+            for i in range(start, stop):
+                counts[r, labels[r, i] + 1, t] += weights[t, i]
+
+
+@numba.njit(nogil=True, cache=True)
+def normalise_pass(logs: Floats, old: Floats, start: int, stop: int) -> tuple[float, float]:
+    """Turn log weights `(L, n)` into posteriors in place.
+
+    Returns:
+        The log-likelihood, and the largest change against the posteriors `old`.
+    """
+    classes = logs.shape[0]
+    log_likelihood, largest = 0.0, 0.0
+    for i in range(start, stop):
+        highest = -math.inf
+        for t in range(classes):
+            highest = max(highest, logs[t, i])
+        total = 0.0
+        for t in range(classes):  # where no class is possible under the prior, nothing is known
+            logs[t, i] = math.exp(logs[t, i] - highest) if highest > -math.inf else 1.0
+            total += logs[t, i]
+        for t in range(classes):
+            logs[t, i] /= total
+            largest = max(largest, abs(logs[t, i] - old[t, i]))
+        log_likelihood += highest + math.log(total)
+    return log_likelihood, largest

@@ -7,17 +7,18 @@ runs on the counts, and the result is mapped back in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
-from raters.fusion.threads import in_stretches
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
@@ -177,3 +178,25 @@ def merge(parts: list[Columns]) -> tuple[Columns, list[NDArray[np.intp]]]:
     total = np.bincount(number, weights, len(first)).astype(np.float64)
     ends = np.cumsum([part.size for part in parts])
     return Columns(np.ascontiguousarray(labels[first].T), total), np.split(number, ends[:-1])
+
+
+T = TypeVar("T")
+
+_SMALL = 1 << 14
+
+
+def in_stretches(
+    work: Callable[[int, int], T], size: int, num_workers: int | None = None
+) -> list[T]:
+    """Call `work(start, stop)` for stretches that cover `0 .. size`, one per core; few for small.
+
+    Example:
+        >>> in_stretches(lambda start, stop: stop - start, 10)
+        [10]
+    """
+    num_workers = num_workers or os.cpu_count() or 1
+    if size < _SMALL or num_workers == 1:
+        return [work(0, size)]
+    edges = [size * k // num_workers for k in range(num_workers + 1)]
+    with ThreadPoolExecutor(num_workers) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))

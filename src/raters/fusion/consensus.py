@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,26 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.methods import method_of
-from raters.fusion.notes import case_remarks, notes_of
+from raters.fusion.methods import METHODS, FusionOptions, method_of
+from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
-from raters.fusion.pooled import PooledStaple
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
-from raters.fusion.table_notes import table_notes
+from raters.notebook import html
 from raters.rows import Row
 from raters.study.classes import MISSING
+from raters.study.read import study_of
+from raters.study.study import many
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from raters.study.case import Case
     from raters.study.study import Study
+    from raters.study.write import ImportResult
 
 
 def fuse(
-    study: Study,
-    method: str = "staple",
+    study: Study | Any,  # noqa: ANN401
+    method: str | FusionOptions = "staple",
     pool: bool = False,
     progress: bool = False,
     **options: Any,  # noqa: ANN401
@@ -37,8 +42,9 @@ def fuse(
     """Estimate a consensus from the labels of a study.
 
     Args:
-        study: The study.
-        method: A name of `raters.fusion.methods.METHODS`.
+        study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
+        method: A name of `raters.fusion.METHODS`, or the method with its options, as in
+            `raters.fusion.StapleOptions(restrict=True)`.
         pool: Let all cases share the raters' matrices (staple, dawid-skene on masks; tables
             always do). Without it each case is fitted alone, as STAPLE is commonly used.
         progress: Show a progress bar while the shared matrices are fitted.
@@ -48,22 +54,51 @@ def fuse(
         A `Consensus`: cases are fused when they are asked for.
 
     Example:
-        >>> from raters.study.study import Study
         >>> labels = np.array([[[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]]])
-        >>> consensus = fuse(Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"]), "vote")
-        >>> consensus["0"].labels
+        >>> fuse(labels, "vote").labels["0"]
         array([0, 0, 1, 1, 0], dtype=int16)
+        >>> import pandas as pd
+        >>> said = {"ann": ["cat", "dog"], "bob": ["cat", "dog"], "cy": ["dog", "dog"]}
+        >>> fuse(pd.DataFrame(said, index=["t1", "t2"]), "dawid-skene").labels.to_dict()
+        {'t1': 'cat', 't2': 'dog'}
     """
+    study = study_of(study)
+    if isinstance(method, FusionOptions):
+        options = {**method.options, **options}
+        method = method.method
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
     chosen = method_of(method)
     chosen.check_options(study.kind, options)
-    if pool and (not chosen.pools or study.kind == "classification"):
-        raise RatersError(f"found pool with {method!r}, expected staple or dawid-skene on masks")
+    if pool and (chosen.pooled is None or study.kind == "classification"):
+        listed = " or ".join(name for name, other in METHODS.items() if other.pooled)
+        raise RatersError(f"found pool with {method!r}, expected {listed} on masks")
+    known = inspect.signature(chosen.pool()).parameters if pool else options
+    for name in options:
+        if name not in known:
+            listed = ", ".join(k for k in known if k not in ("study", "progress"))
+            raise RatersError(f"found the option {name!r} with pool, expected one of: {listed}")
     return Consensus(study, method, pool, options, progress)
 
 
-_POOLED_OPTIONS = ("estimate_prior", "smoothing", "max_iter", "tol", "starts")
+class ByCase(Mapping[str, NDArray[Any]]):
+    """Arrays by the name of the case; each is made when it is asked for."""
+
+    def __init__(self, consensus: Consensus, what: str) -> None:
+        self._consensus, self._what = consensus, what
+
+    def __getitem__(self, case: str) -> NDArray[Any]:
+        found: NDArray[Any] = getattr(self._consensus[case], self._what)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consensus.study.cases)
+
+    def __len__(self) -> int:
+        return len(self._consensus.study)
+
+    def __repr__(self) -> str:
+        return f"ByCase({self._what} of {many(len(self), 'case')}, each fused when it is asked for)"
 
 
 class Consensus:
@@ -84,34 +119,136 @@ class Consensus:
         self._options = {**options, **(fixed or {})}
         self.description = {"method": method, "pool": pool, "options": dict(options)}
         self._name = method
-        for name in self._options if pool else ():
-            if name not in _POOLED_OPTIONS:
-                known = ", ".join(_POOLED_OPTIONS[1:])
-                raise RatersError(f"found the option {name!r} with pool, expected one of: {known}")
+
+    def __repr__(self) -> str:
+        study, name = self.study, f"{self._name}{', pooled' if self.pooled else ''}"
+        return f"Consensus({name}, {many(len(study), 'case')}, {many(len(study.raters), 'rater')})"
+
+    def _repr_html_(self) -> str:
+        """Show a consensus in a notebook; masks are not fused for it, tables are."""
+        if self.study.kind == "segmentation":
+            return html(repr(self), {"options": [self._options or {"": "none"}]})
+        labels = [{"task": task, "label": label} for task, label in self.labels.items()]
+        skills = [{"rater": rater, "skill": s} for rater, s in self.skills.items()]
+        return html(repr(self), {"labels": labels, "skills": skills})
+
+    @property
+    def labels(self) -> pd.Series[Any] | ByCase:
+        """The consensus: a Series by task of a table, arrays `(*space)` by case of masks.
+
+        Labels of a table are called as the table calls them, or by the names that were given to
+        them; None where the method could not decide. Masks hold class numbers, MISSING likewise.
+        """
+        if self.study.kind == "segmentation":
+            return ByCase(self, "labels")
+        import pandas as pd
+
+        names = np.array([*self._class_labels, None], object)  # MISSING is -1
+        found = pd.Series(names[self.table.labels], self._tasks, object, "label")
+        return found if (self.table.labels == MISSING).any() else found.infer_objects()
+
+    @property
+    def probabilities(self) -> pd.DataFrame | ByCase:
+        """The probability of each class: a DataFrame by task and class, or `(L, *space)` by case.
+
+        Columns are called as in `labels`.
+        """
+        if self.study.kind == "segmentation":
+            return ByCase(self, "truth")
+        import pandas as pd
+
+        columns = pd.Index(self._class_labels, name="label")
+        return pd.DataFrame(self.table.truth, self._tasks, columns)
+
+    @property
+    def skills(self) -> pd.Series[float] | pd.DataFrame:
+        """How far each rater can be trusted, in one number: a Series by rater.
+
+        Of masks that are fitted each alone, a DataFrame by case and rater. It is the mean of the
+        diagonal of a rater's matrix, over the classes that occur; where a method has no matrices,
+        what it measures instead (`Fusion.skills`); NaN where it measures nothing (vote).
+        `performance` has all measures by class.
+        """
+        import pandas as pd
+
+        raters = pd.Index(self.study.raters, name="rater")
+        if self._fit is not None:
+            return pd.Series(self._skills_in(self._fit), raters, name="skill")
+        found = [self._skills_in(fusion) for _, fusion in self.iter_cases()]
+        return pd.DataFrame(found, pd.Index(self.study.cases, name="case"), raters)
+
+    def _skills_in(self, fusion: Fusion) -> NDArray[np.float64]:
+        found = fusion.skill_of_raters()
+        return np.full(len(self.study.raters), np.nan) if found is None else found
+
+    @property
+    def _tasks(self) -> pd.Index[str]:
+        import pandas as pd
+
+        return pd.Index(self.study.index.ids, name="task")
+
+    @property
+    def _class_labels(self) -> list[int | str]:
+        """What a table calls its classes: by their names, or by its own numbers without names."""
+        return [c.value if c.name == str(c.value) else c.name for c in self.study.classes]
+
+    def write(
+        self,
+        folder: str | Path,
+        soft: bool = False,
+        overwrite: bool = False,
+        progress: bool = False,
+    ) -> ImportResult:
+        """Write the consensus to a folder, as `raters fuse` does; `raters.report` takes it.
+
+        Called again, cases that are finished are skipped.
+
+        Args:
+            folder: The folder.
+            soft: Also write probabilities.
+            overwrite: Fuse everything anew.
+            progress: Show a progress bar.
+
+        Returns:
+            How many cases were written and which failed (`failures`).
+        """
+        from raters.fusion.write import write_consensus
+        from raters.study.remember import remember_study
+
+        result = write_consensus(self, folder, soft, overwrite, progress)
+        if self.study.opened is not None:
+            remember_study(folder, self.study.opened)
+        return result
 
     def prepare(self) -> None:
         """Fit the shared matrices, if there are any, before cases are fused."""
         _ = self._shared  # fitted when it is first asked for
 
     @cached_property
-    def _shared(self) -> PooledStaple | None:
+    def _shared(self) -> Any:  # noqa: ANN401
         if not self.pooled:
             return None
-        return PooledStaple(self.study, progress=self._progress, **self._options)
+        return self._method.pool()(self.study, progress=self._progress, **self._options)
+
+    @property
+    def _fit(self) -> Fusion | None:
+        """The one fit of a table, or of masks that share matrices."""
+        if self.study.kind == "classification":
+            return self.table
+        return None if self._shared is None else self._shared.shared
 
     def fitted(self) -> Row:
         """Return the matrices, the prior and how EM went, where there is one fit for all."""
-        found = self.table if self._shared is None else self._shared.state
-        if found.confusion is None or found.prior is None:
+        found = self._fit
+        if found is None or found.confusion is None or found.prior is None:
             return {}
-        tried = self.table.starts if self._shared is None else self._shared.found.rows
         return {
             "confusion": found.confusion.tolist(),
             "prior": found.prior.ravel().tolist(),
             "iterations": found.iterations,
             "converged": found.converged,
             "log_likelihoods": found.log_likelihoods,
-            **({"starts": tried} if tried else {}),
+            **({"starts": found.starts} if found.starts else {}),
         }
 
     @cached_property
@@ -127,7 +264,8 @@ class Consensus:
         if case.kind == "classification":
             raise RatersError("found a table, expected masks; take consensus.table instead")
         if self._shared is not None:
-            return self._shared.fuse(case.labels)
+            fused: Fusion = self._shared.fuse(case.labels)
+            return fused
         options = self._options
         if "spacing" in self._method_options:
             options = {"spacing": case.geometry.spacing, **options}
@@ -136,8 +274,6 @@ class Consensus:
 
     @cached_property
     def _method_options(self) -> set[str]:
-        import inspect
-
         return set(inspect.signature(self._method.function("segmentation")).parameters)
 
     def __getitem__(self, case: str | int) -> Fusion:
@@ -157,10 +293,8 @@ class Consensus:
     @cached_property
     def confusion(self) -> NDArray[np.float64] | None:
         """The raters' matrices, `(cases or 1, raters, L, L)`; None for methods without them."""
-        if self.study.kind == "classification":
-            found = [self.table.confusion]
-        elif self._shared is not None:
-            found = [self._shared.state.confusion]
+        if self._fit is not None:
+            found = [self._fit.confusion]
         else:
             found = [fusion.confusion for _, fusion in self.iter_cases()]
         return None if any(c is None for c in found) else np.array(found)
@@ -170,9 +304,9 @@ class Consensus:
         """How far each rater can be trusted, as rows: by case, or one for all if pooled."""
         names = self.study.raters, self.study.classes.names
         if self._shared is not None:
-            state, labels = self._shared.state, self._shared.labels()
+            fit, labels = self._shared.shared, self._shared.labels()
             errors = self._shared.errors()
-            return performance_rows(*names, state.confusion, state.prior[:, 0], errors, labels)
+            return performance_rows(*names, fit.confusion, fit.prior, errors, labels)
         if self.study.kind == "classification":
             return self._table_rows()
         rows = []
@@ -184,13 +318,15 @@ class Consensus:
         fusion, study = self.table, self.study
         if fusion.confusion is None or fusion.prior is None:
             return []
-        errors = table_errors(study.triplets, study.index.groups, fusion, self._name, self._options)
+        kind, groups, errors = self._method.errors, study.index.groups, None
+        if kind is not None:
+            errors = table_errors(study.triplets, groups, fusion, kind, self._options)
         names = study.raters, study.classes.names
         given = study.triplets.rater[study.triplets.label != MISSING]
         labels = np.bincount(given, minlength=len(study.raters))
         shares, decided = fusion.prior, fusion.labels != MISSING
         alike = self._options.get("prior") is None and not self._options.get("estimate_prior")
-        if self._name == "one-coin" and alike and decided.any():
+        if kind == "coin" and alike and decided.any():
             shares = fusion.truth[decided].mean(axis=0)  # it took classes as equally frequent
         return performance_rows(*names, fusion.confusion, shares, errors, labels)
 
@@ -201,7 +337,7 @@ class Consensus:
 
         if fusion.confusion is None or fusion.prior is None or fusion.confusion.ndim != 3:
             return []
-        prior = known_prior(self._name, self._options)
+        prior = known_prior(self._options) if self._method.errors == "rows" else None
         errors = None
         if prior is not None:
             state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
@@ -222,7 +358,7 @@ class Consensus:
 
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Return the notes on masks from the remarks on their cases."""
-        shared = [] if self._shared is None else self._shared.found.notes
+        shared = [] if self._shared is None else self._shared.shared.notes
         return [*shared, *notes_of(remarks, self.study.raters, self._name)]
 
     @property

@@ -8,16 +8,17 @@ Dawid and Skene (1979); Warfield, Zou and Wells (2004) for masks (STAPLE). All i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.fusion.columns import Columns
-from raters.fusion.exact import on_grid, total_of
+from raters.fusion.columns import Columns, in_stretches
 from raters.fusion.kernels import em_pass, posterior_pass
-from raters.fusion.threads import in_stretches
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class EMState:
         converged: Whether the last step changed less than the tolerance.
     """
 
-    prior: NDArray[np.float64]
-    confusion: NDArray[np.float64]
+    prior: Array
+    confusion: Array
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = False
 
@@ -61,7 +62,7 @@ class EMState:
         return len(self.log_likelihoods)
 
 
-def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> NDArray[np.float64]:
+def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Array:
     """Return matrices of raters who are right with one probability and else err evenly.
 
     Example:
@@ -74,7 +75,7 @@ def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> NDArr
     return np.repeat(one[np.newaxis], raters, axis=0)
 
 
-def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_columns(confusion: Array) -> Array:
     """Turn `(raters, t, o)` into log probabilities `(raters, o + 1, t)` with a row for MISSING."""
     with np.errstate(divide="ignore"):
         logs = np.log(confusion.transpose(0, 2, 1))
@@ -83,14 +84,14 @@ def log_columns(confusion: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([np.zeros((len(logs), 1, logs.shape[2])), logs], axis=1)
 
 
-def _logs(state: EMState) -> list[NDArray[np.float64]]:
+def _logs(state: EMState) -> list[Array]:
     """Return the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(state.prior)
     return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
 
 
-Counts = NDArray[np.float64]
+Counts = Array
 EStep = Callable[[EMState], tuple[Counts, float]]
 """Returns the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
 
@@ -110,7 +111,7 @@ def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
     return total_of([c for c, _ in parts]), float(sum(ll for _, ll in parts))
 
 
-def m_step(counts: Counts, old: NDArray[np.float64], smoothing: float) -> NDArray[np.float64]:
+def m_step(counts: Counts, old: Array, smoothing: float) -> Array:
     """Return the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
@@ -152,3 +153,57 @@ def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:
         columns.size,
     )
     return out
+
+
+# EM at an exact tie is decided by the last bit of a sum, and so by the order of raters, cases and
+# voxels. So logs lie on a grid on which their sums are exact, and counts are summed in twice the
+# precision of a float.
+_BITS = 52
+_FEW_BITS = 20
+
+
+def on_grid(logs: Sequence[Array], terms: int) -> list[Array]:
+    """Round logs to a grid that is just fine enough for sums of so many of them to be exact.
+
+    Args:
+        logs: Arrays of logs; `-inf` stays.
+        terms: At most so many are added.
+
+    Example:
+        >>> (logs,) = on_grid([np.log([0.1, 0.7, 0.3, 0.9])], terms=4)
+        >>> bool(logs[0] + logs[1] + logs[2] + logs[3] == logs[3] + logs[1] + logs[2] + logs[0])
+        True
+        >>> float(abs(logs - np.log([0.1, 0.7, 0.3, 0.9])).max()) < 1e-13
+        True
+    """
+    most = max((float(np.abs(a, where=np.isfinite(a), out=np.zeros(a.shape)).max(initial=0.0))
+                for a in logs), default=0.0)  # fmt: skip
+    scale = 2.0 ** (_BITS - math.ceil(math.log2(max(most * max(terms, 1), 1.0))))
+    return [np.rint(a * scale) / scale for a in logs]
+
+
+def exact_shares(shares: Array) -> Array:
+    """Round shares so that sums over up to four thousand million voxels are exact.
+
+    Example:
+        >>> exact_shares(np.array([0.0, 1 / 3, 1.0])).round(5).tolist()
+        [0.0, 0.33333, 1.0]
+    """
+    scale = 2.0**_FEW_BITS
+    return np.asarray(np.rint(shares * scale) / scale)
+
+
+def total_of(parts: Sequence[Array]) -> Array:
+    """Add sums that come as `(2, ...)`: what was summed, and what rounding took from it.
+
+    Example:
+        >>> total_of([np.array([[1e16], [1.0]]), np.array([[1.0], [0.0]])]).tolist()
+        [1.0000000000000002e+16]
+    """
+    high, low = parts[0]
+    for more, less in parts[1:]:
+        both = high + more
+        part = both - high
+        low = low + less + ((high - (both - part)) + (more - part))
+        high = both
+    return np.asarray(high + low)

@@ -14,6 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 _BLOCK = 4096
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -27,7 +30,7 @@ def encode(
     start: int,
     stop: int,
     codes: NDArray[Any],
-    counts: NDArray[np.int64],
+    counts: Ints,
 ) -> None:
     """Number the pattern of each voxel, `sum_r (o_r + 1) base^(R - 1 - r)`, and count patterns.
 
@@ -72,8 +75,8 @@ def collect(
     codes: NDArray[Any],
     slots: NDArray[np.int32],
     keys: NDArray[np.uint64],
-    firsts: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    firsts: Ints,
+    counts: Ints,
 ) -> int:
     """Find the patterns that occur and count them, in a hash table with open addressing.
 
@@ -152,12 +155,12 @@ def expand(
 @numba.njit(nogil=True, cache=True)
 def em_pass(
     labels: NDArray[Any],
-    weights: NDArray[np.float64],
-    log_prior: NDArray[np.float64],
-    log_confusion: NDArray[np.float64],
+    weights: Floats,
+    log_prior: Floats,
+    log_confusion: Floats,
     start: int,
     stop: int,
-    counts: NDArray[np.float64],
+    counts: Floats,
 ) -> float:
     """Do an E step and gather the counts of the M step; give the log-likelihood.
 
@@ -200,8 +203,8 @@ def em_pass(
 @numba.njit(nogil=True, cache=True)
 def posterior_pass(
     labels: NDArray[Any],
-    log_prior: NDArray[np.float64],
-    log_confusion: NDArray[np.float64],
+    log_prior: Floats,
+    log_confusion: Floats,
     start: int,
     stop: int,
     out: NDArray[Any],
@@ -225,15 +228,15 @@ def posterior_pass(
 
 @numba.njit(nogil=True, cache=True)
 def answers_pass(
-    starts: NDArray[np.int64],
+    starts: Ints,
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
-    log_prior: NDArray[np.float64],
-    log_confusion: NDArray[np.float64],
+    log_prior: Floats,
+    log_confusion: Floats,
     hard: bool,
     start: int,
     stop: int,
-    posteriors: NDArray[np.float64],
+    posteriors: Floats,
 ) -> float:
     """Do the E step of a table: tasks `start` to `stop`, whose answers lie in a row.
 
@@ -273,14 +276,14 @@ def answers_pass(
 
 @numba.njit(nogil=True, cache=True)
 def count_answers(
-    starts: NDArray[np.int64],
+    starts: Ints,
     rater: NDArray[np.int32],
     label: NDArray[np.int16],
-    posteriors: NDArray[np.float64],
+    posteriors: Floats,
     start: int,
     stop: int,
-    counts: NDArray[np.float64],
-    shares: NDArray[np.float64],
+    counts: Floats,
+    shares: Floats,
 ) -> None:
     """Gather what the M step of a table needs from tasks `start` to `stop`.
 
@@ -305,7 +308,7 @@ def count_answers(
 
 
 @numba.njit(nogil=True, cache=True)
-def _add(values: NDArray[np.float64], sums: NDArray[np.float64], lost: NDArray[np.float64]) -> None:
+def _add(values: Floats, sums: Floats, lost: Floats) -> None:
     """Add values to sums; gather what rounding takes (Knuth's two-sum), so order is no matter."""
     for t in range(values.shape[0]):
         old, new = sums[t], values[t]
@@ -316,7 +319,7 @@ def _add(values: NDArray[np.float64], sums: NDArray[np.float64], lost: NDArray[n
 
 
 @numba.njit(nogil=True, cache=True)
-def _normalise(values: NDArray[np.float64]) -> float:
+def _normalise(values: Floats) -> float:
     """Turn log weights into probabilities in place; give the log of their sum."""
     highest = values.max()
     if highest == -math.inf:  # impossible under the model: nothing is known

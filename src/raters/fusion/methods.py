@@ -1,17 +1,47 @@
-"""The fusion methods by name; a new one is a file and a line here."""
+"""The fusion methods by name; a new one is a file and a line here, or a line of your own program.
+
+    from raters.fusion import METHODS, Method
+    METHODS["wawa"] = Method("votes weighed by agreement", table="my_package.wawa:wawa")
+
+A method is a function of the labels and the number of classes. Its keyword arguments are its
+options: their types say what they may be (`Annotated[float, Ge(0)]`), its docstring what they mean.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, get_type_hints
 
 from raters.errors import RatersError
-from raters.fusion.option_values import refuse_value
-from raters.fusion.result import Fusion
+from raters.wording import expected_one_of
+
+if TYPE_CHECKING:
+    from raters.fusion.result import Fusion
+
+P = ParamSpec("P")
+KINDS = {"segmentation": "masks", "classification": "tables"}
+"""What the kinds of studies are called here."""
+
+
+@dataclass(frozen=True)
+class FusionOptions:
+    """A method and its options, as `raters.fusion.StapleOptions(restrict=True)` makes them."""
+
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Option(NamedTuple):
+    """An option of a fusion method, as the function and its docstring say."""
+
+    name: str
+    default: Any
+    meaning: str
+    type: Any
 
 
 @dataclass(frozen=True)
@@ -22,56 +52,137 @@ class Method:
         about: What it does, in a few words.
         masks: Where the function for masks is, `module:name`; None if there is none.
         table: Where the function for tables is; None if there is none.
-        pools: Whether the raters' matrices can be shared by all cases.
+        pooled: Where the class is that fits all cases of masks together, as
+            `raters.fusion.pooled.PooledStaple` does; None if there is none.
         fixed: Options of the function for masks that make the method what it is.
+        errors: The model that standard errors rest on: 'rows' (one matrix per rater), 'coin' (one
+            accuracy per rater); None for a method without errors.
+        compares: Whether a note says on how many tasks of a table other methods differ.
+        slow: Whether fusing a case many times over takes too long for a report.
     """
 
     about: str
     masks: str | None = None
     table: str | None = None
-    pools: bool = False
+    pooled: str | None = None
     fixed: Mapping[str, Any] | None = None
+    errors: Literal["rows", "coin"] | None = None
+    compares: bool = True
+    slow: bool = False
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of studies that it takes: 'segmentation', 'classification' or both."""
+        return [kind for kind, f in zip(KINDS, (self.masks, self.table), strict=True) if f]
 
     def function(self, kind: str) -> Callable[..., Fusion]:
         """Return the function for masks ('segmentation') or tables ('classification')."""
         where = self.masks if kind == "segmentation" else self.table
         if where is None:
-            what = "masks" if kind == "segmentation" else "tables"
+            others = [name for name, method in METHODS.items() if kind in method.kinds]
             raise RatersError(
-                f"found {what}, expected the other kind: this method does not take them"
+                f"found {KINDS[kind]}, and this method does not take them: "
+                f"expected one of {', '.join(others)}"
             )
-        module, name = where.split(":")
-        function: Callable[..., Fusion] = getattr(import_module(module), name)
+        function: Callable[..., Fusion] = _imported(where)
         return function
+
+    def options(self, kind: str) -> dict[str, Option]:
+        """Return the options for masks or tables, by name."""
+        function = self.function(kind)
+        hints = get_type_hints(function, include_extras=True)
+        meanings = _arguments(inspect.getdoc(function) or "")
+        return {
+            p.name: Option(p.name, p.default, meanings.get(p.name, ""), hints.get(p.name))
+            for p in inspect.signature(function).parameters.values()
+            if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in (self.fixed or {})
+        }
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
         """Reject options that the method does not have, and values that they cannot have."""
-        known = {
-            name: inspect.formatannotation(p.annotation).strip("'")
-            for name, p in inspect.signature(self.function(kind)).parameters.items()
-            if p.kind is inspect.Parameter.KEYWORD_ONLY and name not in (self.fixed or {})
-        }
+        from raters.fusion.option_values import refuse_value
+
+        known = self.options(kind)
         for name, value in options.items():
             if name not in known:
                 listed = ", ".join(known) or "no options"
                 raise RatersError(f"found the option {name!r}, expected one of: {listed}")
-            refuse_value(name, value, known[name])
+            refuse_value(name, value, known[name].type)
 
+    def pool(self) -> Callable[..., Any]:
+        """Return the class that fits all cases of masks together, where there is one."""
+        found: Callable[..., Any] = _imported(self.pooled or "")
+        return found
+
+
+def _imported(where: str) -> Any:  # noqa: ANN401
+    module, name = where.split(":")
+    return getattr(import_module(module), name)
+
+
+def _arguments(docstring: str) -> dict[str, str]:
+    """Return what a docstring says of each argument."""
+    section = re.search(r"^Args:\n((?: .*\n|\n)*)", docstring + "\n", re.MULTILINE)
+    text = section[1] if section else ""
+    found = re.findall(r"^    (\w+): ((?:.*\n(?:        .*\n)*))", text, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in found}
+
+
+def options_of(
+    function: Callable[Concatenate[Any, Any, P], Fusion], name: str = ""
+) -> Callable[P, FusionOptions]:
+    """Return a maker of options that takes the keyword arguments of a fusion function."""
+
+    def make(*_: P.args, **options: P.kwargs) -> FusionOptions:
+        bound.bind(**options)  # refuses what the function does not take, as a call of it would
+        return FusionOptions(name, options)
+
+    signature = inspect.signature(function)
+    only = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    bound = signature.replace(parameters=only, return_annotation=FusionOptions)
+    make.__signature__, make.__name__ = bound, options_class(name)  # type: ignore[attr-defined]
+    make.__doc__ = f"Return the options of `{name}` for `raters.fuse`."
+    return make
+
+
+def options_class(name: str) -> str:
+    """Return what the options of a method are called.
+
+    Example:
+        >>> options_class("spatial-staple")
+        'SpatialStapleOptions'
+    """
+    return "".join(part.capitalize() for part in name.split("-")) + "Options"
+
+
+_POOLED = "raters.fusion.pooled:PooledStaple"
 
 METHODS: dict[str, Method] = {
-    "vote": Method("majority vote", "raters.fusion.vote:vote", "raters.fusion.table_vote:vote"),
-    "mean": Method("mean label (soft)", "raters.fusion.vote:mean", "raters.fusion.table_vote:mean"),
-    "staple": Method("one matrix per rater, EM", "raters.fusion.staple:staple", pools=True),
+    "vote": Method("majority vote", "raters.fusion.vote:vote", "raters.fusion.vote:vote_table"),
+    "mean": Method(
+        "mean label (soft)",
+        "raters.fusion.vote:mean",
+        "raters.fusion.vote:mean_table",
+        compares=False,
+    ),
+    "staple": Method(
+        "one matrix per rater, EM", "raters.fusion.staple:staple", pooled=_POOLED, errors="rows"
+    ),
     "dawid-skene": Method(
         "STAPLE with the class prior estimated; tables",
         "raters.fusion.staple:staple",
         "raters.fusion.dawid_skene:dawid_skene",
-        pools=True,
+        pooled=_POOLED,
         fixed={"estimate_prior": True},
+        errors="rows",
     ),
-    "one-coin": Method("one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin"),
+    "one-coin": Method(
+        "one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin", errors="coin"
+    ),
     "spatial-staple": Method(
-        "matrices that vary over the image", "raters.fusion.spatial_staple:spatial_staple"
+        "matrices that vary over the image",
+        "raters.fusion.spatial_staple:spatial_staple",
+        slow=True,
     ),
     "simple": Method("votes by performance, the worst left out", "raters.fusion.simple:simple"),
 }
@@ -84,7 +195,5 @@ def method_of(name: str) -> Method:
         RatersError: that lists the names.
     """
     if name not in METHODS:
-        close = get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise RatersError(f"found the method {name!r}, expected one of {', '.join(METHODS)}{hint}")
+        raise RatersError(f"found the method {name!r}, {expected_one_of(METHODS, name)}")
     return METHODS[name]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
+from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Starts
 from raters.study.classes import MISSING
@@ -46,12 +49,12 @@ def one_coin(
     triplets: Triplets,
     num_classes: int,
     *,
-    max_iter: int = 100,
-    tol: float = 1e-5,
-    smoothing: float = 0.0,
+    max_iter: Count = 100,
+    tol: NotNegative = 1e-5,
+    smoothing: NotNegative = 0.0,
     hard: bool = False,
-    prior: ArrayLike | None = None,
-    start: ArrayLike | None = None,
+    prior: Shares | None = None,
+    start: NDArray[Any] | None = None,
     starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:

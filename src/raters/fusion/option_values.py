@@ -4,64 +4,73 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import get_args
+from collections.abc import Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
+from annotated_types import Ge
+from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.vote import Ties
 
-_LEAST = {
-    "alpha": 0,
-    "class_prior": 0,
-    "max_iter": 1,
-    "prior": 0,
-    "prior_weight": 0,
-    "smoothing": 0,
-    "spacing": 0,
-    "tol": 0,
-    "window": 0,
-}
-"""The least value of options, by their names; options of your own methods may be anything."""
+Count = Annotated[int, Ge(1)]
+NotNegative = Annotated[float, Ge(0)]
+Shares = Annotated[NDArray[Any] | Sequence[float], Ge(0)]
+"""Weights of classes, or a map of them."""
 
 
-def refuse_value(name: str, value: object, asked: str) -> None:
+def refuse_value(name: str, value: object, asked: Any) -> None:  # noqa: ANN401
     """Reject a value that an option cannot have.
 
     Args:
         name: The option.
         value: What was given.
-        asked: The type as the function writes it: bool, int, float, with None where it may be
-            left to the method; arrays and sequences are numbers in some order, `Ties` words.
+        asked: Its type: bool, int, float, arrays and sequences of numbers, words (`Literal`), also
+            with None and with a least value (`Annotated[int, Ge(1)]`). Other types are not looked
+            at: the method knows.
 
     Raises:
         RatersError: that names the option, the value, and what is expected.
 
     Example:
-        >>> refuse_value("max_iter", 5, "int")
-        >>> refuse_value("max_iter", 0, "int")
+        >>> refuse_value("max_iter", 5, Count)
+        >>> refuse_value("max_iter", 0, Count)
         Traceback (most recent call last):
         raters.errors.RatersError: found max_iter=0, expected a whole number from 1 on
     """
-    if value is None and asked.endswith("| None"):
+    kinds, least = _alternatives(asked)
+    if value is None and NoneType in kinds:
         return
-    kind, least = asked.removesuffix(" | None"), _LEAST.get(name, -math.inf)
     numeric = _numbers(value, least)
-    if kind == "bool":
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if words:
+        fits, expected = value in words, f"one of {', '.join(words)}"
+    elif bool in kinds:
         fits, expected = isinstance(value, bool | np.bool_), "yes or no"
-    elif kind == "int":
-        fits, expected = numeric and isinstance(value, numbers.Integral), "a whole number"
-    elif kind == "float":
-        fits, expected = numeric and isinstance(value, numbers.Real), "a number"
-    elif "NDArray" in kind or "ArrayLike" in kind or "Sequence" in kind:
+    elif any(get_origin(k) is np.ndarray or k == Sequence[float] for k in kinds):
         fits, expected = numeric, "numbers"
-    elif kind == "Ties":
-        fits, expected = value in get_args(Ties), f"one of {', '.join(get_args(Ties))}"
-    else:  # a type of its own: the method knows
+    elif float in kinds:
+        fits, expected = numeric and isinstance(value, numbers.Real), "a number"
+    elif int in kinds:
+        fits, expected = numeric and isinstance(value, numbers.Integral), "a whole number"
+    else:
         return
     if not fits:
-        limit = f" from {least} on" if "number" in expected and name in _LEAST else ""
+        limit = f" from {least:g} on" if "number" in expected and math.isfinite(least) else ""
         raise RatersError(f"found {name}={value}, expected {expected}{limit}")
+
+
+def _alternatives(asked: Any) -> tuple[list[Any], float]:  # noqa: ANN401
+    """Return the types that a type is one of, and the least number of all of them."""
+    if get_origin(asked) is Annotated:
+        kinds, least = _alternatives(asked.__origin__)
+        limits = [float(mark.ge) for mark in asked.__metadata__ if isinstance(mark, Ge)]  # type: ignore[arg-type]
+        return kinds, max([least, *limits])
+    if get_origin(asked) in (Union, UnionType):
+        parts = [_alternatives(part) for part in get_args(asked)]
+        return [kind for kinds, _ in parts for kind in kinds], max(least for _, least in parts)
+    return [asked], -math.inf
 
 
 def _numbers(value: object, least: float) -> bool:

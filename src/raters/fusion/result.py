@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from raters.rows import Row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fusion:
     """The fused labels of one case of masks, or of a whole table.
 
@@ -33,6 +33,12 @@ class Fusion:
             `dominance`, `differs` (the share of disputed voxels whose label is another than that
             of the start that was kept) and `kept`.
         notes: What has to be said about the result.
+        skills: How far each rater can be trusted, `(raters,)`, as a method without matrices
+            measures it (SIMPLE: the Dice with the consensus, 0 for a rater who was left out).
+
+    Example:
+        >>> Fusion(np.eye(2), np.array([0, 1], np.int16), skills=np.array([0.9, 0.5]))
+        Fusion(labels of shape (2,), skills 0.50 to 0.90)
     """
 
     soft: NDArray[np.floating[Any]] | Callable[[slice], NDArray[np.floating[Any]]]
@@ -44,6 +50,28 @@ class Fusion:
     voxels: int = 0
     starts: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    skills: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        parts = [f"labels of shape {self.labels.shape}"]
+        if self.log_likelihoods:
+            end = "converged" if self.converged else "did not converge"
+            parts.append(f"{end} after {self.iterations} steps")
+        known = self.skill_of_raters()
+        if known is not None:
+            parts.append(f"skills {np.nanmin(known):.2f} to {np.nanmax(known):.2f}")
+        return f"Fusion({', '.join(parts)})"
+
+    def skill_of_raters(self) -> NDArray[np.float64] | None:
+        """Return one number per rater: `skills`, or the mean of the diagonal of each matrix.
+
+        The mean is over the classes that occur (whose prior is not 0), and over space for matrices
+        that vary; None where the method says nothing of raters.
+        """
+        if self.confusion is None or self.prior is None:
+            return self.skills
+        diagonal = np.einsum("rtt...->rt...", self.confusion).reshape(*self.confusion.shape[:2], -1)
+        return np.asarray(diagonal.mean(axis=2)[:, self.prior > 0].mean(axis=1))
 
     @cached_property
     def truth(self) -> NDArray[np.floating[Any]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from raters.agreement.case import joint_counts
 from raters.fusion.columns import Columns, columns_of
+from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.result import Fusion
 from raters.fusion.vote import Ties, count_votes, decide, voted
 from raters.scores.overlap import dice_from_counts
@@ -22,8 +23,8 @@ def simple(
     labels: NDArray[Any],
     num_classes: int,
     *,
-    alpha: float = 1.0,
-    max_iter: int = 20,
+    alpha: NotNegative = 1.0,
+    max_iter: Count = 20,
     ties: Ties = "lowest",
 ) -> Fusion:
     """Fuse masks by SIMPLE.
@@ -59,7 +60,7 @@ def simple(
         if converged:
             break
     votes = count_votes(columns, num_classes, weights)
-    return voted(columns, votes, winner, labels.shape[1:], converged)
+    return voted(columns, votes, winner, labels.shape[1:], converged, weights)
 
 
 def _performance(

@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
@@ -31,14 +32,18 @@ from raters.fusion.box_sums import (
     add_log_columns,
     as_planes,
     channels_of,
+    count_pass,
+    normalise_pass,
     rounder,
     write_shares,
 )
+from raters.fusion.columns import in_stretches
+from raters.fusion.option_values import NotNegative, Shares
 from raters.fusion.result import Fusion
-from raters.fusion.spatial_kernels import count_pass, normalise_pass
 from raters.fusion.staple import staple
-from raters.fusion.threads import in_stretches
 from raters.study.classes import MISSING
+
+Floats = NDArray[np.float64]
 
 _SMALL = 1 << 14
 
@@ -77,9 +82,9 @@ class _Step:
         change: The largest change of a posterior.
     """
 
-    truth: NDArray[np.float64]
-    before: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    truth: Floats
+    before: Floats
+    whole: Floats
     log_likelihoods: list[float]
     change: float = math.inf
 
@@ -88,12 +93,12 @@ def spatial_staple(
     labels: NDArray[Any],
     num_classes: int,
     *,
-    window: float | Sequence[float] = 31,
-    spacing: float | Sequence[float] | None = None,
-    prior_weight: float | None = None,
-    class_prior: NDArray[Any] | None = None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
+    window: Annotated[float | Sequence[float], Ge(0)] = 31,
+    spacing: Annotated[float | Sequence[float] | None, Ge(0)] = None,
+    prior_weight: NotNegative | None = None,
+    class_prior: Shares | None = None,
+    max_iter: Annotated[int, Ge(0)] = 100,
+    tol: NotNegative = 1e-3,
     maps: bool = False,
 ) -> Fusion:
     """Fuse masks by Spatial STAPLE.
@@ -146,7 +151,7 @@ def spatial_staple(
     prior, start = _start(
         staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
     )
-    log_prior = _log_prior(prior if class_prior is None else class_prior)
+    log_prior = _log_prior(prior if class_prior is None else np.asarray(class_prior))
     step = _run(volume, local, log_prior, start, max_iter, tol)
     confusion: NDArray[Any] = step.whole
     if maps:
@@ -189,9 +194,7 @@ def local_accuracy(fusion: Fusion) -> NDArray[np.float32]:
 
 
 def reach_of(
-    window: float | Sequence[float],
-    spacing: float | Sequence[float] | None,
-    space: Sequence[int],
+    window: float | Sequence[float], spacing: float | Sequence[float] | None, space: Sequence[int]
 ) -> tuple[int, ...]:
     """Return how many voxels a window goes to each side, by axis; never beyond the image.
 
@@ -249,14 +252,14 @@ def _volume(labels: NDArray[Any], num_classes: int) -> _Volume:
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 
 
-def _log_prior(prior: NDArray[Any]) -> NDArray[np.float64]:
+def _log_prior(prior: NDArray[Any]) -> Floats:
     """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
     shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(shares / shares.sum(axis=0)))
 
 
-def _start(plain: Fusion) -> tuple[NDArray[np.float64], _Step]:
+def _start(plain: Fusion) -> tuple[Floats, _Step]:
     """Take the prior of plain STAPLE, and its posteriors and matrices as where to start."""
     assert plain.prior is not None and plain.confusion is not None
     truth = plain.truth.reshape(len(plain.truth), -1).astype(np.float64)
@@ -264,12 +267,7 @@ def _start(plain: Fusion) -> tuple[NDArray[np.float64], _Step]:
 
 
 def _run(
-    volume: _Volume,
-    window: _Window,
-    log_prior: NDArray[np.float64],
-    step: _Step,
-    max_iter: int,
-    tol: float,
+    volume: _Volume, window: _Window, log_prior: Floats, step: _Step, max_iter: int, tol: float
 ) -> _Step:
     """Take steps until no posterior changes by more than the tolerance."""
     spare = np.empty_like(step.truth) if max_iter > 0 else step.truth
@@ -283,15 +281,13 @@ def _run(
     return step
 
 
-def _m_step(
-    volume: _Volume, truth: NDArray[np.float64], old: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:
     """Count the whole-image matrices `(raters, L, L)`; a row without any label stays as it was.
 
     The local ones are never stored: the E step counts the entry that a voxel needs.
     """
 
-    def count(start: int, stop: int) -> NDArray[np.float64]:
+    def count(start: int, stop: int) -> Floats:
         counts = np.zeros((len(volume.labels), volume.classes + 1, volume.classes))
         count_pass(volume.flat, truth, start, stop, counts)
         return counts
@@ -302,12 +298,7 @@ def _m_step(
 
 
 def _e_step(
-    volume: _Volume,
-    window: _Window,
-    log_prior: NDArray[np.float64],
-    truth: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    out: NDArray[np.float64],
+    volume: _Volume, window: _Window, log_prior: Floats, truth: Floats, whole: Floats, out: Floats
 ) -> tuple[float, float]:
     """Write the posteriors `(L, n)` that the local matrices of `truth` make.
 
@@ -342,10 +333,7 @@ def _e_step(
 
 
 def _confusion_maps(
-    volume: _Volume,
-    window: _Window,
-    truth: NDArray[np.float64],
-    whole: NDArray[np.float64],
+    volume: _Volume, window: _Window, truth: Floats, whole: Floats
 ) -> NDArray[np.float32]:
     """Count the local matrices, `(raters, L, L, planes, rows, columns)`."""
     planes = volume.labels.shape[1:]

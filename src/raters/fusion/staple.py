@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, blocks, columns_of
 from raters.fusion.em import EMOptions, EMState, posteriors
-from raters.fusion.mask_starts import fit
+from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
-from raters.fusion.starts import Choice, Starts, kinds_of
+from raters.fusion.starts import Choice, Starts, fit, kinds_of
 from raters.study.classes import MISSING
 
 
@@ -28,12 +28,12 @@ def staple(
     labels: NDArray[Any],
     num_classes: int,
     *,
-    prior: NDArray[Any] | None = None,
+    prior: Shares | None = None,
     estimate_prior: bool = False,
     restrict: bool = False,
-    smoothing: float = 0.0,
-    max_iter: int = 200,
-    tol: float = 1e-7,
+    smoothing: NotNegative = 0.0,
+    max_iter: Count = 200,
+    tol: NotNegative = 1e-7,
     starts: Starts = "vote",
     patterns: bool = True,
 ) -> Fusion:
@@ -100,7 +100,7 @@ def _left_out(columns: Columns, out: NDArray[np.bool_]) -> Columns:
 
 
 def _given_prior(
-    prior: NDArray[Any] | None, num_classes: int, space: tuple[int, ...]
+    prior: Shares | None, num_classes: int, space: tuple[int, ...]
 ) -> NDArray[np.float64] | None:
     """Check a prior and make its classes sum to one: `(L, 1)` or `(L, voxels)`."""
     if prior is None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,10 +29,15 @@ from raters.fusion.answers import (
     expected_counts,
 )
 from raters.fusion.information import HALF_A_LABEL
-from raters.fusion.intervals import groups_from_sums
-from raters.fusion.performance import FAR, MEASURES, Errors, moved_measures, smooths
+from raters.fusion.performance import (
+    FAR,
+    MEASURES,
+    Errors,
+    groups_from_sums,
+    moved_measures,
+    smooths,
+)
 from raters.fusion.result import Fusion
-from raters.fusion.table_error_kernels import moved_counts, weighted_counts
 from raters.study.triplets import Triplets
 
 Array = NDArray[np.float64]
@@ -124,7 +130,7 @@ def table_errors(
     triplets: Triplets,
     groups: NDArray[Any],
     fusion: Fusion,
-    method: str,
+    kind: str,
     options: Mapping[str, Any],
     seed: int = 0,
 ) -> Errors | None:
@@ -134,14 +140,14 @@ def table_errors(
         triplets: The answers.
         groups: The group of each task.
         fusion: What `dawid_skene` or `one_coin` gave.
-        method: Its name.
+        kind: What was fitted: 'rows' (one matrix per rater) or 'coin' (one accuracy per rater).
         options: Its options.
         seed: The same seed gives the same errors.
     """
     given = options.get("prior") is not None
-    if method not in _MODELS or options.get("hard") or smooths(options):
+    if options.get("hard") or smooths(options):
         return None
-    if method == "one-coin" and not given and not options.get("estimate_prior"):
+    if kind == "coin" and not given and not options.get("estimate_prior"):
         return None  # classes are taken as alike, which they are not
     assert fusion.confusion is not None and fusion.prior is not None  # these methods have both
     number = np.unique(groups.astype(str), return_inverse=True)[1]
@@ -149,7 +155,7 @@ def table_errors(
         return None
     answers = answers_of(triplets, len(fusion.prior))
     parameters = Parameters(fusion.prior, fusion.confusion)
-    model = _model(answers, parameters, _MODELS[method], given)
+    model = _model(answers, parameters, kind, given)
     variance, left = _spread(model, number, np.random.default_rng(seed))
     if variance is None:
         return None
@@ -213,9 +219,6 @@ def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
         return np.asarray(slope * (spread[..., np.newaxis] * total))
 
     return fit
-
-
-_MODELS = {"dawid-skene": "rows", "one-coin": "coin"}
 
 
 def _spread(
@@ -289,3 +292,104 @@ def effective_tasks(answers: Answers, posteriors: Array, groups: NDArray[np.intp
             sums = (np.bincount(rater, part, answers.raters) for part in (size, size**2))
             found[:, m, c] = groups_from_sums(*(np.asarray(s, np.float64) for s in sums))
     return found
+
+
+# Draws lie along the last axis, so that the innermost loops run over neighbours in memory.
+@numba.njit(nogil=True, cache=True)
+def weighted_counts(
+    starts: NDArray[np.int64],
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    posteriors: Array,
+    weights: Array,
+    counts: Array,
+    tasks: Array,
+) -> None:
+    """Sum posteriors over answers and tasks, each task with its weight.
+
+    Args:
+        starts: Where the answers of each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        posteriors: `(tasks, L)`.
+        weights: `(tasks, draws)`.
+        counts: `(raters, o, t, draws)`, added to.
+        tasks: `(t, draws)`, added to: over tasks that have answers.
+    """
+    classes, draws = posteriors.shape[1], weights.shape[1]
+    part = np.empty((classes, draws))
+    for task in range(posteriors.shape[0]):
+        if starts[task + 1] == starts[task]:
+            continue
+        for t in range(classes):
+            for b in range(draws):
+                part[t, b] = posteriors[task, t] * weights[task, b]
+        _add(starts, rater, label, task, part, counts, tasks)
+
+
+@numba.njit(nogil=True, cache=True)
+def moved_counts(
+    starts: NDArray[np.int64],
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    posteriors: Array,
+    moved: Array,
+    moved_prior: Array,
+    counts: Array,
+    tasks: Array,
+) -> None:
+    """Sum the changes of the posteriors where log matrices and log prior move (an E step's slope).
+
+    `dw(t) = w(t) (a(t) - sum_t' w(t') a(t'))`, with `a(t)` the change of the log prior and of the
+    log probabilities of the answers to a task.
+
+    Args:
+        starts: Where the answers of each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        posteriors: `(tasks, L)`.
+        moved: `(raters, o, t, draws)`.
+        moved_prior: `(t, draws)`.
+        counts: `(raters, o, t, draws)`, added to.
+        tasks: `(t, draws)`, added to.
+    """
+    classes, draws = moved_prior.shape
+    part, mean = np.empty((classes, draws)), np.empty(draws)
+    for task in range(posteriors.shape[0]):
+        if starts[task + 1] == starts[task] or posteriors[task].max() > 1 - 1e-12:
+            continue  # nothing can move the truth of a task that is certain
+        part[:] = moved_prior
+        for k in range(starts[task], starts[task + 1]):
+            row = moved[rater[k], label[k]]
+            for t in range(classes):
+                for b in range(draws):
+                    part[t, b] += row[t, b]
+        mean[:] = 0.0
+        for t in range(classes):
+            for b in range(draws):
+                mean[b] += posteriors[task, t] * part[t, b]
+        for t in range(classes):
+            for b in range(draws):
+                part[t, b] = posteriors[task, t] * (part[t, b] - mean[b])
+        _add(starts, rater, label, task, part, counts, tasks)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(
+    starts: NDArray[np.int64],
+    rater: NDArray[np.int32],
+    label: NDArray[np.int16],
+    task: int,
+    part: Array,
+    counts: Array,
+    tasks: Array,
+) -> None:
+    classes, draws = part.shape
+    for k in range(starts[task], starts[task + 1]):
+        row = counts[rater[k], label[k]]
+        for t in range(classes):
+            for b in range(draws):
+                row[t, b] += part[t, b]
+    for t in range(classes):
+        for b in range(draws):
+            tasks[t, b] += part[t, b]

@@ -1,4 +1,4 @@
-"""Majority vote and mean label: all raters count alike."""
+"""Majority vote and mean label, of masks and of tables: all raters count alike."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.result import Fusion
 from raters.study.classes import MISSING
+from raters.study.triplets import Triplets
 
 Ties = Literal["lowest", "highest", "undecided"]
 
@@ -41,6 +42,11 @@ def mean(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fu
 
     The hard label is the class with the largest share, ties as in `vote`. Where nobody labelled,
     all classes are equally likely.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        num_classes: The number of classes.
+        ties: What a voxel with a tie gets, as in `vote`.
 
     Example:
         >>> mean(np.array([[0, 1, 1], [0, 1, 0]]), num_classes=2).truth[1]
@@ -90,6 +96,7 @@ def voted(
     hard: NDArray[np.int16],
     space: tuple[int, ...],
     converged: bool = True,
+    skills: NDArray[np.float64] | None = None,
 ) -> Fusion:
     """Map votes of columns back to voxels; the truth is the share of votes."""
     weights = np.broadcast_to(columns.weights, columns.size)
@@ -99,4 +106,50 @@ def voted(
         columns.to_voxels(hard[np.newaxis])[0].reshape(space),
         converged=converged,
         voxels=int(weights[labelled].sum()),
+        skills=skills,
     )
+
+
+def vote_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Return each task the class that most of its answers say; repeated readings count each.
+
+    Args:
+        triplets: The answers.
+        num_classes: The number of classes.
+        ties: What a task with a tie gets, as in `vote`.
+
+    Example:
+        >>> tasks = np.array(["a", "b"], object)
+        >>> names = tasks, ("ann", "bob", "cy"), (0, 1)
+        >>> table = Triplets([0, 0, 0, 1], [0, 1, 2, 0], [1, 1, 0, 0], *names)
+        >>> vote_table(table, num_classes=2).labels
+        array([1, 0], dtype=int16)
+    """
+    votes = _table_votes(triplets, num_classes)
+    best = np.where(votes > 0, votes == votes.max(axis=1, keepdims=True), 0)
+    return _table_fusion(votes, best, ties)
+
+
+def mean_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+    """Return each task the share of its answers that say each class.
+
+    Args:
+        triplets: The answers.
+        num_classes: The number of classes.
+        ties: What a task with a tie gets, as in `vote`.
+    """
+    votes = _table_votes(triplets, num_classes)
+    return _table_fusion(votes, votes, ties)
+
+
+def _table_votes(triplets: Triplets, num_classes: int) -> NDArray[np.int64]:
+    seen = triplets.label != MISSING
+    cells = triplets.task[seen].astype(np.int64) * num_classes + triplets.label[seen]
+    return np.bincount(cells, minlength=len(triplets.tasks) * num_classes).reshape(-1, num_classes)
+
+
+def _table_fusion(votes: NDArray[np.int64], shares: NDArray[np.int64], ties: Ties) -> Fusion:
+    total = shares.sum(axis=1, keepdims=True)
+    truth = np.where(total > 0, shares / np.maximum(total, 1), 1 / votes.shape[1])
+    labels = decide(votes.T.astype(np.float64), ties)
+    return Fusion(truth, labels, voxels=int((votes.sum(axis=1) > 0).sum()))

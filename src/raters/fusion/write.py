@@ -10,7 +10,8 @@ labels.csv      tables: the label of each task (with probabilities on request)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.errors import RatersError, enough_memory
-from raters.evaluation.predictions import FUSE_JOURNAL, SOFT_FOLDER
 from raters.fusion.cluster import Tell, on_cluster
 from raters.fusion.consensus import Consensus
 from raters.fusion.notes import case_remarks
@@ -31,7 +31,7 @@ from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
 from raters.study.parallel import ordered_map
-from raters.study.paths import case_path
+from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult
 
@@ -79,7 +79,14 @@ def write_consensus(
         if consensus.study.kind == "classification":
             result = _write_table(consensus, folder, soft)
         else:
-            result = _write_all(consensus, folder, soft, overwrite, progress, scheduler, tell)
+            consensus.prepare()
+            plan = _plan(consensus, soft)
+            with closing(Journal(folder, plan, JOURNAL, anew=overwrite)) as journal:
+                work = partial(fuse_one, consensus, folder, soft)
+                result = _write_masks(
+                    consensus.study, folder, work, journal, progress, scheduler, tell
+                )
+                result.notes += _write_raters(consensus, folder, journal)
     result.notes += notes
     return result
 
@@ -90,25 +97,6 @@ def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)
     refuse_foreign(folder, JOURNAL, "an earlier fusion")
-
-
-def _write_all(
-    consensus: Consensus,
-    folder: Path,
-    soft: bool,
-    overwrite: bool,
-    progress: bool,
-    scheduler: str | None,
-    tell: Tell | None,
-) -> ImportResult:
-    consensus.prepare()
-    journal = Journal(folder, _plan(consensus, soft), JOURNAL, anew=overwrite)
-    try:
-        result = _write_masks(consensus, folder, soft, progress, scheduler, tell, journal)
-        result.notes += _write_raters(consensus, folder, journal)
-    finally:
-        journal.close()
-    return result
 
 
 def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
@@ -127,19 +115,18 @@ def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
 
 
 def _write_masks(
-    consensus: Consensus,
+    study: Study,
     folder: Path,
-    soft: bool,
+    work: Callable[[int], Outcome],
+    journal: Journal,
     progress: bool,
     scheduler: str | None,
     tell: Tell | None,
-    journal: Journal,
 ) -> ImportResult:
-    study, result = consensus.study, ImportResult(folder)
+    result = ImportResult(folder)
     sources = [source_of(study, k) for k in range(len(study))]
     left = [k for k, s in enumerate(sources) if not journal.has(study.index.ids[k], s)]
     result.skipped = len(study) - len(left)
-    work = partial(fuse_one, consensus, folder, soft)
 
     def failed(position: int, error: RatersError) -> Outcome:
         return Outcome(position, error=error.at(case=study.index.ids[position]))
@@ -191,6 +178,8 @@ def _facts(consensus: Consensus, case: Case, fusion: Fusion) -> dict[str, Any]:
     }
     if fusion.starts:
         facts["starts"] = fusion.starts
+    if fusion.skills is not None:
+        facts["skills"] = fusion.skills.tolist()
     if consensus.pooled or fusion.confusion is None or fusion.prior is None:
         return facts
     facts["prior"] = fusion.prior.tolist()

@@ -1,5 +1,25 @@
 """Learning methods: how a truth network learns from raters who disagree."""
 
+from raters.methods.options import (
+    FusedOptions,
+    GlobalOptions,
+    LowRankOptions,
+    MethodOptions,
+    OracleOptions,
+    PixelOptions,
+    SingleOptions,
+)
 from raters.methods.registry import METHODS, MethodEntry, learning_method
 
-__all__ = ["METHODS", "MethodEntry", "learning_method"]
+__all__ = [
+    "METHODS",
+    "FusedOptions",
+    "GlobalOptions",
+    "LowRankOptions",
+    "MethodEntry",
+    "MethodOptions",
+    "OracleOptions",
+    "PixelOptions",
+    "SingleOptions",
+    "learning_method",
+]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -12,14 +13,20 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
+from raters.methods.phases import Batch as Batch
+from raters.methods.phases import Training
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
     from raters.study.case import Case
     from raters.study.study import Study
 
-Batch = dict[str, Tensor]
 Target = NDArray[Any]
+Maps = dict[str, Tensor]
+"""What a method says of images, by name: 'truth', 'as:NAME', 'confusion', 'sample:K'."""
+
+Answer = Literal["truth", "as_rater", "confusion", "samples", "weights"]
+"""What a method may be able to say of an image."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Task:
         num_classes: How many classes there are.
         spatial_dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
         network: Makes a new truth network.
+        epochs: How many epochs are trained.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -39,6 +47,7 @@ class Task:
     num_classes: int
     spatial_dims: int
     network: Callable[[], TruthNetwork]
+    epochs: int = 0
 
 
 class Step(NamedTuple):
@@ -80,36 +89,83 @@ class HeldOut:
     pixels: Tensor | None = None
 
 
-class Views(NamedTuple):
-    """What a method says of images.
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a method beside the truth.
 
     Attributes:
-        truth: `p(t | x)`, `(batch, L, *space)`.
-        told: What each of the raters asked for would say, `p(o | x, r)`, of the same shape.
-        confusion: `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`, if it was asked for.
+        raters: Raters whose labels are to be predicted, by name or number.
+        confusion: Whether to return the raters' matrices.
+        samples: How many samples to draw.
+        seed: Where the randomness of samples starts.
+        weights: One weight per rater: 'truth' is then what this weighting of raters gives.
     """
 
-    truth: Tensor
-    told: list[Tensor]
-    confusion: Tensor | None
+    raters: tuple[str | int, ...] = ()
+    confusion: bool = False
+    samples: int = 0
+    seed: int = 0
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def needed(self) -> frozenset[Answer]:
+        """What a method must be able to answer.
+
+        Example:
+            >>> sorted(Asked(raters=("ann",), samples=3).needed)
+            ['as_rater', 'samples', 'truth']
+        """
+        wanted: dict[Answer, bool] = {
+            "truth": True,
+            "as_rater": bool(self.raters),
+            "confusion": self.confusion,
+            "samples": self.samples > 0,
+            "weights": self.weights is not None,
+        }
+        return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
-class Method(nn.Module):
+_SAID: dict[Answer, str] = {
+    "truth": "a truth",
+    "as_rater": "predictions of each rater",
+    "confusion": "matrices",
+    "samples": "samples",
+    "weights": "weights of raters",
+}
+
+
+def refuse_unanswered(method: str, answers: frozenset[Answer], asked: Asked) -> None:
+    """Refuse what a method cannot answer.
+
+    Example:
+        >>> refuse_unanswered("separate", frozenset({"truth"}), Asked(confusion=True))
+        Traceback (most recent call last):
+        ...
+        raters.errors.RatersError: found separate, expected a method with matrices: it has none
+    """
+    for answer in sorted(asked.needed - answers):
+        raise RatersError(f"found {method}, expected a method with {_SAID[answer]}: it has none")
+
+
+class Method(Training):
     """A way to learn the truth from raters.
 
-    Subclasses give `step`, `held_out` and the predictions.
+    Subclasses define `step`, `held_out`, and the predictions that `answers` declares.
 
     Attributes:
+        answers: What the method can say of an image. Whoever wants something of a method looks
+            here first; where options decide, it is a property.
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
-        seed: Of the run, for what a method draws at random by itself.
+
+    How it trains, in passes, phases and turns, is up to the hooks of `Training`.
     """
 
+    answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
     task: Task
     options: MethodOptions
     class_weights: Tensor
-    seed: int = 0
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
@@ -139,17 +195,35 @@ class Method(nn.Module):
         """Whether the method trains on a target instead of the raters' labels."""
         return False
 
-    def matrix_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of matrices that all pixels share."""
+    @property
+    def shares_matrix(self) -> bool:
+        """Whether all raters have one matrix in common."""
+        return False
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks whose mean output is the truth; none if it is anything else."""
         return []
 
     @property
-    def warm_up(self) -> int:
-        """How many epochs prepare for the rest: none of them is chosen as the best."""
-        return 0
+    def not_extended(self) -> str:
+        """Why no rater can be added to the trained method; empty if one can."""
+        return "it has no part that belongs to one rater alone"
 
-    def start_epoch(self, epoch: int) -> None:
-        """Receive the number of the epoch that begins (from 0)."""
+    @property
+    def counts_raters(self) -> bool:
+        """Whether matrices of raters are counted against the truth, and not fitted to labels."""
+        return False
+
+    def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
+        """Count the raters' matrices against what cases show, if `counts_raters`."""
+
+    def joined(self, new: Method) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return the weights that change if the raters of `new` come after those of this method."""
+        return {}
+
+    def matrix_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters of matrices that all pixels share."""
+        return []
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of a batch."""
@@ -171,13 +245,81 @@ class Method(nn.Module):
         """Return what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
         raise NotImplementedError
 
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return the truth, what some raters would say, and the matrices, all at once.
+    def draw_latent(self, generator: torch.Generator) -> Tensor:
+        """Draw the noise of one sample of one image, on the CPU."""
+        raise NotImplementedError
+
+    def sample(self, image: Tensor, latents: Tensor) -> Tensor:
+        """Return one sample per image, `(batch, L, *space)`, as probabilities.
+
+        Args:
+            image: `(batch, channels, *space)`.
+            latents: `(batch, ...)`, what `draw_latent` drew for each image.
+        """
+        raise NotImplementedError
+
+    def weighted(self, image: Tensor, weights: Tensor) -> Tensor:
+        """Return the truth for a given weighting of the raters, `(raters,)`."""
+        raise NotImplementedError
+
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the truth and all else that is asked, by name and in the order of `Maps`.
 
         Methods with one network look at the image once for all of it.
+
+        Args:
+            image: `(batch, channels, *space)`.
+            asked: What is asked; `answers` must hold what it needs.
+            latents: For each sample, the noise of all images, `(batch, ...)`, from
+                `draw_latents`; by default all images share it.
         """
-        told = [self.as_rater(image, rater) for rater in raters]
-        return Views(self.truth(image), told, self.confusion(image) if matrices else None)
+        refuse_unanswered(type(self).__name__, self.answers, asked)
+        found = {"truth": self._asked_truth(image, asked)}
+        for rater in asked.raters:
+            found[as_key(self.task, rater)] = self.as_rater(image, number_of(self.task, rater))
+        if asked.confusion:
+            found["confusion"] = self.confusion(image)
+        return found | self.sampled(image, asked, latents)
+
+    def _asked_truth(self, image: Tensor, asked: Asked) -> Tensor:
+        if asked.weights is None:
+            return self.truth(image)
+        return self.weighted(image, torch.tensor(asked.weights, device=image.device))
+
+    def sampled(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the samples that are asked, by name."""
+        if asked.samples and not len(latents):
+            latents = draw_latents(self, asked, [""] * len(image))
+        each = enumerate(latents[: asked.samples])
+        return {f"sample:{k}": self.sample(image, noise.to(image.device)) for k, noise in each}
+
+
+def number_of(task: Task, rater: str | int) -> int:
+    """Return the position of a rater."""
+    return task.raters.index(rater) if isinstance(rater, str) else rater
+
+
+def as_key(task: Task, rater: str | int) -> str:
+    """Return the name of the map of a rater's labels."""
+    return f"as:{task.raters[number_of(task, rater)]}"
+
+
+def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Tensor]:
+    """Draw the noise of all samples of some cases: a list of samples, each `(cases, ...)`.
+
+    Noise depends on the seed, the case and the number of the sample only: not on how many samples
+    or cases there are.
+    """
+    return [
+        torch.stack([method.draw_latent(_generator(asked.seed, case, k)) for case in cases])
+        for k in range(asked.samples)
+    ]
+
+
+def _generator(seed: int, case: str, sample: int) -> torch.Generator:
+    name = repr((seed, case, sample)).encode("utf-8", "surrogateescape")
+    number = int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
+    return torch.Generator().manual_seed(number)
 
 
 class NetworkMethod(Method):
@@ -187,15 +329,11 @@ class NetworkMethod(Method):
         super().__init__(task, options)
         self.network = task.network()
 
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the network, unless a subclass makes the truth of something else."""
+        return [self.network] if type(self).truth is NetworkMethod.truth else []
+
     def truth(self, image: Tensor) -> Tensor:
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
-
-
-def refuse_unlabelled(study: Study) -> None:
-    """Raise if no rater labelled anything in the study."""
-    for case in study.iter_cases():
-        if case.given.size:
-            return
-    raise RatersError("found no labels in the cases to train on, expected at least one")

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, Views, mean_step
+from raters.methods.base import (
+    Asked,
+    Batch,
+    HeldOut,
+    Maps,
+    Method,
+    NetworkMethod,
+    Step,
+    Task,
+    as_key,
+    mean_step,
+    number_of,
+)
 from raters.methods.options import ConfusionOptions
 from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
@@ -20,7 +33,7 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models.confusion import Confusion, Seen
-from raters.rater_models.regularise import TraceOver
+from raters.rater_models.likelihood import TraceOver
 
 
 class ConfusionMethod(NetworkMethod):
@@ -35,6 +48,9 @@ class ConfusionMethod(NetworkMethod):
         raters: The rater model.
     """
 
+    answers = frozenset({"truth", "as_rater", "confusion"})
+    options: ConfusionOptions
+
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
         super().__init__(task, options)
         self.raters = self.rater_model()
@@ -44,11 +60,6 @@ class ConfusionMethod(NetworkMethod):
         """Make the rater model; the network is there already."""
         raise NotImplementedError
 
-    @property
-    def choice(self) -> ConfusionOptions:
-        """The options."""
-        return cast(ConfusionOptions, self.options)
-
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of matrices that all pixels share."""
         return self.raters.shared_parameters()
@@ -56,12 +67,24 @@ class ConfusionMethod(NetworkMethod):
     @property
     def warm_up(self) -> int:
         """How many epochs the matrices are held."""
-        return int(self.choice.warm_up or 0)
+        return int(self.options.warm_up or 0)
+
+    @property
+    def not_extended(self) -> str:
+        """Each rater has weights of their own, unless options say otherwise."""
+        if self.shares_matrix:
+            return "all raters share one matrix, so there is nothing to add"
+        return ""
+
+    def joined(self, new: Method) -> dict[str, Tensor]:
+        """Return the weights of both rater models as one."""
+        joined = join_raters(self.raters, cast(ConfusionMethod, new).raters)
+        return {f"raters.{name}": weights for name, weights in joined.items()}
 
     def start_epoch(self, epoch: int) -> None:
         """Hold the matrices at their start during the warm-up, unless they learn in it."""
         self._warming = epoch < self.warm_up
-        self.raters.held = self._warming and self.choice.warm_up_on != "trace"
+        self.raters.held = self._warming and self.options.warm_up_on != "trace"
         self.raters.seed = self.seed, epoch
 
     def _look(self, batch: Batch) -> tuple[Tensor, Confusion]:
@@ -71,20 +94,20 @@ class ConfusionMethod(NetworkMethod):
 
     def step(self, batch: Batch) -> Step:
         """Return the negative log-likelihood with its regularisers."""
-        if self._warming and self.choice.warm_up_on == "trace":
+        if self._warming and self.options.warm_up_on == "trace":
             return self._trace_step(batch)
-        if self.raters.held and self.choice.warm_up_on != "labels":
+        if self.raters.held and self.options.warm_up_on != "labels":
             return self._vote_step(batch)
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
-        weights = pixel_weights(labels, self.class_weights) if self.weighted else None
-        form = self.choice.likelihood
+        weights = pixel_weights(labels, self.class_weights) if self.weighs_classes else None
+        form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
         loss, terms = nll, {"loss": nll}
         if not self.raters.held:
-            weight = self.choice.trace
+            weight = self.options.trace
             with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
                 terms["trace"] = self._trace(confusion, seen, labels, truth)
             loss = loss + weight * terms["trace"]
@@ -102,7 +125,7 @@ class ConfusionMethod(NetworkMethod):
         truth: Tensor,
     ) -> Tensor:
         """Return the trace term."""
-        over = cast(TraceOver, self.choice.trace_over)  # methods that know 'listing' take it before
+        over = cast(TraceOver, self.options.trace_over)  # 'listing' was taken before
         return trace_term(seen.log_diagonal, labels, truth, over)
 
     def _trace_step(self, batch: Batch) -> Step:
@@ -127,7 +150,7 @@ class ConfusionMethod(NetworkMethod):
         return 0.0
 
     @property
-    def weighted(self) -> bool:
+    def weighs_classes(self) -> bool:
         """Whether classes weigh differently."""
         return bool((self.class_weights != 1).any())
 
@@ -136,7 +159,7 @@ class ConfusionMethod(NetworkMethod):
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         column = confusion.see(labels, raters).log_column
-        loss, count = sum_and_count(log_truth, column, labels, self.choice.likelihood)
+        loss, count = sum_and_count(log_truth, column, labels, self.options.likelihood)
         truth = log_truth.exp()
         pixels = truth.transpose(0, 1).flatten(1).sum(1)
         return HeldOut(loss, count, truth, confusion.mean(truth) * pixels[:, None], pixels)
@@ -159,14 +182,46 @@ class ConfusionMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the image."""
-        return self.views(image, [rater]).told[0]
+        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
 
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return the truth, what some raters would say, and the matrices, all at once."""
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the truth, what some raters would say, and the matrices, from one look."""
         features, logits = self.network(image)
-        truth = logits.softmax(1)
-        told = []
-        if raters:
+        found = {"truth": logits.softmax(1)}
+        if asked.raters:
             confusion = self._confusion(image, features)
-            told = [confusion.told(truth, rater) for rater in raters]
-        return Views(truth, told, self._matrices(image, features) if matrices else None)
+            for rater in asked.raters:
+                number = number_of(self.task, rater)
+                found[as_key(self.task, rater)] = confusion.as_rater(found["truth"], number)
+        if asked.confusion:
+            found["confusion"] = self._matrices(image, features)
+        return found | self.sampled(image, asked, latents)
+
+
+def join_raters(old: RaterModel, new: RaterModel) -> dict[str, Tensor]:
+    """Return the weights of a rater model for the raters of two.
+
+    The first axis of all weights counts raters; that of low-rank models counts them anew in each
+    of their parts.
+
+    Example:
+        >>> from raters.rater_models import GlobalRaters
+        >>> join_raters(GlobalRaters(2, 3), GlobalRaters(1, 3))["logits"].shape
+        torch.Size([3, 3, 3])
+    """
+    after = new.state_dict()
+    return {
+        name: torch.cat(
+            [
+                part.to(before)
+                for pair in zip(_parts(before, old), _parts(after[name], new), strict=True)
+                for part in pair
+            ]
+        )
+        for name, before in old.state_dict().items()
+    }
+
+
+def _parts(weights: Tensor, model: RaterModel) -> tuple[Tensor, ...]:
+    shapes = getattr(model, "shapes", None)
+    return (weights,) if shapes is None else torch.split(weights, [prod(s) for s in shapes])

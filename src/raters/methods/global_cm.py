@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
@@ -22,19 +20,21 @@ class GlobalCM(ConfusionMethod):
     CVPR 2019. Their form is `form='paper'`, see `GLOBAL_PAPER`.
     """
 
+    options: GlobalOptions
+
     def rater_model(self) -> RaterModel:
         """Make one matrix per rater."""
         return self._matrices_of(len(self.task.raters))
 
     def _matrices_of(self, raters: int) -> RaterModel:
-        options = cast(GlobalOptions, self.options)
+        options = self.options
         return GlobalRaters(
             raters, self.task.num_classes, options.init_accuracy, options.positivity, options.start
         )
 
     def _trace(self, confusion: Confusion, seen: Seen, labels: Tensor, truth: Tensor) -> Tensor:
         """Return the trace term; that of the paper's listing knows nothing of who labelled."""
-        if cast(GlobalOptions, self.options).trace_over != "listing":
+        if self.options.trace_over != "listing":
             return super()._trace(confusion, seen, labels, truth)
         assert isinstance(confusion, SharedConfusion)
         return listing_trace(torch.diagonal(confusion.log_matrix[0], dim1=1, dim2=2), labels)
@@ -47,9 +47,16 @@ class SingleCM(GlobalCM):
     Tanno et al. (2019, section 3.3) it explains the vote (`on='vote'`) with a trace term.
     """
 
+    options: SingleOptions
+
     def rater_model(self) -> RaterModel:
         """Make one matrix for all."""
         return self._matrices_of(1)
+
+    @property
+    def shares_matrix(self) -> bool:
+        """All raters share the matrix."""
+        return True
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of every label, or of the vote."""
@@ -60,7 +67,7 @@ class SingleCM(GlobalCM):
         return super().held_out(self._explained(batch))
 
     def _explained(self, batch: Batch) -> Batch:
-        if cast(SingleOptions, self.options).on == "labels":
+        if self.options.on == "labels":
             return batch
         vote = majority(batch["labels"], self.task.num_classes).unsqueeze(1)
         return {**{k: v for k, v in batch.items() if k != "raters"}, "labels": vote}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,37 +17,44 @@ class MethodOptions(BaseModel):
 class FusedOptions(MethodOptions):
     """Options of the methods that fuse the labels first."""
 
-    fusion: str = Field("vote", description="fusion method, see `raters fuse`")
-    soft: bool = Field(False, description="train on probabilities instead of the likeliest class")
-    pool: bool = Field(False, description="let all cases share the raters' matrices (staple)")
+    fusion: str = Field(default="vote", description="fusion method, see `raters fuse`")
+    soft: bool = Field(
+        default=False, description="train on probabilities instead of the likeliest class"
+    )
+    pool: bool = Field(
+        default=False, description="let all cases share the raters' matrices (staple)"
+    )
 
 
 class ConfusionOptions(MethodOptions):
     """Options of the methods that see labels through the raters' matrices."""
 
     likelihood: Literal["joint", "marginal"] = Field(
-        "joint", description="one truth explains all raters (joint), or each rater alone (marginal)"
+        default="joint",
+        description="one truth explains all raters (joint), or each rater alone (marginal)",
     )
-    trace: float = Field(0.0, ge=0, description="weight of the trace term (the papers' lambda)")
+    trace: float = Field(
+        default=0.0, ge=0, description="weight of the trace term (the papers' lambda)"
+    )
     trace_over: Literal["truth", "all", "listing"] = Field(
-        "truth",
+        default="truth",
         description="rows weighted by the predicted truth, or all rows alike (papers); "
         "listing: also all raters alike, as in the code of global-cm's paper",
     )
     warm_up: float | None = Field(
-        None,
+        default=None,
         ge=0,
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; "
         "by default 0.4 of them for masks that raters share, else 2",
     )
     warm_up_on: Literal["vote", "labels", "trace"] | None = Field(
-        None,
+        default=None,
         description="what the network learns from meanwhile: the vote, or every label; "
         "by default the vote, but for masks by two raters, who cannot outvote each other. "
         "trace: the network waits, and the matrices learn to be the identity (pixel-cm's paper)",
     )
     init_accuracy: float = Field(
-        0.9, gt=0, lt=1, description="the diagonal of the matrices at the start"
+        default=0.9, gt=0, lt=1, description="the diagonal of the matrices at the start"
     )
 
 
@@ -54,12 +62,12 @@ class LearntOptions(ConfusionOptions):
     """Options of the methods whose matrices are learnt."""
 
     form: Literal["own", "paper"] = Field(
-        "own",
+        default="own",
         description="the defaults here, or all of them as in the method's paper; options that are "
         "given override both",
     )
     positivity: Literal["softmax", "softplus"] = Field(
-        "softmax", description="what makes entries positive before rows are normalised"
+        default="softmax", description="what makes entries positive before rows are normalised"
     )
 
 
@@ -67,7 +75,7 @@ class GlobalOptions(LearntOptions):
     """Options of `global-cm`."""
 
     start: Literal["accuracy", "listing"] = Field(
-        "accuracy",
+        default="accuracy",
         description="matrices start with `init_accuracy` on the diagonal, or at softplus(6 I - 5) "
         "as in the code of global-cm's paper",
     )
@@ -77,7 +85,7 @@ class SingleOptions(GlobalOptions):
     """Options of `single-cm`."""
 
     on: Literal["labels", "vote"] = Field(
-        "labels",
+        default="labels",
         description="what the matrix explains: every label, or the vote of each case (as in "
         "global-cm's paper); it is then the matrix of the vote, not of a rater",
     )
@@ -87,10 +95,11 @@ class HeadOptions(LearntOptions):
     """Options of the methods whose matrices vary over pixels."""
 
     trace_over: Literal["truth", "all"] = Field(
-        "truth", description="rows weighted by the predicted truth, or all rows alike (papers)"
+        default="truth",
+        description="rows weighted by the predicted truth, or all rows alike (papers)",
     )
     annotator: Literal["head", "cnn"] = Field(
-        "head",
+        default="head",
         description="what gives the matrices: a layer on the truth network's features, or a "
         "network of its own, built like the truth network (paper)",
     )
@@ -100,30 +109,80 @@ class PixelOptions(HeadOptions):
     """Options of `pixel-cm`."""
 
     prior: float = Field(
-        0.3, ge=0, description="weight of the pull (KL) of the matrices at pixels to a common one"
+        default=0.3,
+        ge=0,
+        description="weight of the pull (KL) of the matrices at pixels to a common one",
     )
     prior_to: Literal["own", "identity"] = Field(
-        "own", description="the common matrix: each rater's own mean, or one near the identity"
+        default="own",
+        description="the common matrix: each rater's own mean, or one near the identity",
     )
-    shared: bool = Field(False, description="one head for all raters: where they are anonymous")
+    shared: bool = Field(
+        default=False, description="one head for all raters: where they are anonymous"
+    )
 
 
 class LowRankOptions(HeadOptions):
     """Options of `low-rank-cm`."""
 
-    rank: int = Field(1, ge=1, description="kinds of error; the number of classes gives any matrix")
+    rank: int = Field(
+        default=1, ge=1, description="kinds of error; the number of classes gives any matrix"
+    )
     factors: Literal["mixture", "product"] = Field(
-        "mixture",
+        default="mixture",
         description="C is (1 - a) I + a U V, or B1 B2^T with normalised rows (paper): rows that "
         "are all equal at rank 1, and a start at random",
     )
-    shared: bool = Field(False, description="one head for all raters: where they are anonymous")
+    shared: bool = Field(
+        default=False, description="one head for all raters: where they are anonymous"
+    )
 
 
 class OracleOptions(ConfusionOptions):
     """Options of `oracle-cm`."""
 
     by: Literal["case", "rater"] = Field(
-        "case", description="known matrices of each case and rater (masks), or of each rater"
+        default="case",
+        description="known matrices of each case and rater (masks), or of each rater",
     )
-    warm_up: float = Field(0, ge=0, description="not used: the matrices are known")
+    warm_up: float = Field(default=0, ge=0, description="not used: the matrices are known")
+
+
+# What a method is in its paper: `form='paper'`. What papers leave open is chosen here, and stated:
+# it should not be taken for theirs.
+GLOBAL_PAPER: Mapping[str, Any] = {
+    "likelihood": "marginal",  # eq. 2 and 3
+    "trace": 0.01,  # appendix A
+    "trace_over": "listing",  # F.1
+    "warm_up": 0,
+    "positivity": "softplus",  # F.2
+    "start": "listing",  # F.2: 6 I - 5
+}
+"""`global-cm` of Tanno et al. (2019): eq. 4 as their listings (appendix F) have it.
+
+The matrices learn at the rate of the network (`confusion_lr_scale=1`)."""
+
+SINGLE_PAPER: Mapping[str, Any] = {**GLOBAL_PAPER, "on": "vote"}
+"""`single-cm` as the baseline of Tanno et al. (2019), section 3.3: on the vote, with the trace."""
+
+_ZHANG: Mapping[str, Any] = {
+    "likelihood": "marginal",  # eq. 1 to 3
+    "trace": 0.01,  # ours: the paper sweeps 0 to 0.9 and names none
+    "trace_over": "all",  # eq. 4
+    "warm_up": 2,  # ours: the paper says 'sufficient iterations'
+    # Section 3.4. Two epochs of a small study do not bring random matrices to the identity, which
+    # is what it is for: here they also start near it (`init_accuracy`).
+    "warm_up_on": "trace",
+    "annotator": "cnn",  # section 3.2, appendix A.2
+    "positivity": "softplus",  # ours: that of Tanno et al. (2019); the paper names none
+}
+
+PIXEL_PAPER: Mapping[str, Any] = {**_ZHANG, "prior": 0.0}
+"""`pixel-cm` of Zhang et al. (2020)."""
+
+LOW_RANK_PAPER: Mapping[str, Any] = {
+    **_ZHANG,
+    "factors": "product",  # appendix A.4
+    "rank": 2,  # ours: theirs is 1, where rows are all equal and the truth network learns nothing
+}
+"""`low-rank-cm` of Zhang et al. (2020), appendix A.4."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import OracleOptions
-from raters.methods.tally import count_case, rows_of
+from raters.methods.targets import count_case, rows_of
 from raters.rater_models import FixedRaters, RaterModel
 from raters.rater_models.confusion import Confusion, SharedConfusion
 
@@ -27,6 +27,7 @@ class OracleCM(ConfusionMethod):
     reference.
     """
 
+    options: OracleOptions
     mean_matrices: Tensor
 
     def rater_model(self) -> RaterModel:
@@ -36,10 +37,15 @@ class OracleCM(ConfusionMethod):
         self.register_buffer("mean_matrices", even)
         return FixedRaters(even)
 
+    @property
+    def not_extended(self) -> str:
+        """References of new raters' cases would be needed."""
+        return "matrices are counted against references, not learnt: train again"
+
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""
         # A case of a table has few answers: its own matrix would tell the reference.
-        by_case = cast(OracleOptions, self.options).by == "case" and self.task.spatial_dims > 0
+        by_case = self.options.by == "case" and self.task.spatial_dims > 0
         total, known = np.zeros(self.mean_matrices.shape), list[NDArray[np.float64]]()
         for case in study.iter_cases():
             if case.reference is None:

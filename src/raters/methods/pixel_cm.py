@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from torch import nn
 
 from raters.errors import RatersError
@@ -16,14 +14,30 @@ from raters.rater_models.models import Compares
 class HeadMethod(ConfusionMethod):
     """Matrices that vary over images and pixels."""
 
+    options: HeadOptions
+
     @property
     def varies(self) -> bool:
         """The matrices vary over images and pixels."""
         return True
 
+    @property
+    def shares_matrix(self) -> bool:
+        """Whether all raters share one head."""
+        return bool(getattr(self.options, "shared", False))
+
+    @property
+    def not_extended(self) -> str:
+        """A head of each rater can be added to."""
+        if self.options.annotator == "cnn":
+            return "one network gives the matrices of all raters (annotator='cnn'): train again"
+        if self.shares_matrix:
+            return "all raters share one head (shared=True), so there is nothing to add"
+        return ""
+
     def annotator_network(self) -> nn.Module | None:
         """Make a network of its own for the matrices, built like the truth network, if wanted."""
-        if cast(HeadOptions, self.options).annotator == "head":
+        if self.options.annotator == "head":
             return None
         network = self.task.network()
         network.head = nn.Identity()  # its features are wanted, not classes
@@ -42,14 +56,16 @@ class PixelCM(HeadMethod):
     drawn to the identity (`prior_to='identity'`) leave a useless rater with a vote.
     """
 
+    options: PixelOptions
+
     @property
     def prior(self) -> float:
         """The weight of the pull to each rater's own matrix, or to the identity."""
-        return cast(PixelOptions, self.options).prior
+        return self.options.prior
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features."""
-        options = cast(PixelOptions, self.options)
+        options = self.options
         compares: Compares = "own" if options.prior_to == "own" else "start"
         return PixelRaters(
             1 if options.shared else len(self.task.raters),
@@ -70,9 +86,11 @@ class LowRankCM(HeadMethod):
     Their own form is `form='paper'`, see `LOW_RANK_PAPER`.
     """
 
+    options: LowRankOptions
+
     def rater_model(self) -> RaterModel:
         """Make a head that gives the factors."""
-        options = cast(LowRankOptions, self.options)
+        options = self.options
         sizes = (
             1 if options.shared else len(self.task.raters),
             self.task.num_classes,

@@ -12,11 +12,10 @@ from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 from raters.methods import options as o
-from raters.methods import paper_forms as forms
 from raters.wording import expected_one_of, worded
 
 if TYPE_CHECKING:
-    from raters.methods.base import Method
+    from raters.methods.base import Answer, Method
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -49,6 +48,12 @@ class MethodEntry:
     def own_options(self) -> dict[str, FieldInfo]:
         """The options that a user may set, by name."""
         return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
+
+    @property
+    def answers(self) -> frozenset[Answer]:
+        """What its models can say of an image, before options decide; it imports the class."""
+        found = self.load().answers
+        return found if isinstance(found, frozenset) else frozenset()
 
     def load(self) -> type[Method]:
         """Import the class."""
@@ -143,7 +148,7 @@ METHODS: dict[str, MethodEntry] = {
         "one learnt matrix per rater",
         "raters.methods.global_cm:GlobalCM",
         o.GlobalOptions,
-        paper_form=forms.GLOBAL_PAPER,
+        paper_form=o.GLOBAL_PAPER,
         paper="Tanno et al., Learning from noisy labels by regularized estimation of annotator "
         "confusion, CVPR 2019",
         when="class labels by named raters, also with one label for each case",
@@ -152,7 +157,7 @@ METHODS: dict[str, MethodEntry] = {
         "one learnt matrix for all raters",
         "raters.methods.global_cm:SingleCM",
         o.SingleOptions,
-        paper_form=forms.SINGLE_PAPER,
+        paper_form=o.SINGLE_PAPER,
         paper="Sukhbaatar et al., Training convolutional networks with noisy labels, ICLR "
         "workshop 2015",
         when="class labels by anonymous raters, or by many with few labels each",
@@ -161,7 +166,7 @@ METHODS: dict[str, MethodEntry] = {
         "matrices at each pixel",
         "raters.methods.pixel_cm:PixelCM",
         o.PixelOptions,
-        paper_form=forms.PIXEL_PAPER,
+        paper_form=o.PIXEL_PAPER,
         paper="Zhang et al., Disentangling human error from the ground truth in segmentation of "
         "medical images, NeurIPS 2020",
         when="masks by named raters (--shared: anonymous ones), also with one mask for each case",
@@ -170,7 +175,7 @@ METHODS: dict[str, MethodEntry] = {
         "low-rank matrices at each pixel",
         "raters.methods.pixel_cm:LowRankCM",
         o.LowRankOptions,
-        paper_form=forms.LOW_RANK_PAPER,
+        paper_form=o.LOW_RANK_PAPER,
         paper="after Zhang et al., Disentangling human error from the ground truth in "
         "segmentation of medical images, NeurIPS 2020, appendix A.4",
         when="masks of many classes, where full matrices at each pixel take too much memory",
@@ -189,6 +194,32 @@ METHODS: dict[str, MethodEntry] = {
         when="to know what knowing the matrices would bring; needs references",
     ),
 }
+
+
+def method_of_options(options: o.MethodOptions) -> tuple[str, dict[str, Any]]:
+    """Return the name of the method that typed options are for, and those that were given.
+
+    Raises:
+        RatersError: where several methods, or none, have them.
+
+    Example:
+        >>> method_of_options(o.PixelOptions(prior=0.1))
+        ('pixel-cm', {'prior': 0.1})
+        >>> method_of_options(o.FusedOptions(fusion="staple", pool=True))
+        ('staple', {'pool': True})
+    """
+    given = options.model_dump(exclude_unset=True)
+    fits = {
+        name: sum(getattr(options, k) == v for k, v in entry.fixed.items())
+        for name, entry in METHODS.items()
+        if entry.options is type(options)
+        and all(entry.fixed.get(k, v) == v for k, v in given.items())
+    }
+    best = [name for name, same in fits.items() if same == max(fits.values())]
+    if len(best) != 1:
+        found, names = type(options).__name__, ", ".join(best or METHODS)
+        raise RatersError(f"found {found} of no one method, expected a name: one of {names}")
+    return best[0], {k: v for k, v in given.items() if k not in METHODS[best[0]].fixed}
 
 
 def learning_method(name: str) -> MethodEntry:

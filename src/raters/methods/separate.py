@@ -8,18 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
+    from raters.networks import TruthNetwork
     from raters.study.study import Study
 
 
 class Separate(Method):
     """Trains one network on each rater's labels; the truth is the mean of what they predict."""
+
+    answers = frozenset({"truth", "as_rater"})
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
@@ -28,14 +30,27 @@ class Separate(Method):
 
     labelled: Tensor
 
+    @property
+    def not_extended(self) -> str:
+        """A network is no small part."""
+        return "each rater has a network of their own: train again with all raters"
+
+    def truth_networks(self) -> list[TruthNetwork]:
+        """Return the networks of raters who labelled."""
+        there = self.labelled.tolist()
+        return [n for n, used in zip(self.networks, there, strict=True) if used]  # type: ignore[misc]
+
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
         labelled = np.zeros(len(self.task.raters), bool)
         for case in study.iter_cases():
             if case.kind == "classification":
                 labelled[case.answers.rater] = True
+            elif study.rules.absent == "empty":
+                labelled[:] = True
             else:
-                labelled |= (case.labels != MISSING).any(axis=tuple(range(1, case.labels.ndim)))
+                masks = [case.mask_facts(name) for name in self.task.raters]
+                labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
             if labelled.all():
                 break
         self.labelled.copy_(torch.from_numpy(labelled))
@@ -66,12 +81,8 @@ class Separate(Method):
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the mean of what the networks of raters who labelled predict."""
-        used = [n for n, there in zip(self.networks, self.labelled.tolist(), strict=True) if there]
-        return torch.stack([network(image)[1].softmax(1) for network in used]).mean(0)
-
-    def confusion(self, image: Tensor) -> Tensor:  # noqa: ARG002
-        """Reject: there are no matrices."""
-        raise RatersError("found separate, expected a method with matrices: it has none")
+        found = [network(image)[1].softmax(1) for network in self.truth_networks()]
+        return torch.stack(found).mean(0)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""

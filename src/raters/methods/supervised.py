@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -10,10 +10,22 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Target, Task, Views, mean_step
+from raters.methods.base import (
+    Asked,
+    Batch,
+    HeldOut,
+    Maps,
+    Method,
+    NetworkMethod,
+    Step,
+    Target,
+    Task,
+    as_key,
+    mean_step,
+    number_of,
+)
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.tally import count_case, rows_of
-from raters.methods.targets import cross_entropy
+from raters.methods.targets import count_case, cross_entropy, rows_of
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
 class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
+    answers = frozenset({"truth", "as_rater", "confusion"})
     rater_matrices: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
@@ -39,11 +52,30 @@ class SupervisedMethod(NetworkMethod):
         """These methods train on targets."""
         return True
 
+    @property
+    def not_extended(self) -> str:
+        """Matrices of new raters can always be counted."""
+        return ""
+
+    @property
+    def counts_raters(self) -> bool:
+        """Matrices are counted against targets, or against what the trained model predicts."""
+        return True
+
+    def joined(self, new: Method) -> dict[str, Tensor]:
+        """Return the matrices of both."""
+        old, more = self.rater_matrices, cast(SupervisedMethod, new).rater_matrices
+        return {"rater_matrices": torch.cat([old, more.to(old)])}
+
     def finish(self, study: Study) -> None:
         """Count the raters' matrices against the targets, one case at a time."""
+        self.count_raters((case, self.target(case)) for case in study.iter_cases())
+
+    def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
+        """Count the raters' matrices against what the cases have been found to show."""
         counts = np.zeros(self.rater_matrices.shape)
-        for case in study.iter_cases():
-            counts += count_case(case, self.target(case), self.task)
+        for case, target in cases:
+            counts += count_case(case, target, self.task)
         rows = rows_of(counts, 1 / self.task.num_classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
@@ -67,13 +99,18 @@ class SupervisedMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return the truth through the rater's matrix."""
-        return self.views(image, [rater]).told[0]
+        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
 
-    def views(self, image: Tensor, raters: Sequence[int] = (), matrices: bool = False) -> Views:
-        """Return the truth, what some raters would say, and the matrices, all at once."""
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return the truth, what some raters would say, and the matrices, from one look."""
         truth = self.truth(image)
-        told = [torch.einsum("bt...,to->bo...", truth, self.rater_matrices[r]) for r in raters]
-        return Views(truth, told, self.confusion(image) if matrices else None)
+        found = {"truth": truth}
+        for rater in asked.raters:
+            matrix = self.rater_matrices[number_of(self.task, rater)]
+            found[as_key(self.task, rater)] = torch.einsum("bt...,to->bo...", truth, matrix)
+        if asked.confusion:
+            found["confusion"] = self.confusion(image)
+        return found | self.sampled(image, asked, latents)
 
 
 class TruthMethod(SupervisedMethod):
@@ -92,28 +129,25 @@ class TruthMethod(SupervisedMethod):
 class FusedMethod(SupervisedMethod):
     """Fuses the labels of each case first, then trains on the result."""
 
+    options: FusedOptions
+
     def __init__(self, task: Task, options: FusedOptions) -> None:
         super().__init__(task, options)
         self._consensus: Consensus | None = None
         self._fused: dict[str, Target] = {}
 
-    @property
-    def choice(self) -> FusedOptions:
-        """The options."""
-        return cast(FusedOptions, self.options)
-
     def prepare(self, study: Study) -> None:
         """Fit what all cases share: pooled matrices, or the whole of a table."""
         from raters.fusion.consensus import fuse
 
-        pool = self.choice.pool
-        self._consensus = fuse(study, self.choice.fusion, pool=pool)
+        pool = self.options.pool
+        self._consensus = fuse(study, self.options.fusion, pool=pool)
         self._consensus.prepare()
         self._fused = {}
         if study.kind == "classification":
             table = self._consensus.table
             values = self._chosen(table.truth.T, table.labels)
-            values = values.T if self.choice.soft else values
+            values = values.T if self.options.soft else values
             self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
 
     def target(self, case: Case) -> Target:
@@ -122,11 +156,11 @@ class FusedMethod(SupervisedMethod):
             return self._fused[case.id]
         assert self._consensus is not None  # `prepare` came first
         fusion = self._consensus.fuse_case(case)
-        truth = fusion.truth if self.choice.soft else fusion.labels
+        truth = fusion.truth if self.options.soft else fusion.labels
         return self._chosen(truth, fusion.labels)
 
     def _chosen(self, truth: Target, labels: Target) -> Target:
         """Return labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
-        if not self.choice.soft:
+        if not self.options.soft:
             return labels
         return np.where(labels == MISSING, 0, truth).astype(np.float32)

@@ -1,11 +1,20 @@
-"""Training on targets: cross entropy with hard or soft ones, and the vote of a batch."""
+"""Targets: cross entropy with hard or soft ones, the vote of a batch, raters' matrices."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from raters import confusion as matrices
+from raters.methods.base import Task
 from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
 
 
 def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,3 +56,20 @@ def majority(labels: Tensor, num_classes: int) -> Tensor:
     """
     votes = torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
     return votes.argmax(1).masked_fill(votes.sum(1) == 0, MISSING)
+
+
+def count_case(case: Case, target: NDArray[Any], task: Task) -> NDArray[np.float64]:
+    """Count a case's labels against a target: `(raters, L, L)`, `[t, o]`.
+
+    Args:
+        case: The case.
+        target: Labels `(*space)` with MISSING, or soft ones `(L, *space)`.
+        task: What is learnt.
+    """
+    return matrices.count_case(case, target, task.num_classes)
+
+
+def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
+    """Return matrices with rows that sum to one; rows of classes that never occurred as given."""
+    rows = matrices.normalise(counts)
+    return np.where(np.isnan(rows), unseen, rows)

@@ -1,8 +1,91 @@
-"""What all truth networks have in common: features of an image, and which sizes they take."""
+"""What all truth networks share: a few layers, what a backbone is, and the head on its features."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from raters.errors import RatersError
+from raters.networks.options import Norm
+from raters.rater_models.start import pointwise
+
+_CONVOLUTION: dict[int, type[nn.Conv1d | nn.Conv2d | nn.Conv3d]] = {
+    1: nn.Conv1d,
+    2: nn.Conv2d,
+    3: nn.Conv3d,
+}
+_INSTANCE: dict[int, type[nn.InstanceNorm1d | nn.InstanceNorm2d | nn.InstanceNorm3d]] = {
+    1: nn.InstanceNorm1d,
+    2: nn.InstanceNorm2d,
+    3: nn.InstanceNorm3d,
+}
+MOST_GROUPS = 8
+
+
+def parameter_count(module: nn.Module) -> int:
+    """Count the numbers that are learned.
+
+    Example:
+        >>> parameter_count(nn.Linear(16, 3))
+        51
+    """
+    return sum(weights.numel() for weights in module.parameters() if weights.requires_grad)
+
+
+def convolution(
+    spatial_dims: int,
+    in_channels: int,
+    out_channels: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    bias: bool = True,
+) -> nn.Module:
+    """Make a convolution with the same kernel along each axis."""
+    return _CONVOLUTION[spatial_dims](
+        in_channels, out_channels, kernel, stride, padding, dilation, bias=bias
+    )
+
+
+def normalisation(norm: Norm, channels: int, spatial_dims: int) -> nn.Module:
+    """Make the layer that normalises features, with a learned scale and shift."""
+    if norm == "instance":
+        return _INSTANCE[spatial_dims](channels, affine=True)
+    if norm == "group":
+        return nn.GroupNorm(group_count(channels), channels)
+    return nn.Identity()
+
+
+def group_count(channels: int) -> int:
+    """Return the number of groups: at most 8, of at least two channels each where that can be.
+
+    Groups of one channel would be instance norm.
+
+    Example:
+        >>> group_count(16), group_count(12), group_count(4), group_count(7)
+        (8, 6, 2, 1)
+    """
+    most = min(MOST_GROUPS, max(channels // 2, 1))
+    return max(groups for groups in range(1, most + 1) if channels % groups == 0)
+
+
+def monai_norm(norm: Norm, width: int) -> Any:  # noqa: ANN401
+    """Return the norm as MONAI wants it, where all layers have a multiple of `width` channels."""
+    if norm == "instance":
+        return ("instance", {"affine": True})
+    if norm == "group":
+        return ("group", {"num_groups": group_count(width)})
+    return ""  # MONAI's blocks take None for the default in one place, and fail on it in another
+
+
+def least_side(norm: Norm, divisor: int) -> int:
+    """Return the smallest side of an image whose deepest level can be normalised."""
+    return 2 * divisor if norm == "instance" else divisor
 
 
 class Backbone(nn.Module):
@@ -27,3 +110,81 @@ class Backbone(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         """Return the features of images."""
         raise NotImplementedError
+
+
+class TruthNetwork(nn.Module):
+    """Computes features and logits of the true class, for images of any size.
+
+    Images are padded, by repeating their edge on both sides, to a size that the backbone can take,
+    and the features are cropped back. The head is linear at each pixel.
+
+    Args:
+        backbone: The network that gives features.
+        num_classes: Number of classes.
+        spatial_dims: Spatial axes of the output: those of the image, or 0 for one class per image.
+
+    Attributes:
+        half_type: A type of 16 bits that the backbone computes in; None for 32 bits. Features and
+            logits have 32 all the same: a likelihood of 16 bits is not worth much.
+
+    Raises:
+        RatersError: The backbone gives features of pixels where one class per image is wanted, or
+            the other way round.
+
+    Example:
+        >>> import torch
+        >>> from raters.networks import NetworkOptions, build_backbone
+        >>> backbone = build_backbone(NetworkOptions("unet", width=4), channels=1, spatial_dims=2)
+        >>> features, logits = TruthNetwork(backbone, 3, 2)(torch.zeros(1, 1, 33, 47))
+        >>> features.shape, logits.shape
+        (torch.Size([1, 4, 33, 47]), torch.Size([1, 3, 33, 47]))
+    """
+
+    def __init__(self, backbone: Backbone, num_classes: int, spatial_dims: int) -> None:
+        super().__init__()
+        if backbone.dense != (spatial_dims > 0):
+            found = "each pixel" if backbone.dense else "a whole image"
+            wanted = "segmentation" if spatial_dims > 0 else "classification"
+            raise RatersError(
+                f"found a network that gives features of {found} ({type(backbone).__name__}), "
+                f"expected one for {wanted}",
+                kind="network",
+            )
+        self.half_type: torch.dtype | None = None
+        self.backbone = backbone
+        self.head = pointwise(backbone.features, num_classes, spatial_dims)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features `(B, features, *space)` and logits `(B, classes, *space)`.
+
+        For classification both have no `space`.
+        """
+        before, after = _margins(tuple(image.shape[2:]), self.backbone)
+        features = self._features(_repeat_edges(image, before, after))
+        if self.backbone.dense:
+            for axis, margin in enumerate(before, start=2):
+                features = features.narrow(axis, margin, image.shape[axis])
+        return features, self.head(features)
+
+    def _features(self, image: Tensor) -> Tensor:
+        if self.half_type is None:
+            found: Tensor = self.backbone(image)
+            return found
+        with torch.autocast(image.device.type, self.half_type):
+            found = self.backbone(image)
+        return found.float()
+
+
+def _margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:
+    """Return how many pixels are missing before and after each axis."""
+    step = backbone.divisor
+    missing = [max(-(-side // step) * step, backbone.least) - side for side in space]
+    return [count // 2 for count in missing], [count - count // 2 for count in missing]
+
+
+def _repeat_edges(image: Tensor, before: list[int], after: list[int]) -> Tensor:
+    """Pad an image; torch names the last axis first."""
+    if not any(after):
+        return image
+    sides = [side for pair in zip(reversed(before), reversed(after), strict=True) for side in pair]
+    return pad(image, sides, mode="replicate")

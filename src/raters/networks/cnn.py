@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, least_side, normalisation
-from raters.networks.options import Settings
+from raters.networks.backbone import Backbone, convolution, least_side, normalisation
+from raters.networks.options import Norm
 
 _POOL: dict[int, type[nn.MaxPool2d | nn.MaxPool3d]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
 
@@ -25,31 +24,31 @@ class CNN(Backbone):
 
     Example:
         >>> import torch
-        >>> net = CNN(Settings(1, 2, width=32, depth=2, norm="none", dropout=0.0))
+        >>> net = CNN(1, 2, width=32, depth=2, norm="none", dropout=0.0)
         >>> net(torch.zeros(5, 1, 28, 28)).shape
         torch.Size([5, 64])
     """
 
     dense = False
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, channels: int, spatial_dims: int, width: int, depth: int, norm: Norm, dropout: float
+    ) -> None:
         super().__init__()
-        spatial_dims, width = settings.spatial_dims, settings.width
-        pooled = {1} if settings.depth == 2 else {0, 1}
+        pooled = {1} if depth == 2 else {0, 1}
         layers: list[nn.Module] = []
-        channels = settings.channels
         for layer, out in enumerate((width, width, 2 * width, 2 * width)):
-            plain = settings.norm == "none"
+            plain = norm == "none"
             layers.append(convolution(spatial_dims, channels, out, 3, padding=1, bias=plain))
-            layers.append(normalisation(settings.norm, out, spatial_dims))
+            layers.append(normalisation(norm, out, spatial_dims))
             layers.append(nn.ReLU(inplace=True))
             if layer in pooled:
                 layers.append(_POOL[spatial_dims](2))
             channels = out
         self.layers = nn.Sequential(*layers)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = nn.Dropout(dropout)
         self.features = channels
-        self.least = least_side(settings.norm, 2 ** len(pooled))
+        self.least = least_side(norm, 2 ** len(pooled))
 
     def forward(self, image: Tensor) -> Tensor:
         """Return features `(B, 2 * width)`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from raters.networks.backbone import Backbone
-from raters.networks.options import Settings
+from raters.networks.options import Norm
 
 
 class MLP(Backbone):
@@ -15,24 +15,26 @@ class MLP(Backbone):
 
     Example:
         >>> import torch
-        >>> net = MLP(Settings(124, 0, width=128, depth=1, norm="none", dropout=0.5))
+        >>> net = MLP(124, 0, width=128, depth=1, norm="none", dropout=0.5)
         >>> net(torch.zeros(3, 124)).shape
         torch.Size([3, 128])
     """
 
     dense = False
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, channels: int, *_: int, width: int, depth: int, dropout: float, **__: Norm
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        self.features = settings.channels
-        for _ in range(settings.depth):
+        self.features = channels
+        for _layer in range(depth):
             layers += [
-                nn.Linear(self.features, settings.width),
+                nn.Linear(self.features, width),
                 nn.ReLU(inplace=True),
-                nn.Dropout(settings.dropout),
+                nn.Dropout(dropout),
             ]
-            self.features = settings.width
+            self.features = width
         self.layers = nn.Sequential(*layers)
 
     def forward(self, image: Tensor) -> Tensor:

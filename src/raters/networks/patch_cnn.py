@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, normalisation
-from raters.networks.options import Settings
+from raters.networks.backbone import Backbone, convolution, normalisation
+from raters.networks.options import Norm
 
 
 class PatchCNN(Backbone):
@@ -37,34 +36,35 @@ class PatchCNN(Backbone):
 
     Example:
         >>> import torch
-        >>> net = PatchCNN(Settings(1, 2, width=4, depth=2, norm="none", dropout=0.0))
+        >>> net = PatchCNN(1, 2, width=4, depth=2, norm="none", dropout=0.0)
         >>> net.patch_side, net(torch.zeros(1, 1, 9, 13)).shape
         (20, torch.Size([1, 32, 9, 13]))
     """
 
     dense = True
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, channels: int, spatial_dims: int, width: int, depth: int, norm: Norm, dropout: float
+    ) -> None:
         super().__init__()
-        spatial_dims, channels = settings.spatial_dims, settings.channels
         self.stages = nn.ModuleList()
-        for stage in range(settings.depth):
-            out, step = settings.width * 2**stage, 2**stage
+        for stage in range(depth):
+            out, step = width * 2**stage, 2**stage
             layers = []
             for _ in range(2):
                 layers += [
                     convolution(spatial_dims, channels, out, 3, padding=step, dilation=step),
-                    normalisation(settings.norm, out, spatial_dims),
+                    normalisation(norm, out, spatial_dims),
                     nn.PReLU(out),
                 ]
                 channels = out
             self.stages.append(nn.Sequential(*layers))
-        step = 2**settings.depth
-        self.features = 8 * settings.width
+        step = 2**depth
+        self.features = 8 * width
         self.connected = convolution(spatial_dims, channels, self.features, 2, dilation=step)
         self.activation = nn.PReLU(self.features)
-        self.dropouts = nn.ModuleList([nn.Dropout(settings.dropout) for _ in range(2)])
-        self.least = 2 if settings.norm == "instance" else 1
+        self.dropouts = nn.ModuleList([nn.Dropout(dropout) for _ in range(2)])
+        self.least = 2 if norm == "instance" else 1
         self.patch_side = 6 * step - 4  # two convolutions, a pooling per stage; and the last layer
         self.before = 3 * step - 2
 

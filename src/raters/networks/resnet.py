@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import convolution, least_side, monai_norm, normalisation
-from raters.networks.options import Settings
+from raters.networks.backbone import Backbone, convolution, least_side, monai_norm, normalisation
+from raters.networks.options import Norm
 
 # layers in all -> blocks in each of the four stages
 BLOCKS: dict[int, tuple[int, int, int, int]] = {
@@ -36,74 +34,58 @@ class ResNet(Backbone):
 
     Example:
         >>> import torch
-        >>> net = ResNet(Settings(3, 2, width=8, depth=18, norm="group", dropout=0.0))
+        >>> net = ResNet(3, 2, width=8, depth=18, norm="group", dropout=0.0)
         >>> net(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 64])
     """
 
     dense = False
 
-    def __init__(self, settings: Settings, *, coarse: bool = False) -> None:
+    def __init__(
+        self,
+        channels: int,
+        spatial_dims: int,
+        *,
+        width: int,
+        depth: int,
+        norm: Norm,
+        dropout: float,
+        coarse: bool = False,
+    ) -> None:
         super().__init__()
         from monai.networks.nets.resnet import ResNetBlock, ResNetBottleneck
 
-        kind = ResNetBottleneck if settings.depth >= 50 else ResNetBlock
-        block = partial(
-            kind, spatial_dims=settings.spatial_dims, norm=monai_norm(settings.norm, settings.width)
-        )
-        self.first = _first(settings, coarse)
+        kind = ResNetBottleneck if depth >= 50 else ResNetBlock
+        block = partial(kind, spatial_dims=spatial_dims, norm=monai_norm(norm, width))
+        convolve = partial(convolution, spatial_dims, bias=False)
+        normed = partial(normalisation, norm, spatial_dims=spatial_dims)
+        kernel, stride = (7, 2) if coarse else (3, 1)
+        first = convolve(channels, width, kernel, stride=stride, padding=kernel // 2)
+        pool = [_POOL[spatial_dims](3, 2, 1)] if coarse else []
+        self.first = nn.Sequential(first, normed(width), nn.ReLU(inplace=True), *pool)
         stages: list[nn.Module] = []
-        channels = settings.width
-        for stage, count in enumerate(BLOCKS[settings.depth]):
-            inner = settings.width * 2**stage
+        channels = width
+        for stage, count in enumerate(BLOCKS[depth]):
+            inner = width * 2**stage
             for place in range(count):
                 stride = 2 if stage > 0 and place == 0 else 1
-                shortcut = _shortcut(settings, channels, inner * kind.expansion, stride)
-                stages.append(block(channels, inner, stride=stride, downsample=shortcut))
-                channels = inner * kind.expansion
+                out, around = inner * kind.expansion, None
+                if stride > 1 or channels != out:  # the way around a block that changes the shape
+                    way = convolve(channels, out, 1, stride=stride)
+                    around = nn.Sequential(way, normed(out))
+                stages.append(block(channels, inner, stride=stride, downsample=around))
+                channels = out
         self.blocks = nn.Sequential(*stages)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = nn.Dropout(dropout)
         self.features = channels
-        self.least = least_side(settings.norm, 32 if coarse else 8)
-        _start(self, small=settings.norm == "none")
+        self.least = least_side(norm, 32 if coarse else 8)
+        _start(self, small=norm == "none")
 
     def forward(self, image: Tensor) -> Tensor:
         """Return features `(B, 8 * width)`, four times as many with 50 layers."""
         features: Tensor = self.blocks(self.first(image))
         pooled: Tensor = self.dropout(features.flatten(2).mean(2))
         return pooled
-
-
-def _first(settings: Settings, coarse: bool) -> nn.Sequential:
-    """Make the layers before the blocks."""
-    spatial_dims, width = settings.spatial_dims, settings.width
-    kernel, stride = (7, 2) if coarse else (3, 1)
-    layers = [
-        convolution(
-            spatial_dims,
-            settings.channels,
-            width,
-            kernel,
-            stride=stride,
-            padding=kernel // 2,
-            bias=False,
-        ),
-        normalisation(settings.norm, width, spatial_dims),
-        nn.ReLU(inplace=True),
-    ]
-    if coarse:
-        layers.append(_POOL[spatial_dims](3, 2, 1))
-    return nn.Sequential(*layers)
-
-
-def _shortcut(settings: Settings, channels: int, out: int, stride: int) -> Any:  # noqa: ANN401
-    """Make the way around a block that changes the size or the channels."""
-    if stride == 1 and channels == out:
-        return None
-    return nn.Sequential(
-        convolution(settings.spatial_dims, channels, out, 1, stride=stride, bias=False),
-        normalisation(settings.norm, out, settings.spatial_dims),
-    )
 
 
 def _start(net: ResNet, *, small: bool) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import least_side, monai_norm
-from raters.networks.options import Settings
+from raters.networks.backbone import Backbone, least_side, monai_norm
+from raters.networks.options import Norm
 
 
 class SegResNet(Backbone):
@@ -18,33 +17,34 @@ class SegResNet(Backbone):
 
     Example:
         >>> import torch
-        >>> net = SegResNet(Settings(1, 2, width=8, depth=3, norm="group", dropout=0.0))
+        >>> net = SegResNet(1, 2, width=8, depth=3, norm="group", dropout=0.0)
         >>> net(torch.zeros(1, 1, 16, 24)).shape
         torch.Size([1, 8, 16, 24])
     """
 
     dense = True
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, channels: int, spatial_dims: int, width: int, depth: int, norm: Norm, dropout: float
+    ) -> None:
         from monai.networks.nets.segresnet import SegResNet as Whole
 
         super().__init__()
-        depth = settings.depth
         self.net = Whole(
-            spatial_dims=settings.spatial_dims,
-            init_filters=settings.width,
-            in_channels=settings.channels,
+            spatial_dims=spatial_dims,
+            init_filters=width,
+            in_channels=channels,
             out_channels=1,
-            dropout_prob=settings.dropout or None,
-            norm=monai_norm(settings.norm, settings.width),
+            dropout_prob=dropout or None,
+            norm=monai_norm(norm, width),
             blocks_down=((1, *[2] * (depth - 2), 4) if depth > 1 else (1,)),
             blocks_up=(1,) * (depth - 1),
         )
         # The last convolution is the head's work; norm and activation before it stay.
         self.net.conv_final = nn.Sequential(*list(self.net.conv_final)[:-1])
-        self.features = settings.width
+        self.features = width
         self.divisor = 2 ** (depth - 1)
-        self.least = least_side(settings.norm, self.divisor)
+        self.least = least_side(norm, self.divisor)
 
     def forward(self, image: Tensor) -> Tensor:
         """Return features `(B, width, *space)`."""

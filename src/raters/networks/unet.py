@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone
-from raters.networks.layers import least_side, monai_norm
-from raters.networks.options import Settings
+from raters.networks.backbone import Backbone, least_side, monai_norm
+from raters.networks.options import Norm
 
 _ACTIVATION = ("LeakyReLU", {"negative_slope": 0.1, "inplace": True})
 
@@ -25,30 +24,31 @@ class UNet(Backbone):
 
     Example:
         >>> import torch
-        >>> net = UNet(Settings(1, 2, width=8, depth=3, norm="instance", dropout=0.0))
+        >>> net = UNet(1, 2, width=8, depth=3, norm="instance", dropout=0.0)
         >>> net.divisor, net.features, net(torch.zeros(1, 1, 16, 24)).shape
         (4, 8, torch.Size([1, 8, 16, 24]))
     """
 
     dense = True
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, channels: int, spatial_dims: int, width: int, depth: int, norm: Norm, dropout: float
+    ) -> None:
         from monai.networks.nets.basic_unet import Down, TwoConv, UpCat
 
         super().__init__()
-        spatial_dims, norm = settings.spatial_dims, monai_norm(settings.norm, settings.width)
         # A norm has a shift of its own, which makes the bias before it idle.
-        rest = (_ACTIVATION, norm, settings.norm == "none", settings.dropout)
-        widths = [settings.width * 2**level for level in range(settings.depth)]
+        rest = (_ACTIVATION, monai_norm(norm, width), norm == "none", dropout)
+        widths = [width * 2**level for level in range(depth)]
         steps = list(pairwise(widths))
-        self.first = TwoConv(spatial_dims, settings.channels, widths[0], *rest)
+        self.first = TwoConv(spatial_dims, channels, widths[0], *rest)
         self.down = nn.ModuleList(Down(spatial_dims, upper, lower, *rest) for upper, lower in steps)
         self.up = nn.ModuleList(
             UpCat(spatial_dims, lower, upper, upper, *rest) for upper, lower in reversed(steps)
         )
-        self.features = settings.width
-        self.divisor = 2 ** (settings.depth - 1)
-        self.least = least_side(settings.norm, self.divisor)
+        self.features = width
+        self.divisor = 2 ** (depth - 1)
+        self.least = least_side(norm, self.divisor)
 
     def forward(self, image: Tensor) -> Tensor:
         """Return features `(B, width, *space)`."""

@@ -11,24 +11,23 @@ Example:
     2
 """
 
-from raters.plots.borders import border_lines
-from raters.plots.boundary import (
-    DistanceCounts,
-    bias,
-    distance_counts,
-    signed_distance_counts,
-)
 from raters.plots.calibration import reliability
 from raters.plots.error_maps import error_colours, errors
-from raters.plots.hard_cases import difficulty
 from raters.plots.history import curves
 from raters.plots.matrices import confusion
-from raters.plots.names import shown
 from raters.plots.overlays import overlay
-from raters.plots.pairs import agreement
-from raters.plots.sizes import case_volumes, volumes
+from raters.plots.pairs import agreement, difficulty
+from raters.plots.pictures import border_lines
+from raters.plots.sizes import (
+    DistanceCounts,
+    bias,
+    case_volumes,
+    distance_counts,
+    signed_distance_counts,
+    volumes,
+)
 from raters.plots.skill import matrix_skills, skill_scatter, skills
-from raters.plots.style import Theme, rater_colours, rater_lines
+from raters.plots.style import Theme, rater_colours, rater_lines, shown
 
 __all__ = [
     "DistanceCounts",

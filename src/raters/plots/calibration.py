@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots.style import MEDIUM, Theme, look, new_figure, plain_axes
 from raters.scores.calibration import ReliabilityCurve, reliability_curve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def reliability(
@@ -45,7 +42,9 @@ def reliability(
         raise RatersError("found no labels, expected some to compare probabilities with")
     figure = new_figure(3.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
-    plain_axes(upper, theme, f"ECE {_error(curve):.3f}", y="share that is right")
+    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
+    error = gap @ curve.counts / curve.counts.sum()
+    plain_axes(upper, theme, f"ECE {error:.3f}", y="share that is right")
     plain_axes(lower, theme, x="confidence", y="count")
     colours, width = look(theme), 1 / len(curve.counts)
     places = (np.arange(len(curve.counts)) + 0.5) * width
@@ -65,20 +64,15 @@ def reliability(
 
 
 def _curve(
-    given: ReliabilityCurve | ArrayLike,
-    labels: ArrayLike | None,
-    hits: ArrayLike | None,
-    bins: int,
+    given: ReliabilityCurve | ArrayLike, labels: ArrayLike | None, hits: ArrayLike | None, bins: int
 ) -> ReliabilityCurve:
     if isinstance(given, ReliabilityCurve):
         return given
     if (labels is None) == (hits is None):
         raise RatersError("found probabilities alone, expected labels or hits with them (not both)")
-    return (
-        hit_curve(given, hits, bins)
-        if hits is not None
-        else reliability_curve(labels if labels is not None else [], given, bins)
-    )
+    if hits is not None:
+        return hit_curve(given, hits, bins)
+    return reliability_curve(labels if labels is not None else [], given, bins)
 
 
 def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> ReliabilityCurve:
@@ -102,13 +96,8 @@ def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> Reliabi
     place = np.clip(np.ceil(sure * bins).astype(np.intp) - 1, 0, bins - 1)
     counts = np.bincount(place, minlength=bins)
 
-    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean(values: Floats) -> Floats:
         total = np.bincount(place, values, minlength=bins)
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
     return ReliabilityCurve(mean(sure), mean(right.astype(np.float64)), counts)
-
-
-def _error(curve: ReliabilityCurve) -> float:
-    gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
-    return float(gap @ curve.counts / curve.counts.sum())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.plots.names import shown
-from raters.plots.style import MEDIUM, SMALL, Theme, grid_shape, look, new_figure, plain_axes
+from raters.plots import style
+from raters.plots.style import Theme
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def curves(
         >>> [axes.get_title() for axes in figure.axes]
         ['loss', 'held-out loss']
     """
-    rows = _rows(history)
+    rows = style.rows_of(history, "found a history without epochs, expected at least one")
     names = list(columns) if columns is not None else _numbers(rows)
     for name in names:
         if all(name not in row for row in rows):
@@ -62,32 +62,26 @@ def curves(
     if not names:
         raise RatersError("found a history without numbers, expected 'loss' or the like")
     epochs = np.array([_number(row.get("epoch", k + 1)) for k, row in enumerate(rows)])
-    lines, width = grid_shape(len(names), 3)
-    figure = new_figure(width * 2.9 + 0.2, lines * 1.9 + 0.3)
+    lines, width = style.grid_shape(len(names), 3)
+    figure = style.new_figure(width * 2.9 + 0.2, lines * 1.9 + 0.3)
     panels = np.asarray(figure.subplots(lines, width, sharex=True, squeeze=False)).ravel()
     for k, panel in enumerate(panels):
         if k >= len(names):
             panel.set_visible(False)
             continue
         last = k + width >= len(names)
-        plain_axes(panel, theme, x="epoch" if last else "")
-        panel.set_title(_TITLES.get(names[k], shown(names[k])), fontsize=MEDIUM)
-        panel.tick_params(labelsize=SMALL, labelbottom=last)
+        style.plain_axes(panel, theme, x="epoch" if last else "")
+        panel.set_title(_TITLES.get(names[k], style.shown(names[k])), fontsize=style.MEDIUM)
+        panel.tick_params(labelsize=style.SMALL, labelbottom=last)
         values = np.array([_number(row.get(names[k])) for row in rows])
         _line(panel, epochs, values, warm_up, best_epoch, theme)
         if k == 0 and warm_up > 0:
-            _say_warm_up(panel, theme)
+            ink = style.look(theme).ink
+            at = panel.transAxes
+            panel.text(
+                0.02, 1.0, "warm-up", color=ink, fontsize=style.SMALL, va="top", transform=at
+            )
     return figure
-
-
-def _rows(history: Sequence[Row] | pd.DataFrame) -> list[Row]:
-    if isinstance(history, Sequence):
-        rows = list(history)
-    else:
-        rows = [{str(k): v for k, v in row.items()} for row in history.to_dict("records")]
-    if not rows:
-        raise RatersError("found a history without epochs, expected at least one")
-    return rows
 
 
 def _numbers(rows: list[Row]) -> list[str]:
@@ -106,14 +100,9 @@ def _number(value: Any) -> float:  # noqa: ANN401
 
 
 def _line(
-    panel: Axes,
-    epochs: NDArray[np.float64],
-    values: NDArray[np.float64],
-    warm_up: int,
-    best: int | None,
-    theme: Theme,
+    panel: Axes, epochs: Floats, values: Floats, warm_up: int, best: int | None, theme: Theme
 ) -> None:
-    colours = look(theme)
+    colours = style.look(theme)
     alone = "o" if np.isfinite(values).sum() <= 2 else None  # a line needs more than a point
     panel.plot(epochs, values, color=colours.line, lw=1.4, marker=alone, ms=3)
     first = float(np.nanmin(epochs))
@@ -125,16 +114,9 @@ def _line(
         panel.plot(epochs[at[:1]], values[at[:1]], "o", color="#D55E00", ms=5, zorder=4)
         panel.annotate(
             f"{values[at[0]]:.3g}", (epochs[at[0]], values[at[0]]), (0, 5),
-            textcoords="offset points", color=colours.ink, fontsize=SMALL, ha="center",
+            textcoords="offset points", color=colours.ink, fontsize=style.SMALL, ha="center",
         )  # fmt: skip
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     panel.margins(y=0.15)
     panel.ticklabel_format(axis="y", useOffset=False)
     panel.set_xlim(first - 0.5, float(np.nanmax(epochs)) + 0.5)
-
-
-def _say_warm_up(panel: Axes, theme: Theme) -> None:
-    panel.text(
-        0.02, 1.0, "warm-up", color=look(theme).ink, fontsize=SMALL, va="top",
-        transform=panel.transAxes,
-    )  # fmt: skip

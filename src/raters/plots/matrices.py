@@ -1,31 +1,101 @@
-"""Confusion matrices as heat maps, a panel per rater; estimated beside true ones."""
+"""Heat maps with named rows and columns, and confusion matrices: estimated beside true ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.plots.heat import cell_size, dress_bar, heat_map, name_sides, upright
-from raters.plots.names import all_shown, families, shown
-from raters.plots.style import (
-    LARGE,
-    MEDIUM,
-    SMALL,
-    Theme,
-    grid_shape,
-    look,
-    new_figure,
-    plain_axes,
-)
+from raters.plots import style
+from raters.plots.style import Theme
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+def heat_map(
+    axes: Axes,
+    values: Floats,
+    scale: tuple[float, float],
+    theme: Theme,
+    write: Callable[[float], str] | None = None,
+    size: float = style.MEDIUM,
+) -> AxesImage:
+    """Draw values `(rows, columns)`; NaN is a gap, `write` gives the text in a cell."""
+    colours, norm = style.ramp(theme), Normalize(*scale)
+    image = axes.imshow(values, cmap=colours, norm=norm, aspect="equal", interpolation="nearest")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(values):
+        if write is not None and np.isfinite(value):
+            ink = style.text_on(colours(norm(value)))
+            axes.text(
+                column, row, write(float(value)), ha="center", va="center", color=ink, fontsize=size
+            )
+    return image
+
+
+def name_sides(
+    axes: Axes,
+    rows: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    size: float = style.MEDIUM,
+    most: int = 16,
+) -> None:
+    """Name rows and columns (None for no names); long names of columns stand upright."""
+    texts = style.all_shown(rows or (), most)
+    axes.set_yticks(range(len(texts)), texts, **style.font(size))
+    texts = style.all_shown(columns or (), most)
+    axes.set_xticks(
+        range(len(texts)), texts, rotation=90 if upright(texts) else 0, **style.font(size)
+    )
+
+
+def upright(names: Sequence[str]) -> bool:
+    """Return whether names of columns have to stand upright.
+
+    Example:
+        >>> upright(["a", "b"]), upright(["background", "lesion"]), upright(["benign"] * 3)
+        (False, False, True)
+    """
+    longest = max(map(len, names), default=0)
+    return longest > 10 or (longest > 3 and len(names) > 2)
+
+
+def colour_bar(
+    figure: Figure, image: AxesImage, axes: Sequence[Axes], theme: Theme, what: str
+) -> None:
+    """Put one narrow colour bar beside axes."""
+    height = figure.get_figheight()
+    bar = figure.colorbar(image, ax=list(axes), shrink=0.8, aspect=max(15, 7 * height), pad=0.02)
+    dress_bar(bar, theme, what)
+
+
+def dress_bar(bar: Colorbar, theme: Theme, what: str) -> None:
+    """Colour a bar for a page, and say what it shows."""
+    bar.outline.set_visible(False)
+    ink = style.look(theme).ink
+    bar.ax.tick_params(
+        colors=ink, labelcolor=ink, labelsize=style.SMALL, labelfontfamily=list(style.families())
+    )
+    bar.set_label(what, color=ink, **style.font(style.MEDIUM))
+
+
+def cell_size(columns: int) -> float:
+    """Return a font size for numbers in cells of a map with so many columns.
+
+    Example:
+        >>> cell_size(2), cell_size(10)
+        (9.8, 6.6)
+    """
+    return min(style.LARGE, round(10.6 - 0.4 * columns, 1)) if columns <= 12 else 5.5
+
 
 _MOST_CLASSES_WRITTEN = 10
 _MOST_NUMBERS = 1500
@@ -63,13 +133,16 @@ def confusion(
     found = _stack(matrices, "matrices")
     pairs = found[:, np.newaxis]
     if truth is not None:
-        pairs = np.stack([found, _like(_stack(truth, "true matrices"), found)], axis=1)
-    names = _names(raters, len(found), "raters", [""] if len(found) == 1 else None)
-    labels = _names(classes, found.shape[1], "classes", None)
+        true = _stack(truth, "true matrices")
+        if true.shape != found.shape:
+            raise RatersError(f"found true matrices of shape {true.shape}, expected {found.shape}")
+        pairs = np.stack([found, true], axis=1)
+    names = [""] if raters is None and len(found) == 1 else style.names_of(raters, len(found))
+    labels = style.names_of(classes, found.shape[1], "classes")
     return _draw(pairs, labels, names, theme, numbers, rows)
 
 
-def _stack(matrices: ArrayLike, what: str) -> NDArray[np.float64]:
+def _stack(matrices: ArrayLike, what: str) -> Floats:
     array = np.asarray(matrices, np.float64)
     array = array[np.newaxis] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
@@ -80,24 +153,8 @@ def _stack(matrices: ArrayLike, what: str) -> NDArray[np.float64]:
     return array
 
 
-def _like(truth: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
-    if truth.shape != found.shape:
-        raise RatersError(f"found true matrices of shape {truth.shape}, expected {found.shape}")
-    return truth
-
-
-def _names(
-    given: Sequence[str] | None, number: int, what: str, default: list[str] | None
-) -> list[str]:
-    if given is None:
-        return default or [str(k) for k in range(number)]
-    if len(given) != number:
-        raise RatersError(f"found {len(given)} names of {what}, expected {number}")
-    return list(given)
-
-
 def _draw(
-    pairs: NDArray[np.float64],
+    pairs: Floats,
     classes: list[str],
     raters: list[str],
     theme: Theme,
@@ -109,27 +166,23 @@ def _draw(
         numbers = size <= _MOST_CLASSES_WRITTEN and pairs.size <= _MOST_NUMBERS
     side = max(1.5, (0.36 if numbers else 0.09) * size)
     layout = _Layout.of(count, beside, side, classes)
-    figure = new_figure(*layout.inches)
+    figure = style.new_figure(*layout.inches)
     figure.set_layout_engine("none")  # places are known here, and finding them is slow for many
     write, high = _writer(pairs) if numbers else None, 1.0
     if not _shares(pairs):
         high = float(np.nanmax(pairs))
-    small = MEDIUM if size <= 6 else SMALL if size <= 12 else 5.5
+    small = style.MEDIUM if size <= 6 else style.SMALL if size <= 12 else 5.5
     image = None
     for k in range(count * beside):
-        panel = plain_axes(figure.add_axes(layout.place(k)), theme)
+        panel = style.plain_axes(figure.add_axes(layout.place(k)), theme)
         image = heat_map(panel, pairs[k // beside, k % beside], (0, high), theme, write, cell_size(size))  # fmt: skip  # noqa: E501
         _title(panel, raters[k // beside], k % beside if beside > 1 else None, side)
-        left, below = layout.at_left(k), k + layout.columns >= count * beside
+        left, below = k % layout.columns == 0, k + layout.columns >= count * beside
         name_sides(panel, classes if left else None, classes if below else None, small)
     assert image is not None
     bar = figure.colorbar(image, cax=figure.add_axes(layout.bar()))
     dress_bar(bar, theme, "share" if high == 1 else "count")
-    words: dict[str, Any] = {
-        "color": look(theme).ink,
-        "fontsize": MEDIUM,
-        "family": list(families()),
-    }
+    words = {"color": style.look(theme).ink, **style.font(style.MEDIUM)}
     middle = layout.middle()
     figure.text(0.06 / layout.inches[0], middle[1], rows, rotation=90, va="center", **words)
     figure.text(middle[0], 0.06 / layout.inches[1], "observed class", ha="center", **words)
@@ -152,8 +205,8 @@ class _Layout:
     def of(cls, count: int, beside: int, side: float, classes: Sequence[str]) -> _Layout:
         """Put up to 4 raters in a row, else as many as a page holds; pairs stay together."""
         fitting = max(1, int(11 / (side * beside)))
-        rows, columns = grid_shape(count, min(fitting, count) if beside == 1 else fitting)
-        texts = all_shown(classes, 16)
+        rows, columns = style.grid_shape(count, min(fitting, count) if beside == 1 else fitting)
+        texts = style.all_shown(classes, 16)
         letters = 0.07 * max(map(len, texts))
         bottom = 0.35 + (letters if upright(texts) else 0.15)
         return cls(rows, columns * beside, side, letters + 0.4, bottom)
@@ -163,10 +216,6 @@ class _Layout:
         """Width and height of the figure."""
         wide = self.left + self.columns * (self.side + self.gap) + 0.75
         return wide, self.bottom + self.rows * (self.side + self.top)
-
-    def at_left(self, k: int) -> bool:
-        """Return whether a panel is the first of its row."""
-        return k % self.columns == 0
 
     def place(self, k: int) -> tuple[float, float, float, float]:
         """Return left, bottom, width and height of a panel as shares of the figure."""
@@ -190,12 +239,12 @@ class _Layout:
         return x / wide, (self.bottom + (high - self.bottom) / 2) / high
 
 
-def _shares(pairs: NDArray[np.float64]) -> bool:
+def _shares(pairs: Floats) -> bool:
     known = pairs[np.isfinite(pairs)]
     return not known.size or bool(known.max() <= 1 + 1e-6)
 
 
-def _writer(pairs: NDArray[np.float64]) -> Callable[[float], str]:
+def _writer(pairs: Floats) -> Callable[[float], str]:
     if _shares(pairs):
         return "{:.2f}".format
     whole = bool((np.nan_to_num(pairs) % 1 == 0).all())
@@ -205,4 +254,7 @@ def _writer(pairs: NDArray[np.float64]) -> Callable[[float], str]:
 def _title(panel: Axes, rater: str, which: int | None, side: float) -> None:
     beside = "" if which is None else (" estimated", " true")[which]
     room = max(8, int(side * 11) - len(beside))
-    panel.set_title(f"{shown(rater, room)}{beside}".strip(), fontsize=MEDIUM if beside else LARGE)
+    panel.set_title(
+        f"{style.shown(rater, room)}{beside}".strip(),
+        fontsize=style.MEDIUM if beside else style.LARGE,
+    )

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.patheffects import Normal, Stroke
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
-from raters.plots.borders import border_lines, border_path
-from raters.plots.heat import colour_bar
-from raters.plots.names import shown
-from raters.plots.pictures import mask_stack, most_disputed, picture
-from raters.plots.style import (
-    Theme,
-    grid_shape,
-    legend_below,
-    new_figure,
-    no_frame,
-    plain_axes,
-    rater_colours,
-    rater_lines,
-)
+from raters.plots import style
+from raters.plots.matrices import colour_bar
+from raters.plots.pictures import border_lines, border_path, mask_stack, most_disputed, picture
+from raters.plots.style import Theme
 from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _HATCHES = ("///", "\\\\\\", "|||", "---")
 _MOST_PANELS = 8
@@ -47,30 +36,14 @@ REFERENCE = "reference"
 class _Scene:
     """All that is drawn, in 2D."""
 
-    image: NDArray[np.float64] | None
-    masks: NDArray[Any]
+    image: Floats | None
+    masks: Array
     raters: list[str]
-    reference: NDArray[Any] | None
+    reference: Array | None
     classes: list[str]
     aspect: float
     title: str
     letters: Letters | None = None
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Which slice is asked for, and where the voxels lie."""
-
-    slice: int | None
-    axis: int | None
-    spacing: Sequence[float] | None
-    affine: NDArray[np.float64] | None
-
-    def sizes(self, space: tuple[int, ...]) -> Sequence[float]:
-        """Return the size of a voxel by axis."""
-        if self.spacing is None:
-            return Geometry(space, self.affine).spacing
-        return self.spacing
 
 
 def overlay(
@@ -118,20 +91,20 @@ def overlay(
         >>> len(figure.axes), [text.get_text() for text in figure.legends[0].get_texts()]
         (3, ['ann', 'bob'])
     """
-    grid = _Grid(slice, axis, spacing, None if affine is None else np.asarray(affine, np.float64))
-    scene = _scene(image, masks, raters, reference, classes, channel, grid)
+    where = None if affine is None else np.asarray(affine, np.float64)
+    scene = _scene(image, masks, raters, reference, classes, channel, slice, axis, spacing, where)
     shown_classes = _most_disputed(scene)
     panels = len(shown_classes) + entropy
-    rows, columns = grid_shape(panels, 4)
+    rows, columns = style.grid_shape(panels, 4)
     box = _box(scene, zoom)
     width, height = _panel_size(box, scene.aspect, columns)
-    figure = new_figure(
+    figure = style.new_figure(
         columns * width + 0.6 * entropy, rows * (height + 0.28) + 0.3, pictures=True
     )
     axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for panel in axes:
-        plain_axes(panel, theme)
-        no_frame(panel)
+        style.plain_axes(panel, theme)
+        style.no_frame(panel)
         panel.set_visible(False)
     for panel, number in zip(axes, shown_classes, strict=False):
         _draw_class(panel, scene, number, 72 * width / (box[1] - box[0] + 1))
@@ -143,7 +116,7 @@ def overlay(
         draw_letters(panel, scene.letters)
         panel.set_xlim(box[0] - 0.5, box[1] + 0.5)
         panel.set_ylim(box[3] + 0.5, box[2] - 0.5)
-    legend_below(figure, *_legend(scene), theme)
+    style.legend_below(figure, *_legend(scene), theme)
     return figure
 
 
@@ -154,13 +127,14 @@ def _scene(
     reference: ArrayLike | None,
     classes: Sequence[str] | None,
     channel: int | None,
-    grid: _Grid,
+    at: int | None,
+    axis: int | None,
+    spacing: Sequence[float] | None,
+    affine: Floats | None,
 ) -> _Scene:
     stack = mask_stack(masks)
     space = stack.shape[1:]
-    names = [str(k) for k in range(len(stack))] if raters is None else list(raters)
-    if len(names) != len(stack):
-        raise RatersError(f"found {len(names)} names of raters, expected {len(stack)}")
+    names = style.names_of(raters, len(stack))
     truth = None if reference is None else label_array(reference)
     if truth is not None and truth.shape != space:
         raise RatersError(f"found a reference of shape {truth.shape}, expected {space}")
@@ -169,12 +143,12 @@ def _scene(
     if highest >= len(labels):
         raise RatersError(f"found label {highest}, expected a class from 0 to {len(labels) - 1}")
     flat = None if image is None else picture(image, space, channel)
-    sizes = grid.sizes(space)
+    sizes = Geometry(space, affine).spacing if spacing is None else spacing
     if len(space) == 2:
         return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], "")
-    view = view_of(space, grid.affine, grid.axis)
+    view = view_of(space, affine, axis)
     stack = view.turn(stack, 1)
-    at = most_disputed(stack) if grid.slice is None else view.place(grid.slice, space)
+    at = most_disputed(stack) if at is None else view.place(at, space)
     return _Scene(
         None if flat is None else view.turn(flat)[at],
         stack[:, at],
@@ -206,7 +180,7 @@ def _most_disputed(scene: _Scene) -> list[int]:
 def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
     """Return the first and last column and row to show."""
     height, width = scene.masks.shape[1:]
-    drawn: NDArray[np.bool_] = np.asarray((scene.masks > 0).any(axis=0))
+    drawn: Flags = np.asarray((scene.masks > 0).any(axis=0))
     if scene.reference is not None:
         drawn = drawn | (scene.reference > 0)
     if not zoom or not drawn.any():
@@ -226,7 +200,7 @@ def _panel_size(box: tuple[int, int, int, int], aspect: float, columns: int) -> 
 
 
 def _title(scene: _Scene, number: int) -> str:
-    parts = [shown(scene.classes[number])] if len(scene.classes) > 2 else []
+    parts = [style.shown(scene.classes[number])] if len(scene.classes) > 2 else []
     return ", ".join([*parts, scene.title] if scene.title else parts)
 
 
@@ -238,7 +212,7 @@ def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
         )
     else:
         panel.set_aspect(scene.aspect)
-    colours, lines = rater_colours(scene.raters), rater_lines(scene.raters)
+    colours, lines = style.rater_colours(scene.raters), style.rater_lines(scene.raters)
     for k, (name, mask) in enumerate(zip(scene.raters, scene.masks, strict=True)):
         missing = mask == MISSING
         if missing.any() and not missing.all():
@@ -252,7 +226,7 @@ def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
             linestyles=[lines[name]],
             linewidths=_width(k, len(scene.raters), pixel),
             capstyle="projecting" if lines[name] == "-" else "butt",
-            label=shown(name),
+            label=style.shown(name),
         )
         panel.add_collection(outline, autolim=False)
     if scene.reference is not None:
@@ -280,11 +254,11 @@ def _draw_entropy(figure: Figure, panel: Axes, scene: _Scene, theme: Theme) -> N
 
 
 def _legend(scene: _Scene) -> tuple[list[Any], list[str]]:
-    colours, lines = rater_colours(scene.raters), rater_lines(scene.raters)
+    colours, lines = style.rater_colours(scene.raters), style.rater_lines(scene.raters)
     handles = [Line2D([], [], color=colours[n], linestyle=lines[n], lw=2) for n in scene.raters]
     empty = (scene.masks == MISSING).all(axis=(1, 2))
     texts = [
-        shown(n) + (" (not labelled)" if e else "")
+        style.shown(n) + (" (not labelled)" if e else "")
         for n, e in zip(scene.raters, empty, strict=True)
     ]
     if scene.reference is not None:

@@ -1,13 +1,13 @@
-"""Images and masks as pictures: channels, grey values, and the slice of a volume to show."""
+"""Images and masks as pictures: grey values, the slice of a volume to show, outlines of masks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from matplotlib.path import Path
 from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
@@ -17,7 +17,7 @@ _LARGE = 4_000_000  # values
 _DRAWN = 1_000_000
 
 
-def mask_stack(masks: ArrayLike) -> NDArray[Any]:
+def mask_stack(masks: ArrayLike) -> Array:
     """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
     try:
         array = label_array(masks)
@@ -31,7 +31,7 @@ def mask_stack(masks: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> NDArray[np.float64]:
+def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> Floats:
     """Return an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
 
     Three channels are colours, unless `channel` chooses one; of other numbers the first is shown.
@@ -57,7 +57,7 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> ND
     return _scaled(array[channel or 0], whole=False, volume=len(space) == 3)
 
 
-def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[np.float64]:
+def _scaled(values: Array, whole: bool, volume: bool = False) -> Floats:
     large = values.size > _LARGE
     if large and values.dtype.itemsize < 8:  # a slide in float64 takes gigabytes
         values = np.asarray(values, np.float32)
@@ -79,12 +79,12 @@ def _scaled(values: NDArray[Any], whole: bool, volume: bool = False) -> NDArray[
     return np.asarray(np.nan_to_num(scaled.clip(0, 1, out=scaled), copy=False))
 
 
-def _drawn(values: NDArray[Any]) -> NDArray[Any]:
+def _drawn(values: Array) -> Array:
     """Draw so many values that percentiles are settled."""
     return values.ravel()[np.random.default_rng(0).integers(0, values.size, _DRAWN)]
 
 
-def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
+def _without_air(values: Array) -> Array | None:
     """Leave out the value that most corners of a volume have; None if it is not that of air."""
     corners = values[np.ix_(*([0, length - 1] for length in values.shape))]
     found, times = np.unique(corners, return_counts=True)
@@ -92,7 +92,7 @@ def _without_air(values: NDArray[Any]) -> NDArray[Any] | None:
     return inside if 0 < inside.size < (1 - _AIR) * values.size else None
 
 
-def most_disputed(masks: NDArray[Any]) -> int:
+def most_disputed(masks: Array) -> int:
     """Return where raters differ most among the slices of masks `(raters, slices, rows, columns)`.
 
     Where they do not differ, it is the slice with most foreground.
@@ -107,3 +107,94 @@ def most_disputed(masks: NDArray[Any]) -> int:
     if not spread.any():
         spread = ((masks != 0) & (masks != MISSING)).any(axis=0).sum(axis=(1, 2))
     return int(spread.argmax())
+
+
+Corner = tuple[int, int]
+
+
+def border_lines(mask: ArrayLike) -> list[Floats]:
+    """Trace a 2D mask along pixel borders.
+
+    Pixels are squares around whole coordinates, as matplotlib's `imshow` draws them. Outer lines
+    and holes turn in opposite ways, so that the signed areas add up to the number of pixels; where
+    two pixels only touch at a corner, the lines keep them apart.
+
+    Returns:
+        Closed lines `(points, 2)` of x (column) and y (row), with the first point again at the end.
+
+    Example:
+        >>> [line.tolist() for line in border_lines([[0, 1]])]
+        [[[0.5, -0.5], [1.5, -0.5], [1.5, 0.5], [0.5, 0.5], [0.5, -0.5]]]
+    """
+    inside = np.pad(np.asarray(mask, bool), 1)
+    following = _edges(inside)
+    lines = []
+    while following:
+        lines.append(_straightened(_walk(following)))
+    return lines
+
+
+def border_path(mask: ArrayLike) -> Path:
+    """Return the outline as one path, with holes left open.
+
+    Example:
+        >>> path = border_path([[0, 1, 1], [0, 1, 0]])
+        >>> path.contains_points([(1, 0), (2, 0), (1, 1), (2, 1)]).tolist()
+        [True, True, True, False]
+    """
+    lines = border_lines(mask)
+    if not lines:
+        return Path(np.zeros((0, 2)))
+    return Path.make_compound_path(*(Path(line, closed=True) for line in lines))
+
+
+def _edges(inside: Flags) -> dict[Corner, list[Corner]]:
+    """Return the borders as arrows from corner to corner (row, column), the mask to their right."""
+    following: dict[Corner, list[Corner]] = {}
+
+    def add(rows: NDArray[np.intp], columns: NDArray[np.intp], way: Corner) -> None:
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            following.setdefault((row, column), []).append((row + way[0], column + way[1]))
+
+    core = inside[1:-1, 1:-1]
+    for open_side, start, way in (
+        (core & ~inside[:-2, 1:-1], (0, 0), (0, 1)),  # along the top, to the right
+        (core & ~inside[1:-1, 2:], (0, 1), (1, 0)),  # down the right side
+        (core & ~inside[2:, 1:-1], (1, 1), (0, -1)),  # along the bottom, to the left
+        (core & ~inside[1:-1, :-2], (1, 0), (-1, 0)),  # up the left side
+    ):
+        rows, columns = np.nonzero(open_side)
+        add(rows + start[0], columns + start[1], way)
+    return following
+
+
+def _walk(following: dict[Corner, list[Corner]]) -> list[Corner]:
+    """Follow the arrows from any corner until it is reached again; used arrows are removed."""
+    start = next(iter(following))
+    line, here = [start], start
+    came = (0, 0)
+    while True:
+        ways = following[here]
+        there = ways[0] if len(ways) == 1 else _right_turn(here, came, ways)
+        ways.remove(there)
+        if not ways:
+            del following[here]
+        came = (there[0] - here[0], there[1] - here[1])
+        line.append(there)
+        here = there
+        if here == start:
+            return line
+
+
+def _right_turn(here: Corner, came: Corner, ways: list[Corner]) -> Corner:
+    """At a corner where two pixels touch, stay with the pixel on the right."""
+    right = (here[0] + came[1], here[1] - came[0])
+    return right if right in ways else ways[0]
+
+
+def _straightened(line: list[Corner]) -> Floats:
+    """Leave out corners on straight parts; give x and y."""
+    points = np.array(line[:-1])
+    turns = np.roll(points, -1, axis=0) - points
+    kept = points[(turns != np.roll(turns, 1, axis=0)).any(axis=1)]
+    return np.concatenate([kept, kept[:1]])[:, ::-1] - 0.5

@@ -1,33 +1,34 @@
-"""Who draws more and who less: volumes by rater, or the shares of classes in a table."""
+"""Who draws more and who less, and where: sizes, and foreground by distance to the consensus.
+
+The signed distance of a voxel goes from its centre to the nearest voxel on the other side, less
+half of the smallest spacing, so that the border between two neighbours is at 0; it is negative
+inside of the consensus.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
-from raters.plots.names import all_shown, families
-from raters.plots.style import (
-    MEDIUM,
-    SMALL,
-    Theme,
-    legend_below,
-    look,
-    new_figure,
-    plain_axes,
-    rater_colours,
-)
+from raters.plots import style
+from raters.plots.style import Theme
 from raters.progress import track
+from raters.scores.inputs import Spacing, label_array, spacing_of
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from raters.fusion.consensus import Consensus
     from raters.study.study import Study
+
 
 _MOST_DOTS = 400
 _TICKS = {-1.0: "nothing", -1 / 3: "half", 0.0: "same", 1 / 3: "double", 1.0: "alone"}
@@ -39,7 +40,7 @@ def volumes(
     relative: bool = True,
     progress: bool = False,
     theme: Theme = "light",
-    measured: NDArray[np.float64] | None = None,
+    measured: Floats | None = None,
     together: bool = False,
 ) -> Figure:
     """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
@@ -81,9 +82,7 @@ def volumes(
     return _strips(study.raters, values, title, theme, ticks)
 
 
-def case_volumes(
-    study: Study, class_name: str | None = None, progress: bool = False
-) -> NDArray[np.float64]:
+def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
     Example:
@@ -104,7 +103,7 @@ def case_volumes(
     return found
 
 
-def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative_volumes(found: Floats) -> Floats:
     """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
 
     Example:
@@ -123,14 +122,10 @@ def relative_volumes(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _strips(
-    raters: Sequence[str],
-    values: NDArray[np.float64],
-    title: str,
-    theme: Theme,
-    ticks: dict[float, str] | None,
+    raters: Sequence[str], values: Floats, title: str, theme: Theme, ticks: dict[float, str] | None
 ) -> Figure:
     figure, axes = _lying(raters, theme, title, 4.6)
-    colours, ink = rater_colours(raters), look(theme).ink
+    colours, ink = style.rater_colours(raters), style.look(theme).ink
     for k, (name, column) in enumerate(zip(raters, values.T, strict=True)):
         known = column[np.isfinite(column)]
         if not known.size:
@@ -146,7 +141,7 @@ def _strips(
     if ticks is not None:
         axes.set_xlim(-1.06, 1.06)
         axes.set_xticks(list(ticks), list(ticks.values()))
-        axes.axvline(0, color=look(theme).muted, lw=0.8, zorder=0)
+        axes.axvline(0, color=style.look(theme).muted, lw=0.8, zorder=0)
     else:
         known = values[np.isfinite(values) & (values > 0)]
         if known.size and known.max() > 100 * np.percentile(known, 5):
@@ -161,26 +156,185 @@ def _shares(study: Study, theme: Theme) -> Figure:
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     figure, axes = _lying(study.raters, theme, "share of labels", 5.0)
-    colours = list(rater_colours(names).values())
+    colours = list(style.rater_colours(names).values())
     places, left = np.arange(len(study.raters)), np.zeros(len(study.raters))
     bars = []
     for share, colour in zip(shares.T, colours, strict=True):
         bars.append(axes.barh(places, share, 0.8, left=left, color=colour, lw=0))
         left = left + share
     axes.set_xlim(0, 1)
-    legend_below(figure, bars, all_shown(names), theme)
+    style.legend_below(figure, bars, style.all_shown(names), theme)
     return figure
 
 
 def _lying(raters: Sequence[str], theme: Theme, x: str, width: float) -> tuple[Figure, Axes]:
     """Make axes with a line for each rater, the first on top."""
     many = len(raters) > 20
-    texts = all_shown(raters)
+    texts = style.all_shown(raters)
     height = max(1.3, len(raters) * (0.16 if many else 0.4) + 0.9)
-    figure = new_figure(width + max(map(len, texts)) * 0.07, height)
-    axes = plain_axes(figure.subplots(), theme, x=x)
-    words: dict[str, Any] = {"fontsize": SMALL if many else MEDIUM, "family": list(families())}
-    axes.set_yticks(range(len(raters)), texts, **words)
+    figure = style.new_figure(width + max(map(len, texts)) * 0.07, height)
+    axes = style.plain_axes(figure.subplots(), theme, x=x)
+    axes.set_yticks(range(len(raters)), texts, **style.font(style.SMALL if many else style.MEDIUM))
     axes.set_ylim(len(raters) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     return figure, axes
+
+
+DEFAULT_BINS = tuple(float(edge) for edge in range(-10, 11))
+
+
+@dataclass(frozen=True)
+class DistanceCounts:
+    """Voxels by distance to the border of the consensus; counts of cases can be added.
+
+    Attributes:
+        edges: The edges of the bins.
+        seen: How many voxels each rater labelled, `(raters, bins)`.
+        drawn: How many of them the rater called foreground, `(raters, bins)`.
+    """
+
+    edges: Floats
+    seen: Ints
+    drawn: Ints
+
+    def __add__(self, other: DistanceCounts) -> DistanceCounts:
+        return DistanceCounts(self.edges, self.seen + other.seen, self.drawn + other.drawn)
+
+    @property
+    def shares(self) -> Floats:
+        """The share of foreground, `(raters, bins)`; NaN where a rater labelled nothing."""
+        full = self.seen > 0
+        return np.where(full, self.drawn / np.maximum(self.seen, 1), np.nan)
+
+
+def signed_distance_counts(
+    consensus: ArrayLike,
+    labels: ArrayLike,
+    spacing: Spacing | None = None,
+    bins: ArrayLike = DEFAULT_BINS,
+    number: int = 1,
+) -> DistanceCounts:
+    """Count what raters call foreground by the signed distance to the consensus, for one case.
+
+    Where the consensus has no border (nothing or everything is foreground) nothing is counted.
+
+    Args:
+        consensus: Class numbers with MISSING, `(*space)`.
+        labels: Those of raters, `(raters, *space)`.
+        spacing: The size of a voxel by axis.
+        bins: Edges, rising; a bin holds its lower edge, the last one both.
+        number: The class that is foreground.
+
+    Example:
+        >>> counts = signed_distance_counts([0, 0, 1, 1], [[0, 1, 1, 1]], bins=[-2, -1, 0, 1, 2])
+        >>> counts.seen.tolist(), counts.drawn.tolist()
+        ([[1, 1, 1, 1]], [[1, 1, 1, 0]])
+    """
+    truth, given = label_array(consensus), label_array(labels)
+    if given.shape[1:] != truth.shape or given.ndim != truth.ndim + 1:
+        raise RatersError(
+            f"found labels of shape {given.shape}, expected (raters, "
+            f"{', '.join(map(str, truth.shape))}) as the consensus has"
+        )
+    edges = np.asarray(bins, np.float64)
+    if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+        raise RatersError(f"found bins {edges.tolist()}, expected at least two rising edges")
+    distance = _signed_distance(truth, number, spacing_of(truth.ndim, spacing))
+    empty = np.zeros((len(given), len(edges) - 1), np.int64)
+    if distance is None:
+        return DistanceCounts(edges, empty, empty)
+    seen = [np.histogram(distance[row != MISSING], edges)[0] for row in given]
+    drawn = [np.histogram(distance[row == number], edges)[0] for row in given]
+    shape = empty.shape
+    return DistanceCounts(
+        edges, np.array(seen, np.int64).reshape(shape), np.array(drawn, np.int64).reshape(shape)
+    )
+
+
+def _signed_distance(truth: Array, number: int, spacing: Floats) -> Floats | None:
+    """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
+    from scipy.ndimage import distance_transform_edt
+
+    inside, outside = truth == number, (truth != number) & (truth != MISSING)
+    if not inside.any() or not outside.any():
+        return None
+    to_inside = distance_transform_edt(~inside, sampling=spacing)
+    to_outside = distance_transform_edt(~outside, sampling=spacing)
+    half = float(spacing.min()) / 2
+    signed = np.where(inside, half - to_outside, to_inside - half)
+    return np.where(inside | outside, signed, np.nan)
+
+
+def distance_counts(
+    consensus: Consensus,
+    bins: ArrayLike = DEFAULT_BINS,
+    class_name: str | None = None,
+    progress: bool = False,
+) -> DistanceCounts:
+    """Count over all cases of a consensus of masks (`raters.fuse`).
+
+    Args:
+        consensus: The fused study.
+        bins: Edges of the distance, in mm (pixels where the spacing is unknown).
+        class_name: The class; by default the first foreground class.
+        progress: Show a progress bar.
+    """
+    study = consensus.study
+    if study.kind == "classification":
+        raise RatersError("found a table, expected masks: tables have no borders")
+    names = study.classes.names
+    if class_name is not None and class_name not in names:
+        raise RatersError(f"found no class {class_name!r}, expected one of: {', '.join(names)}")
+    number = 1 if class_name is None else names.index(class_name)
+    empty = np.zeros((len(study.raters), np.size(bins) - 1), np.int64)
+    total = DistanceCounts(np.asarray(bins, np.float64), empty, empty)
+    for case, fusion in track(consensus.iter_cases(), len(study), "measuring", progress):
+        total += signed_distance_counts(
+            fusion.labels, case.labels, case.geometry.spacing, bins, number
+        )
+    return total
+
+
+def bias(
+    counts: DistanceCounts,
+    raters: Sequence[str] | None = None,
+    unit: str = "pixels",
+    theme: Theme = "light",
+) -> Figure:
+    """Draw the share of foreground by distance to the border of the consensus, a curve per rater.
+
+    A rater whose curve lies above the grey step outside (to the right) draws too much, one below
+    it inside (to the left) too little.
+
+    Args:
+        counts: Of one case, or a sum.
+        raters: Names of the raters.
+        unit: Of the distance.
+        theme: The page.
+
+    Example:
+        >>> counts = signed_distance_counts([0, 0, 1, 1], [[0, 1, 1, 1]], bins=[-2, -1, 0, 1, 2])
+        >>> bias(counts, ["ann"]).axes[0].lines[1].get_ydata().tolist()
+        [1.0, 1.0, 1.0, 0.0]
+    """
+    shares = counts.shares
+    if not counts.seen.any():
+        raise RatersError("found no border of a consensus, expected some foreground to compare")
+    names = style.names_of(raters, len(shares))
+    figure = style.new_figure(5.0, 3.4 + 0.12 * (len(names) > 8) * len(names) / 3)
+    where = f"inside  ←  distance to the border of the consensus ({unit})  →  outside"
+    axes = style.plain_axes(figure.subplots(), theme, x=where, y="share called foreground")
+    low, high = float(counts.edges[0]), float(counts.edges[-1])
+    step = axes.plot(
+        [low, 0, 0, high], [1, 1, 0, 0], color=style.look(theme).muted, lw=3, alpha=0.6
+    )
+    colours, lines = style.rater_colours(names), style.rater_lines(names)
+    centres = (counts.edges[1:] + counts.edges[:-1]) / 2
+    handles = list(step)
+    for name, share in zip(names, shares, strict=True):
+        handles += axes.plot(
+            centres, share, color=colours[name], ls=lines[name], lw=1.5, marker="o", ms=2.5
+        )
+    axes.set(xlim=(low, high), ylim=(-0.03, 1.03))
+    style.legend_below(figure, handles, ["consensus", *style.all_shown(names)], theme)
+    return figure

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.plots.names import all_shown, families
-from raters.plots.style import (
-    MEDIUM,
-    SMALL,
-    Theme,
-    legend_below,
-    look,
-    new_figure,
-    plain_axes,
-    rater_colours,
-)
+from raters.plots import style
+from raters.plots.style import Theme
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -30,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_NONE = "found no performance of raters, expected that of a method with matrices (staple, ...)"
 _TITLES = {"ppv": "positive predictive value", "npv": "negative predictive value"}
 
 
@@ -68,13 +61,13 @@ def skills(
         >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
         ['bob', 'ann']
     """
-    rows = _rows(performance)
+    rows = style.rows_of(performance, _NONE)
     found = {m: skill_of_raters(rows, m, class_name, weights) for m in measures}
     names = list(dict.fromkeys(str(row["rater"]) for row in rows))
-    return _draw(names, found, theme, rater_colours(_order(names, raters)))
+    return _draw(names, found, theme, style.rater_colours(_order(names, raters)))
 
 
-def matrix_skills(matrices: ArrayLike) -> NDArray[np.float64]:
+def matrix_skills(matrices: ArrayLike) -> Floats:
     """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
 
     All classes count alike, the background of masks too: a rater who draws far too much of a small
@@ -117,32 +110,25 @@ def skill_scatter(
     x, y = _skill_array(true), _skill_array(estimated)
     if x.shape != y.shape or not x.size:
         raise RatersError(f"found {y.size} estimated and {x.size} true skills, expected the same")
-    names = list(raters) if raters is not None else [str(k) for k in range(len(x))]
-    if len(names) != len(x):
-        raise RatersError(f"found {len(names)} names of raters, expected {len(x)}")
-    figure = new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
+    names = style.names_of(raters, len(x))
+    figure = style.new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
     error = float(np.nanmean(np.abs(x - y))) if np.isfinite(x - y).any() else math.nan
-    axes = plain_axes(
-        figure.subplots(),
-        theme,
-        f"mean difference {error:.3f}",
-        "true mean of the diagonal",
-        "estimated mean of the diagonal",
-    )
-    known = rater_colours(_order(names, all_raters))
+    title, what = f"mean difference {error:.3f}", "mean of the diagonal"
+    axes = style.plain_axes(figure.subplots(), theme, title, f"true {what}", f"estimated {what}")
+    known = style.rater_colours(_order(names, all_raters))
     colours = [known[name] for name in names]
     low = min(np.nanmin(x, initial=1.0), np.nanmin(y, initial=1.0))
     ends = (max(0.0, low - 0.05), 1.02)
-    axes.plot(ends, ends, color=look(theme).muted, lw=0.8, zorder=0)
-    axes.scatter(x, y, c=colours, s=34, edgecolors=look(theme).ink, linewidths=0.5)
+    axes.plot(ends, ends, color=style.look(theme).muted, lw=0.8, zorder=0)
+    axes.scatter(x, y, c=colours, s=34, edgecolors=style.look(theme).ink, linewidths=0.5)
     axes.set(xlim=ends, ylim=ends, aspect="equal")
     if raters is not None and len(names) <= 12:
-        dots = [axes.scatter([], [], color=c, edgecolors=look(theme).ink) for c in colours]
-        legend_below(figure, dots, all_shown(names), theme)
+        dots = [axes.scatter([], [], color=c, edgecolors=style.look(theme).ink) for c in colours]
+        style.legend_below(figure, dots, style.all_shown(names), theme)
     return figure
 
 
-def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
+def _skill_array(given: ArrayLike) -> Floats:
     array = np.asarray(given, np.float64)
     return matrix_skills(array) if array.ndim == 3 else array.ravel()
 
@@ -150,18 +136,6 @@ def _skill_array(given: ArrayLike) -> NDArray[np.float64]:
 def _order(names: Sequence[str], everybody: Sequence[str] | None) -> list[str]:
     """Return all raters in the order of the study; any others follow."""
     return list(dict.fromkeys([*(everybody or ()), *names]))
-
-
-def _rows(performance: pd.DataFrame | Sequence[Row]) -> list[Row]:
-    if isinstance(performance, Sequence):
-        rows = list(performance)
-    else:
-        rows = [{str(k): v for k, v in row.items()} for row in performance.to_dict("records")]
-    if not rows:
-        raise RatersError(
-            "found no performance of raters, expected that of a method with matrices (staple, ...)"
-        )
-    return rows
 
 
 def skill_of_raters(
@@ -230,15 +204,14 @@ def _draw(
     ordered = sorted(names, key=mean, reverse=True)
     many = len(names) > 20
     height = max(1.4, len(names) * (0.15 if many else 0.26) + 0.7)
-    letters = max(map(len, all_shown(names))) * 0.07
-    figure = new_figure(letters + 2.6 * len(found) + 0.3, height)
+    letters = max(map(len, style.all_shown(names))) * 0.07
+    figure = style.new_figure(letters + 2.6 * len(found) + 0.3, height)
     panels = np.asarray(figure.subplots(1, len(found), sharey=True, squeeze=False))[0]
     for panel, (measure, by_rater) in zip(panels, found.items(), strict=True):
-        plain_axes(panel, theme, x=_TITLES.get(measure, measure.replace("_", " ")))
+        style.plain_axes(panel, theme, x=_TITLES.get(measure, measure.replace("_", " ")))
         _dots(panel, [by_rater[name] for name in ordered], [colours[n] for n in ordered], theme)
-    size = SMALL if many else MEDIUM
-    words: dict[str, Any] = {"fontsize": size, "family": list(families())}
-    panels[0].set_yticks(range(len(names)), all_shown(ordered), **words)
+    size = style.font(style.SMALL if many else style.MEDIUM)
+    panels[0].set_yticks(range(len(names)), style.all_shown(ordered), **size)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     return figure
 
@@ -248,19 +221,12 @@ def _dots(panel: Axes, values: list[Skill], colours: list[str], theme: Theme) ->
     x = np.array([skill.value for skill in values])
     spread = np.nan_to_num([skill.error for skill in values])
     low, high = np.maximum(x - spread, 0), np.minimum(x + spread, 1)
-    panel.hlines(places, low, high, colors=look(theme).ink, lw=1.0)
-    size = 22 if len(values) > 20 else 40
+    panel.hlines(places, low, high, colors=style.look(theme).ink, lw=1.0)
+    size, edge = 22 if len(values) > 20 else 40, style.look(theme).ink
     panel.scatter(
-        x,
-        places,
-        c=colours,
-        s=size,
-        edgecolors=look(theme).ink,
-        linewidths=0.5,
-        zorder=3,
-        clip_on=False,
+        x, places, c=colours, s=size, edgecolors=edge, linewidths=0.5, zorder=3, clip_on=False
     )
-    panel.grid(axis="y", color=look(theme).muted, alpha=0.25, lw=0.6)
+    panel.grid(axis="y", color=style.look(theme).muted, alpha=0.25, lw=0.6)
     panel.set_axisbelow(True)
     least, most = np.nanmin(low, initial=1.0), np.nanmax(high, initial=0.0)
     pad = max(0.08 * (most - least), 0.01)

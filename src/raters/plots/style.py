@@ -6,21 +6,80 @@ is transparent; `theme` says whether they are put on a light or a dark page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib
+from matplotlib import font_manager
 from matplotlib.colors import Colormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.typing import LineStyleType
 
 from raters.errors import RatersError
-from raters.plots.names import families
+from raters.rows import Row
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
+
+
+_MOST = 24
+
+_FIRST = "DejaVu Sans"  # comes along with matplotlib
+_OTHERS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Hiragino Sans", "Microsoft YaHei",
+    "Malgun Gothic", "Arial Unicode MS", "Noto Sans Symbols2", "Noto Emoji", "Symbola",
+)  # fmt: skip
+
+
+def shown(name: object, most: int = _MOST) -> str:
+    r"""Return a name as text for matplotlib that is drawn as it was written.
+
+    Dollars would start a formula, so they are escaped. Breaks of lines become spaces, a letter
+    that no font here has becomes its number, and long names lose their middle.
+
+    Example:
+        >>> shown("$x_1$ & <b>")
+        '\\$x_1\\$ & <b>'
+        >>> shown("reader of the second hospital, 2nd session", most=20)
+        'reader of…nd session'
+        >>> shown("no \U0001F9FF font")
+        'no [U+1F9FF] font'
+    """
+    text = " ".join("".join(_drawable(c) for c in str(name)).split())
+    if len(text) > most:
+        head = (most - 1) // 2
+        text = f"{text[:head].rstrip()}…{text[head + 1 - most :].lstrip()}"
+    return text.replace("$", r"\$")
+
+
+def all_shown(names: Iterable[object], most: int = _MOST) -> list[str]:
+    """Return all names as `shown` does."""
+    return [shown(name, most) for name in names]
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """Return the fonts to draw with: that of matplotlib, then those installed for other scripts."""
+    installed = set(font_manager.fontManager.get_font_names())
+    return (_FIRST, *(name for name in _OTHERS if name in installed))
+
+
+@cache
+def _letters() -> frozenset[int]:
+    """Return the letters that one of the fonts has."""
+    files = [font_manager.findfont(name) for name in families()]
+    return frozenset(c for file in files for c in font_manager.get_font(file).get_charmap())
+
+
+def _drawable(character: str) -> str:
+    if not character.isprintable():
+        return " "
+    return character if ord(character) in _letters() else f"[U+{ord(character):04X}]"
+
 
 Theme = Literal["light", "dark"]
 
@@ -116,6 +175,29 @@ def _colour(position: int) -> str:
     return str(to_hex((mixed[0], mixed[1], mixed[2])))
 
 
+def names_of(given: Sequence[str] | None, number: int, what: str = "raters") -> list[str]:
+    """Return the names that were given, numbers if none were; reject too few and too many."""
+    if given is not None and len(given) != number:
+        raise RatersError(f"found {len(given)} names of {what}, expected {number}")
+    return [str(k) for k in range(number)] if given is None else list(given)
+
+
+def rows_of(table: Sequence[Row] | pd.DataFrame, none: str) -> list[Row]:
+    """Return a table as rows; one without any is rejected with the message `none`."""
+    if isinstance(table, Sequence):
+        rows = list(table)
+    else:
+        rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+    if not rows:
+        raise RatersError(none)
+    return rows
+
+
+def font(size: float) -> dict[str, Any]:
+    """Return size and fonts of a text, as matplotlib's functions take them."""
+    return {"fontsize": size, "family": list(families())}
+
+
 def new_figure(width: float, height: float, pictures: bool = False) -> Figure:
     """Make an empty figure of a size in inches, on a transparent background.
 
@@ -136,10 +218,9 @@ def plain_axes(axes: Axes, theme: Theme, title: str = "", x: str = "", y: str = 
     for spine in axes.spines.values():
         spine.set_color(ink)
     axes.tick_params(colors=ink, labelcolor=ink, labelsize=MEDIUM, labelfontfamily=list(families()))
-    words: dict[str, Any] = {"color": ink, "family": list(families())}
-    axes.set_title(title, fontsize=LARGE, **words)
-    axes.set_xlabel(x, fontsize=MEDIUM, **words)
-    axes.set_ylabel(y, fontsize=MEDIUM, **words)
+    axes.set_title(title, color=ink, **font(LARGE))
+    axes.set_xlabel(x, color=ink, **font(MEDIUM))
+    axes.set_ylabel(y, color=ink, **font(MEDIUM))
     return axes
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 THICKER = 1.5
 """How many times the next spacing the largest one must have to be the one between slices."""
@@ -52,7 +51,7 @@ class View:
     plane: str = ""
     letters: Letters | None = None
 
-    def turn(self, array: NDArray[Any], lead: int = 0) -> NDArray[Any]:
+    def turn(self, array: Array, lead: int = 0) -> Array:
         """Return `(..., slices, rows, columns, ...)` of a volume whose space begins at axis `lead`.
 
         Example:
@@ -128,7 +127,7 @@ def view_of(space: Sequence[int], affine: ArrayLike | None = None, axis: int | N
     )
 
 
-def _nearest_axes(affine: NDArray[np.float64]) -> tuple[list[int], list[bool]] | None:
+def _nearest_axes(affine: Floats) -> tuple[list[int], list[bool]] | None:
     """Return the world axis that each axis runs along, and whether it runs ahead (to R, A or S)."""
     import nibabel
 
@@ -140,14 +139,14 @@ def _nearest_axes(affine: NDArray[np.float64]) -> tuple[list[int], list[bool]] |
     return nearest[:, 0].astype(int).tolist(), (nearest[:, 1] > 0).tolist()
 
 
-def _across(affine: NDArray[np.float64], world: list[int]) -> int:
+def _across(affine: Floats, world: list[int]) -> int:
     """Return the axis to count slices on: the acquired one if thick, else up and down."""
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
     *_, next_one, thickest = np.sort(spacing)
     return int(spacing.argmax()) if thickest >= THICKER * next_one else world.index(2)
 
 
-def _says_nothing(affine: NDArray[np.float64], space: Sequence[int]) -> bool:
+def _says_nothing(affine: Floats, space: Sequence[int]) -> bool:
     """Return whether nibabel made it up for a file without any: x turned round, centred."""
     if affine.shape != (4, 4):
         return True
@@ -165,15 +164,8 @@ def draw_letters(panel: Axes, letters: Letters | None) -> None:
         return
     places = {"left": (0.02, 0.5), "right": (0.98, 0.5), "top": (0.5, 0.98), "bottom": (0.5, 0.02)}
     for edge, (x, y) in places.items():
-        text = panel.text(
-            x,
-            y,
-            getattr(letters, edge),
-            transform=panel.transAxes,
-            ha=edge if edge in ("left", "right") else "center",
-            va=edge if edge in ("top", "bottom") else "center",
-            color="white",
-            fontsize=9,
-            fontweight="bold",
-        )
+        across = "ha" if edge in ("left", "right") else "va"
+        look: dict[str, Any] = {"color": "white", "fontsize": 9, "fontweight": "bold"}
+        look |= {"ha": "center", "va": "center", across: edge, "transform": panel.transAxes}
+        text = panel.text(x, y, getattr(letters, edge), **look)
         text.set_path_effects([Stroke(linewidth=2, foreground="black"), Normal()])

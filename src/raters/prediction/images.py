@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study import formats
-from raters.study.backend import Image, LabelRules
+from raters.study.backend import Axes, Image, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.canonical import files_below
 from raters.study.files_index import FilesIndex, index_images
 from raters.study.geometry import Geometry
 from raters.study.manifest import index_manifest, read_cells
-from raters.study.names import natural_key
 from raters.study.packed import open_array
-from raters.study.pattern import Pattern, is_pattern, there
+from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import CaseIndex, Study
 from raters.study.study_file import STUDY_FILE
-from raters.training.same_study import refuse_other_study
+from raters.training.config import refuse_other_study
 
 if TYPE_CHECKING:
     from raters.training.config import ModelConfig
@@ -37,13 +36,17 @@ class ImageFiles(FilesBackend):
         super().__init__(cases, LabelRules(), modalities=modalities)
         self._axes = axes
 
-    def image(self, case: int, ndim: int | None) -> Image | None:
+    def image(self, case: int, ndim: Axes = None) -> Image | None:  # noqa: ARG002
         """Read the image."""
-        return super().image(case, ndim or self._axes)
+        return super().image(case, self._axes)
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+    def image_grid(
+        self,
+        case: int,
+        ndim: Axes = None,  # noqa: ARG002
+    ) -> tuple[Geometry, str] | None:
         """Return the grid of the image from its header."""
-        return super().image_grid(case, ndim or self._axes)
+        return super().image_grid(case, self._axes)
 
 
 def open_images(source: str, config: ModelConfig) -> Study:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
@@ -14,14 +15,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import PREDICT_JOURNAL
-from raters.prediction.batches import predict_streams
-from raters.prediction.predict import Predicted, same_confusion, together
-from raters.prediction.tables import write_confusion, write_tables
-from raters.prediction.writing import CaseWriter, Outputs, refuse_case_names
+from raters.prediction.predict import predict_streams
+from raters.prediction.prediction import Prediction, together
+from raters.prediction.writing import (
+    TABLE,
+    CaseWriter,
+    Outputs,
+    write_confusion,
+    write_tables,
+)
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
+from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 
 if TYPE_CHECKING:
@@ -88,15 +94,18 @@ def predict_study(
     """
     folder, outputs = Path(folder), outputs or Outputs()
     _refuse(model, outputs)
-    refuse_case_names(study.index.ids, outputs)
+    writer = CaseWriter(model, folder, outputs)
+    writer.refuse_cases(study.index.ids)
     Inputs.of(study).refuse(folder)
     refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
     with only_one(folder) as notes:
+        if overwrite:
+            _remove_earlier(folder)
         journal = Journal(folder, _plan(model, outputs), PREDICT_JOURNAL, anew=overwrite)
         try:
             if outputs.confusion and not model.method.varies:
                 write_confusion(model, folder)
-            result = _predict(model, study, folder, outputs, journal, progress)
+            result = _predict(study, writer, journal, progress)
         finally:  # also after Ctrl-C: what is finished is there
             write_tables(model, list(study.index.ids), folder, outputs, journal)
             journal.close()
@@ -105,13 +114,12 @@ def predict_study(
 
 
 def _refuse(model: Model, outputs: Outputs) -> None:
-    for rater in outputs.raters:
-        model.number_of(rater)
+    model.refuse_unanswered(replace(outputs.asked(model), confusion=outputs.confusion))
     if not 0 <= outputs.overlap < 1:
         raise RatersError(f"found overlap {outputs.overlap:g}, expected at least 0 and below 1")
+    if outputs.samples < 0:
+        raise RatersError(f"found {outputs.samples} samples, expected at least 0")
     model.cut(outputs.cut)  # refuses what is none
-    if outputs.confusion:
-        same_confusion(model)  # refuses where there are none
 
 
 def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
@@ -125,40 +133,34 @@ def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
     cut = model.cut(outputs.cut)
     if (cut != 0.5).any():  # what was predicted at 0.5 before there were cuts stays valid
         plan["cut"] = cut.tolist()
+    if outputs.weights is not None:
+        plan["rater_weights"] = model.weighting(outputs.weights)
     return {**plan, "weights": digest.hexdigest()}
 
 
-def _predict(
-    model: Model,
-    study: Study,
-    folder: Path,
-    outputs: Outputs,
-    journal: Journal,
-    progress: bool,
-) -> PredictResult:
-    result = PredictResult(folder)
-    writer = CaseWriter(model, folder, outputs)
+def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool) -> PredictResult:
+    model, outputs, result = writer.model, writer.outputs, PredictResult(writer.folder)
     sources = {str(name): source_of(study, k) for k, name in enumerate(study.index.ids)}
-    wanted = _wanted_facts(writer, outputs, model)
     left = [
         k
         for k, name in enumerate(study.index.ids)
-        if not (journal.has(name, sources[name]) and _is_there(folder, journal.facts(name), wanted))
+        if not (journal.has(name, sources[name]) and _is_there(writer, journal.facts(name) or {}))
     ]
     result.skipped = len(study) - len(left)
     began = time.perf_counter()  # of the first case: what comes before is no speed
-    found = predict_streams(model, (study[k] for k in left), outputs.asked(model))
+    cases = (study[k] for k in left)
+    found = predict_streams(model, cases, outputs.asked(model), outputs.overlap)
     for case, bands in track(found, len(left), "predicting", progress):
         try:
             if isinstance(bands, RatersError):
                 raise bands
-            facts, pixels = _write(model, writer, case, bands)
+            facts, pixels = _write(writer, case, bands)
         except RatersError as error:
             result.failures.append(error.at(case=case.id))
             continue
         before = journal.facts(case.id) or {}
         same = journal.has(case.id, sources[case.id])
-        facts = _with_earlier(folder, before, facts, same)
+        facts = _with_earlier(writer.folder, before, facts, same)
         journal.finish(case.id, sources[case.id], facts)
         result.written += 1
         result.pixels += pixels
@@ -167,44 +169,46 @@ def _predict(
 
 
 def _write(
-    model: Model, writer: CaseWriter, case: Case, bands: Iterator[Predicted]
+    writer: CaseWriter, case: Case, bands: Iterator[Prediction]
 ) -> tuple[dict[str, Any], int]:
-    """Write a case; give what is kept of it, and its pixels."""
-    if model.config.kind == "classification":
+    """Write a case; return what is kept of it, and its pixels."""
+    outputs = writer.outputs
+    facts: dict[str, Any] = {"seed": outputs.seed} if outputs.samples else {}
+    if not writer.masks:
         found = together(bands)
-        facts: dict[str, Any] = {"p": [round(float(p), 7) for p in found.truth]}
-        facts["told"] = {
-            rater: [round(float(p), 7) for p in part] for rater, part in found.as_rater.items()
-        }
-        return {**facts, "files": writer.write(case, iter([found]))}, 1
-    counted = _Counted(bands)
-    return {"files": writer.write(case, iter(counted))}, counted.pixels
+        kept = {name: [round(float(p), 7) for p in found.maps[name]] for name in outputs.beside}
+        facts |= {"p": [round(float(p), 7) for p in found.truth], "maps": kept}
+        return {**facts, "files": writer.write(case, [found])}, 1
+    pixels = 0
 
-
-class _Counted:
-    """Bands that are counted as they pass."""
-
-    def __init__(self, bands: Iterator[Predicted]) -> None:
-        self._bands, self.pixels = bands, 0
-
-    def __iter__(self) -> Iterator[Predicted]:
-        for band in self._bands:
-            self.pixels += prod(band.truth.shape[1:])
+    def counted() -> Iterator[Prediction]:
+        nonlocal pixels
+        for band in bands:
+            pixels += prod(band.truth.shape[1:])
             yield band
 
-
-def _wanted_facts(writer: CaseWriter, outputs: Outputs, model: Model) -> tuple[set[str], set[str]]:
-    told = set(outputs.raters) if model.config.kind == "classification" else set()
-    return set(writer.kinds), told
+    return {**facts, "files": writer.write(case, counted())}, pixels
 
 
-def _is_there(folder: Path, facts: Any, wanted: tuple[set[str], set[str]]) -> bool:  # noqa: ANN401
-    """Return whether all that is wanted of a case is there."""
-    kinds, told = wanted
-    files = (facts or {}).get("files", {})
-    if not kinds <= set(files) or not told <= set((facts or {}).get("told", {})):
+def _is_there(writer: CaseWriter, facts: dict[str, Any]) -> bool:
+    """Return whether all that is wanted of a case is there.
+
+    Raises:
+        RatersError: Its samples are of another seed.
+    """
+    outputs, folder = writer.outputs, writer.folder
+    seed = facts.get("seed", outputs.seed)
+    if outputs.samples and seed != outputs.seed:
+        raise RatersError(
+            f"holds samples of seed {seed}, expected {outputs.seed}: choose another folder, or "
+            "--overwrite to write it anew",
+            kind="folder-taken",
+            file=folder,
+        )
+    maps, files = [] if writer.masks else outputs.beside, facts.get("files", {})
+    if not set(maps) <= set(facts.get("maps", {})):
         return False
-    return all((folder / files[kind]).exists() for kind in kinds)
+    return all(kind in files and (folder / files[kind]).exists() for kind in writer.kinds)
 
 
 def _with_earlier(
@@ -217,9 +221,28 @@ def _with_earlier(
             files[kind] = path
         elif path not in files.values() and _is_inside(folder, path):
             (folder / path).unlink(missing_ok=True)
-    if same and "told" in facts:
-        facts["told"] = {**before.get("told", {}), **facts["told"]}
+    if same:
+        facts = {**before, **facts}
+        if "maps" in facts:
+            facts["maps"] = {**before.get("maps", {}), **facts["maps"]}
     return facts
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove what an earlier call wrote: fewer samples now must leave none of others behind."""
+    path = folder / PREDICT_JOURNAL
+    for line in read_text(path).split("\n")[1:] if path.exists() else []:
+        try:
+            facts = json.loads(line)["facts"]
+            tables = [f"{map_folder(name)}/{TABLE}" for name in facts.get("maps", {})]
+            earlier = [str(name) for name in (*facts["files"].values(), *tables)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # cut where it was stopped, or not ours
+        for file in (folder / name for name in earlier if _is_inside(folder, name)):
+            file.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):  # it holds more
+                for place in file.relative_to(folder).parents[:-1]:
+                    (folder / place).rmdir()
 
 
 def _is_inside(folder: Path, path: str) -> bool:

@@ -1,41 +1,52 @@
-"""The files of one predicted case: labels, probabilities, entropy, raters' labels, matrices.
+"""What is written of predictions: the files of one case, and tables of classes and matrices.
 
 <case>.*                the labels, in the values of the study and on the grid of the image
 soft/<case>.*           the probability of each class, as channels
 entropy/<case>.*        the entropy of the truth, in bits
 confusion/<case>.npy    the matrices of all raters, (raters, true, observed, *space)
 as-<rater>/<case>.*     what a rater would draw; as-<rater>/soft/<case>.* its probabilities
+sample-<k>/<case>.*     sample k, from 0; sample-<k>/soft/<case>.* its probabilities
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.evaluation.predictions import (
+from raters.methods.base import Asked
+from raters.prediction.predict import OVERLAP, same_confusion
+from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
+from raters.rows import Row, write_csv
+from raters.scores.cut import cut_labels
+from raters.study import formats
+from raters.study.paths import (
     CONFUSION_FOLDER,
     ENTROPY_FOLDER,
     SOFT_FOLDER,
-    rater_folder,
+    case_path,
+    map_folder,
+    naming,
+    temporary_beside,
 )
-from raters.prediction.predict import Asked, Predicted, entropy_bits, most_likely
-from raters.prediction.sinks import RowsFile, Sink, image_sink, label_sink
-from raters.prediction.windows import OVERLAP
-from raters.scores.cut import cut_labels
-from raters.study.paths import case_path
 from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
     from raters.study.case import Case
-    from raters.training.model import Model
+    from raters.study.journal import Journal
+    from raters.training.model import Model, Weights
 
-Take = Callable[[Predicted], NDArray[Any]]
+Array = NDArray[Any]
+
+TABLE = "predictions.csv"
+CONFUSION_TABLE = "confusion.csv"
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,11 @@ class Outputs:
         raters: What these raters would draw.
         confusion: The matrices of all raters.
         overlap: The share of a window that the next one covers again.
-        cut: Where the truth is cut (`Model.cut`); what raters would draw is their likeliest label.
+        cut: Where the truth is cut (`Model.cut`); what raters would draw, and samples, are their
+            most likely labels.
+        samples: How many samples.
+        seed: Where the randomness of samples starts.
+        weights: How much each rater counts in the truth (`Model.weighting`).
     """
 
     probabilities: bool = False
@@ -57,38 +72,28 @@ class Outputs:
     confusion: bool = False
     overlap: float = OVERLAP
     cut: CutGiven = 0.5
+    samples: int = 0
+    seed: int = 0
+    weights: Weights = None
 
     def asked(self, model: Model) -> Asked:
-        """Return what has to be asked of a model per case; matrices that never vary are not."""
-        return Asked(self.raters, self.confusion and model.method.varies, self.overlap)
+        """Return what is asked of a model for each case; matrices that never vary are not."""
+        confusion, weights = self.confusion and model.method.varies, model.weighting(self.weights)
+        return Asked(self.raters, confusion, self.samples, self.seed, weights)
+
+    @property
+    def beside(self) -> list[str]:
+        """The maps of labels beside the truth, by name."""
+        return [AS + r for r in self.raters] + [f"{SAMPLE}{k}" for k in range(self.samples)]
 
 
-def refuse_case_names(cases: Iterable[str], outputs: Outputs) -> None:
-    """Refuse cases whose labels would lie in the folder of other maps, and take their names.
+class _File(NamedTuple):
+    """A file of a case: its kind, its folder, how it is made of a band, axes before the rows."""
 
-    Example:
-        >>> refuse_case_names(["a", "soft/a"], Outputs())
-        >>> refuse_case_names(["a", "soft/a"], Outputs(probabilities=True))
-        Traceback (most recent call last):
-        ...
-        raters.errors.RatersError: found the case 'soft/a', expected none in 'soft/': ...
-    """
-    places = [rater_folder(rater) for rater in outputs.raters]
-    for folder, wanted in (
-        (SOFT_FOLDER, outputs.probabilities),
-        (ENTROPY_FOLDER, outputs.entropy),
-        (CONFUSION_FOLDER, outputs.confusion),
-    ):
-        places += [folder] if wanted else []
-    for case in cases:
-        first, inside, _ = case_path(case).partition("/")
-        if inside and first in places:
-            raise RatersError(
-                f"found the case {case!r}, expected none in {first + '/'!r}: other maps are "
-                "written there",
-                kind="folder-taken",
-                case=case,
-            )
+    kind: str
+    place: str
+    take: Callable[[Prediction], Array]
+    front: int
 
 
 class CaseWriter:
@@ -101,19 +106,32 @@ class CaseWriter:
     """
 
     def __init__(self, model: Model, folder: Path, outputs: Outputs) -> None:
-        self._folder, self._outputs = folder, outputs
+        self.model, self.folder, self.outputs = model, folder, outputs
         self._cut = model.cut(outputs.cut)
         self._classes = model.config.classes_of_study()
-        self._varies = model.method.varies
-        self._masks = model.config.kind == "segmentation"
+        self.masks = model.config.kind == "segmentation"
+        self._files = list(self._wanted(outputs.confusion and model.method.varies))
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of files that a case has when it is finished."""
-        return [kind for kind, _, _ in self._wanted()]
+        return [file.kind for file in self._files]
 
-    def write(self, case: Case, bands: Iterator[Predicted]) -> dict[str, str]:
-        """Write the files of a case; give their paths in the folder by kind.
+    def refuse_cases(self, cases: Iterable[str]) -> None:
+        """Refuse cases whose labels would lie in the folder of other maps, and take their names."""
+        places = {file.place.partition("/")[0] for file in self._files} - {""}
+        for case in cases:
+            first, inside, _ = case_path(case).partition("/")
+            if inside and first in places:
+                raise RatersError(
+                    f"found the case {case!r}, expected none in {first + '/'!r}: other maps are "
+                    "written there",
+                    kind="folder-taken",
+                    case=case,
+                )
+
+    def write(self, case: Case, bands: Iterable[Prediction]) -> dict[str, str]:
+        """Write the files of a case; return their paths in the folder by kind.
 
         All of them are there before any gets its name, but for a crash in between: then the case
         does not count as finished.
@@ -121,59 +139,205 @@ class CaseWriter:
         sinks: dict[str, Sink] = {}
         try:
             for band in bands:
-                for kind, place, take in self._wanted():
-                    rows = take(band)
-                    if kind not in sinks:
-                        sinks[kind] = self._sink(kind, place, case, rows, band.rows)
-                    total = band.rows or (rows.shape[_front(kind)] if self._masks else len(rows))
-                    sinks[kind].put(rows, band.start, total)
+                for file in self._files:
+                    rows = file.take(band)
+                    total = band.rows or rows.shape[file.front]
+                    if file.kind not in sinks:
+                        sinks[file.kind] = self._sink(file, case, rows, total)
+                    sinks[file.kind].put(rows, band.start, total)
             paths = {kind: sink.finish() for kind, sink in sinks.items()}
         finally:
             for sink in sinks.values():
                 sink.discard()
-        return {kind: path.relative_to(self._folder).as_posix() for kind, path in paths.items()}
+        return {kind: path.relative_to(self.folder).as_posix() for kind, path in paths.items()}
 
-    def _wanted(self) -> Iterator[tuple[str, str, Take]]:
-        """Return the kind of each file, its folder, and how it is made of a band."""
-        outputs = self._outputs
-        if outputs.confusion and self._varies:
-            yield "confusion", CONFUSION_FOLDER, _matrices
-        if not self._masks:
+    def _wanted(self, confusion: bool) -> Iterator[_File]:
+        if confusion:
+            front = 3 if self.masks else 0
+            yield _File("confusion", CONFUSION_FOLDER, partial(_of, "confusion"), front)
+        if not self.masks:
             return
-        yield "labels", "", lambda band: self._classes.decode(cut_labels(band.truth, self._cut))
-        if outputs.probabilities:
-            yield "soft", SOFT_FOLDER, lambda band: band.truth
-        if outputs.entropy:
-            yield "entropy", ENTROPY_FOLDER, lambda band: entropy_bits(band.truth)[np.newaxis]
-        for rater in outputs.raters:
-            place = rater_folder(rater)
-            yield f"labels as {rater}", place, lambda b, r=rater: self._values(b.as_rater[r])  # type: ignore[misc]
-            if outputs.probabilities:
-                yield f"soft as {rater}", f"{place}/{SOFT_FOLDER}", lambda b, r=rater: b.as_rater[r]  # type: ignore[misc]
+        if self.outputs.entropy:
+            yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
+        for name in ("truth", *self.outputs.beside):
+            place = "" if name == "truth" else map_folder(name)
+            words = "" if name == "truth" else " " + name.replace(":", " ", 1)
+            yield _File(f"labels{words}", place, partial(self._labels, name), 0)
+            if self.outputs.probabilities:
+                soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
+                yield _File(f"soft{words}", soft, partial(_of, name), 1)
 
-    def _values(self, probabilities: NDArray[np.float32]) -> NDArray[Any]:
-        return self._classes.decode(most_likely(probabilities))
+    def _labels(self, name: str, band: Prediction) -> Array:
+        """Return the values of labels: of the truth at the cut, of others the most likely."""
+        found = band.maps[name]
+        numbers = cut_labels(found, self._cut) if name == "truth" else most_likely(found)
+        return self._classes.decode(numbers)
 
-    def _sink(
-        self, kind: str, place: str, case: Case, rows: NDArray[Any], total: int | None
-    ) -> Sink:
-        folder, name = self._folder / place, case_path(case.id)
-        if kind == "confusion":
-            return RowsFile(folder / f"{name}.npy", _front(kind) if self._masks else 0)
+    def _sink(self, file: _File, case: Case, rows: Array, total: int) -> Sink:
+        folder, name = self.folder / file.place, case_path(case.id)
+        if file.kind == "confusion":
+            return RowsFile(folder / f"{name}.npy", file.front)
         affine = case.geometry.affine
-        if kind.startswith("labels"):
+        if not file.front:
             return label_sink(folder, name, affine)
-        space = (total or rows.shape[1], *rows.shape[2:])
-        return image_sink(folder, name, (len(rows), *space), affine)
+        return image_sink(folder, name, (len(rows), total, *rows.shape[2:]), affine)
 
 
-def _front(kind: str) -> int:
-    """Return how many axes come before the rows of a map."""
-    if kind == "confusion":
-        return 3
-    return 0 if kind.startswith("labels") else 1
+def _of(name: str, band: Prediction) -> Array:
+    return band.maps[name]
 
 
-def _matrices(band: Predicted) -> NDArray[np.float32]:
-    assert band.confusion is not None  # it was asked for
-    return band.confusion
+def write_tables(
+    model: Model, cases: list[str], folder: Path, outputs: Outputs, journal: Journal
+) -> None:
+    """Write the classes of cases, from what was kept of each of them now or before.
+
+    `predictions.csv` has the columns case, label (a value of the study), and the probability of
+    each class; `as-<rater>/predictions.csv` has what a rater would say, and
+    `sample-<k>/predictions.csv` a sample.
+    """
+    if model.config.kind != "classification":
+        return
+    done = journal.cases
+    kept = {name: journal.facts(name) for name in cases if name in done}
+    if not kept:
+        return
+    # Exact, as `raters evaluate` reads them again by the names of cases.
+    rows = _rows(model, {n: f["p"] for n, f in kept.items()}, outputs.entropy)
+    write_csv(folder / TABLE, rows, exact=True)
+    for key in outputs.beside:
+        found = {n: f["maps"][key] for n, f in kept.items() if key in f.get("maps", {})}
+        write_csv(folder / map_folder(key) / TABLE, _rows(model, found, False), exact=True)
+
+
+def write_confusion(model: Model, folder: Path) -> None:
+    """Write matrices that never vary as one table: rater, true, observed, p.
+
+    Raters of whom no label was trained on are left out.
+    """
+    names = [c.name for c in model.config.classes]
+    matrices = same_confusion(model).reshape(-1, len(names), len(names))
+    rows: list[Row] = [
+        {"rater": rater, "true": names[t], "observed": names[o], "p": float(matrix[t, o])}
+        for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        if rater not in model.config.unlabelled
+        for t, o in product(range(len(names)), repeat=2)
+    ]
+    write_csv(folder / CONFUSION_TABLE, rows)
+
+
+def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Row]:
+    if not found:
+        return []
+    truth = np.array(list(found.values()), np.float32).T
+    bits, best = entropy_bits(truth), truth.argmax(0)
+    classes, rows = model.config.classes, []
+    for k, (name, p) in enumerate(found.items()):
+        row: Row = {"case": name, "label": classes[best[k]].value}
+        if entropy:
+            row["entropy"] = round(float(bits[k]), 6)
+        rows.append(row | {f"p_{c.name}": value for c, value in zip(classes, p, strict=True)})
+    return rows
+
+
+class RowsFile:
+    """A .npy file that is written a band at a time and never held in memory.
+
+    It is not mapped: mapped pages count as memory of the process, however large the file is.
+
+    Args:
+        path: The file; it gets its name when it is whole.
+        front: How many axes come before the rows.
+    """
+
+    def __init__(self, path: Path, front: int) -> None:
+        self._path, self._front = path, front
+        self._temporary = temporary_beside(path)
+        self._file = open(self._temporary, "wb")  # noqa: SIM115
+        self._offset = 0
+
+    def put(self, rows: Array, start: int, total: int) -> None:
+        """Write some rows where they belong, for each of the maps in front."""
+        rows = np.ascontiguousarray(rows)
+        leading, rest = rows.shape[: self._front], rows.shape[self._front + 1 :]
+        if not self._offset:
+            descr = np.lib.format.dtype_to_descr(rows.dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": (*leading, total, *rest)}
+            np.lib.format.write_array_header_1_0(self._file, header)
+            self._offset = self._file.tell()
+        row = int(np.prod(rest, dtype=np.int64)) * rows.itemsize
+        for k, part in enumerate(rows.reshape(-1, *rows.shape[self._front :])):
+            with naming(self._path):
+                self._file.seek(self._offset + (k * total + start) * row)
+                self._file.write(part.data)
+
+    def finish(self) -> Path:
+        """Give the file its name."""
+        with naming(self._path):
+            self._file.close()
+            self._temporary.replace(self._path)
+        return self._path
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+class Gathered:
+    """Rows that are gathered in memory; formats other than .npy are written at once.
+
+    Args:
+        front: How many axes come before the rows.
+        write: Writes the whole array and returns the path of the file.
+    """
+
+    def __init__(self, front: int, write: Callable[[Array], Path]) -> None:
+        self._front, self._write = front, write
+        self._whole: Array | None = None
+
+    def put(self, rows: Array, start: int, total: int) -> None:
+        """Keep a copy of some rows: whoever gives them uses their memory again."""
+        number = rows.shape[self._front]
+        if self._whole is None:
+            shape = (*rows.shape[: self._front], total, *rows.shape[self._front + 1 :])
+            self._whole = np.empty(shape, rows.dtype)
+        self._whole[(slice(None),) * self._front + (slice(start, start + number),)] = rows
+
+    def finish(self) -> Path:
+        """Write the file."""
+        assert self._whole is not None  # there were rows
+        return self._write(self._whole)
+
+    def discard(self) -> None:
+        """Nothing was written."""
+        self._whole = None
+
+
+Sink = RowsFile | Gathered
+"""Takes the rows of one map, in order, and becomes a file when all are there."""
+
+
+def image_sink(place: Path, name: str, shape: tuple[int, ...], affine: Array | None) -> Sink:
+    """Make a sink for maps of floats `(channels, *space)`, in the format that keeps them."""
+    like = np.broadcast_to(np.float32(0), shape)  # takes no memory
+    path = place / f"{name}{formats.image_suffix(like, affine)}"
+    if path.name.endswith(".npy"):
+        return RowsFile(path, 1)
+
+    def write(whole: Array) -> Path:
+        formats.write_image(path, whole, affine)
+        return path
+
+    return Gathered(1, write)
+
+
+def label_sink(place: Path, name: str, affine: Array | None) -> Sink:
+    """Make a sink for the values of labels `(*space)`, in the format that keeps them."""
+
+    def write(values: Array) -> Path:
+        path = place / f"{name}{formats.label_suffix(values, affine)}"
+        formats.write_labels(path, values, affine)
+        return path
+
+    return Gathered(0, write)

@@ -9,11 +9,15 @@ from raters.rater_models.confusion import (
 )
 from raters.rater_models.likelihood import (
     FORMS,
+    from_listing,
+    listing_trace,
     log_likelihood,
     negative_log_likelihood,
     pixel_weights,
     posterior,
+    prior_term,
     sum_and_count,
+    trace_term,
 )
 from raters.rater_models.low_rank import LowRankConfusion
 from raters.rater_models.models import (
@@ -25,7 +29,6 @@ from raters.rater_models.models import (
     RaterModel,
 )
 from raters.rater_models.product import product_of
-from raters.rater_models.regularise import from_listing, listing_trace, prior_term, trace_term
 from raters.rater_models.start import near_identity_logits
 
 __all__ = [

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.rater_models.blocks import in_blocks
-from raters.rater_models.columns import label_index
+from raters.rater_models.columns import in_blocks, label_index
 from raters.rater_models.confusion import Seen, of_rater, per_answer, row_weights
 from raters.study.classes import MISSING
 
@@ -51,7 +50,7 @@ class LowRankConfusion:
         eye = torch.eye(a.shape[2], device=a.device, dtype=a.dtype)
         return (1 - a) * eye.view(1, 1, *eye.shape, *(1,) * (a.ndim - 4)) + a * product
 
-    def told(self, truth: Tensor, rater: int) -> Tensor:
+    def as_rater(self, truth: Tensor, rater: int) -> Tensor:
         """Return what a rater would say, `p (1 - a) + ((p a) U) V`; no matrix is written out."""
         parts = (of_rater(part, rater) for part in (self.share, self.mixture, self.errors))
         share, mixture, errors = parts

@@ -9,17 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from raters.errors import RatersError
-from raters.rater_models.confusion import Confusion, PixelConfusion, SharedConfusion
+from raters.rater_models.confusion import (
+    Confusion,
+    OwnMatrices,
+    PixelConfusion,
+    SharedConfusion,
+    drawn_places,
+)
 from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.own import OwnMatrices, drawn_places
-from raters.rater_models.pointwise import constant_head, pointwise
 from raters.rater_models.product import product_of
 from raters.rater_models.start import (
     RIGHT,
     Positivity,
     Start,
+    constant_head,
     log_positive,
     near_identity_logits,
+    pointwise,
     start_values,
 )
 
@@ -58,12 +64,12 @@ class RaterModel(nn.Module):
         """
         return features
 
-    def forward(self, features: Tensor, cases: Tensor) -> Confusion:
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> Confusion:
         """Return the matrices.
 
         Args:
             features: As `look` gives them, `(batch, features, *space)`.
-            cases: The positions of the cases in the study, `(batch,)`.
+            cases: The positions of the cases in the study, `(batch,)`; for models that need them.
         """
         raise NotImplementedError
 
@@ -109,7 +115,7 @@ class GlobalRaters(RaterModel):
         """Return the logits of the matrices."""
         return [self.logits]
 
-    def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> SharedConfusion:  # noqa: ARG002
         """Return the matrices, the same for all cases."""
         logits = self.start[None] if self.holds else self.logits
         return SharedConfusion(log_positive(logits, self.positivity).log_softmax(2)[None])
@@ -196,7 +202,7 @@ class PixelRaters(HeadRaters):
             return self.own.log_matrix()
         return self.start.log_softmax(1)[None] if self.compares else None
 
-    def forward(self, features: Tensor, cases: Tensor) -> Confusion:  # noqa: ARG002
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> Confusion:  # noqa: ARG002
         """Return the matrices at each pixel."""
         if self.holds:
             return SharedConfusion(self.start.log_softmax(1)[None, None])
@@ -249,7 +255,7 @@ class LowRankRaters(HeadRaters):
         self.register_buffer("start", flat, persistent=False)
         self.head = constant_head(features, flat, spatial_dims)
 
-    def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> LowRankConfusion:  # noqa: ARG002
         """Return the factors at each pixel."""
         if self.holds:
             space = (1,) * (features.ndim - 2)
@@ -314,7 +320,7 @@ class ProductRaters(HeadRaters):
         own: Tensor = features if self.network is None else self.network(image)[0]
         return own
 
-    def forward(self, features: Tensor, cases: Tensor) -> LowRankConfusion:  # noqa: ARG002
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> LowRankConfusion:  # noqa: ARG002
         """Return the factors at each pixel."""
         logits = log_positive(self.head(features), self.positivity)
         logits = logits.detach() if self.holds else logits
@@ -355,7 +361,8 @@ class FixedRaters(RaterModel):
         by_case = log_matrix if matrix.ndim == 4 else log_matrix[None]
         self.register_buffer("log_matrix", by_case, persistent=False)  # of these cases alone
 
-    def forward(self, features: Tensor, cases: Tensor) -> SharedConfusion:  # noqa: ARG002
+    def forward(self, features: Tensor, cases: Tensor | None = None) -> SharedConfusion:  # noqa: ARG002
         """Return the matrices of the cases."""
         single = len(self.log_matrix) == 1
+        assert single or cases is not None  # matrices by case
         return SharedConfusion(self.log_matrix if single else self.log_matrix[cases])

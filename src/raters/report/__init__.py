@@ -7,10 +7,7 @@ Example:
     '<!doctype html>'
 """
 
-from raters.report.case_view import viewer_case
-from raters.report.dispatch import report
-from raters.report.outlines import colours_picture, map_picture, outline_path, picture
-from raters.report.page import (
+from raters.report.blocks import (
     Block,
     FigureBlock,
     Report,
@@ -18,9 +15,11 @@ from raters.report.page import (
     TableBlock,
     TextBlock,
     ViewerBlock,
-    render,
-    write,
 )
+from raters.report.case_view import viewer_case
+from raters.report.dispatch import report
+from raters.report.figures import colours_picture, map_picture, outline_path, picture
+from raters.report.page import render, write
 from raters.report.viewer import (
     Layer,
     MapLayer,

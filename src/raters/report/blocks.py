@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from matplotlib.figure import Figure
 
 from raters.report.viewer import Layer, MapLayer, ViewerCase
 from raters.rows import Row
 from raters.study.paths import file_name
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _LONGEST_NAME = 60
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
 from raters.plots.views import View, view_of
-from raters.report.outlines import SIDE, colours_picture, map_picture, outline_path, picture
-from raters.report.viewer import (
-    DISAGREEMENT,
-    NOT_LABELLED,
-    REFERENCE,
-    Slice,
-    ViewerCase,
-    free_name,
-)
+from raters.progress import track
+from raters.report import viewer
+from raters.report.blocks import ViewerBlock
+from raters.report.figures import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.study.case import Case
 from raters.study.classes import MISSING
+from raters.study.parallel import ordered_map
+from raters.study.study import Study
 
 _SIDES_OF_SLICES = (320, 256, 192, 144)
 """Longest sides of slices in pixels: the first one with which all slices fit the budget."""
@@ -44,9 +41,9 @@ class _Volume:
         view: How it was turned; None in 2D.
     """
 
-    image: NDArray[np.float64] | None
-    outlined: dict[str, NDArray[Any]]
-    maps: dict[str, NDArray[Any]]
+    image: Floats | None
+    outlined: dict[str, Array]
+    maps: dict[str, Array]
     classes: Sequence[str]
     space: tuple[int, ...]
     view: View | None
@@ -54,7 +51,7 @@ class _Volume:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape as it is shown."""
-        return self.maps[DISAGREEMENT].shape
+        return self.maps[viewer.DISAGREEMENT].shape
 
 
 def viewer_case(
@@ -67,7 +64,7 @@ def viewer_case(
     slices: int = 24,
     axis: int | None = None,
     budget: int = 300_000,
-) -> ViewerCase:
+) -> viewer.ViewerCase:
     """Make what the viewer shows of a case of masks, in 2D or 3D.
 
     Args:
@@ -106,10 +103,11 @@ def viewer_case(
     if view is None:
         aspect = spacing[0] / spacing[1]
         only = [_slice(volume, None)]
-        return ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
-    start = _most_disputed(volume, view.turn(labels, 1))
+        return viewer.ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
+    spread = volume.maps[viewer.DISAGREEMENT].sum(axis=(1, 2))
+    start = int(spread.argmax()) if spread.any() else most_disputed(view.turn(labels, 1))
     taken = _around(volume, start, min(slices, volume.shape[0]), budget)
-    return ViewerCase(
+    return viewer.ViewerCase(
         case.id,
         [taken[number] for number in sorted(taken)],
         facts or {},
@@ -123,7 +121,7 @@ def viewer_case(
 
 def _volume(
     case: Case,
-    labels: NDArray[Any],
+    labels: Array,
     raters: Sequence[str],
     classes: Sequence[str],
     layers: Mapping[str, ArrayLike],
@@ -131,15 +129,15 @@ def _volume(
     view: View | None,
 ) -> _Volume:
     space = labels.shape[1:]
-    outlined: dict[str, NDArray[Any]] = {}
+    outlined: dict[str, Array] = {}
     for name, mask in zip(raters, labels, strict=True):
         if (mask != MISSING).any():
             outlined[name] = mask
     further = {name: np.asarray(mask) for name, mask in layers.items()}
     if case.reference is not None:
-        further.setdefault(free_name(REFERENCE, raters), case.reference)
+        further.setdefault(viewer.free_name(viewer.REFERENCE, raters), case.reference)
     outlined |= further
-    known = {DISAGREEMENT: _disagreement(labels, len(classes))}
+    known = {viewer.DISAGREEMENT: _disagreement(labels, len(classes))}
     known |= {name: np.asarray(values) for name, values in maps.items()}
     for name, array in [*further.items(), *known.items()]:
         coloured = name not in further and array.shape == (*space, 3)
@@ -148,7 +146,7 @@ def _volume(
                 f"found {name!r} of shape {array.shape}, expected {space}", case=case.id
             )
 
-    def turned(array: NDArray[Any]) -> NDArray[Any]:
+    def turned(array: Array) -> Array:
         return array if view is None else view.turn(array)
 
     image = None if case.image is None else turned(scaled(case.image, space, None))
@@ -157,7 +155,7 @@ def _volume(
     return _Volume(image, outlined, known, classes, space, view)
 
 
-def _disagreement(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]:
+def _disagreement(labels: Array, num_classes: int) -> NDArray[np.float32]:
     """Return the entropy of the labels, as a share of what so many raters can reach."""
     most = np.log2(max(2, min(num_classes, len(labels))))
     bits = entropy_map(labels, num_classes)
@@ -165,11 +163,11 @@ def _disagreement(labels: NDArray[Any], num_classes: int) -> NDArray[np.float32]
     return bits
 
 
-def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, Slice]:
+def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, viewer.Slice]:
     """Return slices by number, from the first one outwards, as many as the budget allows."""
     length = volume.shape[0]
     low = min(max(0, start - number // 2), length - number)
-    taken: dict[int, Slice] = {}
+    taken: dict[int, viewer.Slice] = {}
     side = _side(volume, start, budget // number)
     for at in sorted(range(low, low + number), key=lambda k: abs(k - start)):
         taken[at] = _slice(volume, at, side)
@@ -189,13 +187,8 @@ def _side(volume: _Volume, start: int, budget: int) -> int:
     return _SIDES_OF_SLICES[-1]
 
 
-def _most_disputed(volume: _Volume, labels: NDArray[Any]) -> int:
-    spread = volume.maps[DISAGREEMENT].sum(axis=(1, 2))
-    return int(spread.argmax()) if spread.any() else most_disputed(labels)
-
-
-def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
-    def flat(array: NDArray[Any]) -> NDArray[Any]:
+def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> viewer.Slice:
+    def flat(array: Array) -> Array:
         return array if at is None else array[at]
 
     image = "" if volume.image is None else picture(flat(volume.image), side, (0.0, 1.0))
@@ -209,17 +202,17 @@ def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> Slice:
             colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
         )
     name = "" if at is None or volume.view is None else volume.view.name(at, volume.space)
-    return Slice(image, outlines, maps, name)
+    return viewer.Slice(image, outlines, maps, name)
 
 
-def _outlines(mask: NDArray[Any], classes: Sequence[str]) -> dict[str, str]:
+def _outlines(mask: Array, classes: Sequence[str]) -> dict[str, str]:
     """Return the paths of all foreground classes, and of what was not labelled."""
     step = _step(mask.shape)
     mask = mask[::step, ::step]
     paths = {}
     for number in np.unique(mask).tolist():
         if number:
-            name = NOT_LABELLED if number == MISSING else classes[number]
+            name = viewer.NOT_LABELLED if number == MISSING else classes[number]
             paths[name] = outline_path(mask == number)
     return paths
 
@@ -232,3 +225,46 @@ def _step(space: Sequence[int]) -> int:
 def _shape(space: Sequence[int]) -> tuple[int, int]:
     step = _step(space)
     return -(-space[0] // step), -(-space[1] // step)
+
+
+SHOWN = 24
+"""How many cases a report shows by default."""
+_BUDGET = 6_000_000
+
+
+def cases_block(
+    study: Study,
+    cases: Sequence[str],
+    facts: Mapping[str, Mapping[str, object]],
+    caption: str,
+    found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
+    extra: Sequence[str] = (),
+    progress: bool = False,
+    name: str = "cases",
+) -> ViewerBlock:
+    """Make a viewer of some cases.
+
+    Args:
+        study: The study of masks.
+        cases: Names of cases, the most telling ones first.
+        facts: What is said beside each case.
+        caption: What to look for.
+        found: Gives further outlines of a case, such as `{"consensus": labels}`.
+        extra: The names of those outlines.
+        progress: Show a progress bar.
+        name: The name of the block.
+    """
+    budget = min(300_000, _BUDGET // max(1, len(cases)))
+
+    def view(case: str) -> viewer.ViewerCase:
+        one = study[case]
+        layers = {} if found is None else found(one)
+        names, own = study.classes.names, facts.get(case, {})
+        return viewer_case(one, study.raters, names, layers, facts=own, budget=budget)
+
+    made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
+    reference = viewer.free_name(viewer.REFERENCE, study.raters)
+    with_reference = any(reference in case.slices[0].outlines for case in made)
+    names = [*extra, *([reference] if with_reference else [])]
+    layers = [*viewer.rater_layers(study.raters), *viewer.extra_layers(names)]
+    return ViewerBlock(name, made, caption, layers, [viewer.disagreement_map()])

@@ -8,22 +8,85 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
-from raters.plots.boundary import DistanceCounts
+from raters.plots.sizes import DistanceCounts, signed_distance_counts
 from raters.progress import track
-from raters.report.fusion_files import Refit
+from raters.report.fusion_words import KINDS, kinds_of
 from raters.report.leave_out import left_out_scores
-from raters.report.near_border import STEPS, bin_step, border_counts
-from raters.report.two_raters import KINDS, kinds_of
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
+from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
+    from raters.report.fusion_files import Refit
     from raters.study.case import Case
     from raters.study.study import Study
+
+
+STEPS = 10
+"""Bins on each side of the border."""
+_FINEST = 1000  # bins are not finer than this part of the longest side
+
+
+def bin_step(shape: Sequence[int], spacing: Sequence[float]) -> float:
+    """Return the width of bins: about a pixel, more for large images, as 1, 2 or 5 times 10^k.
+
+    Example:
+        >>> bin_step((64, 64), (1.0, 1.0)), bin_step((512, 512, 90), (0.7, 0.7, 2.5))
+        (1.0, 1.0)
+        >>> bin_step((5000, 5000), (1.0, 1.0))
+        5.0
+    """
+    longest = max((n * s for n, s in zip(shape, spacing, strict=True)), default=1.0)
+    least = max(min(spacing, default=1.0), longest / _FINEST)
+    power = 10.0 ** math.floor(math.log10(least))
+    return float(next(m * power for m in (1, 2, 5, 10) if m * power >= least * 0.999))
+
+
+def border_counts(
+    consensus: Array, labels: Array, spacing: Sequence[float], step: float, number: int | None
+) -> DistanceCounts:
+    """Count what raters call foreground by the distance to the consensus, near its border.
+
+    The same as `signed_distance_counts`, but only around the consensus, and on every second,
+    third, ... pixel where bins are that wide.
+
+    Args:
+        consensus: Class numbers with MISSING, `(*space)`.
+        labels: Those of raters, `(raters, *space)`.
+        spacing: The size of a voxel by axis.
+        step: The width of a bin.
+        number: The class; None for all foreground together.
+    """
+    edges = np.arange(-STEPS, STEPS + 1, dtype=np.float64) * step
+    inside = consensus > 0 if number is None else consensus == number
+    window = _around(inside, [math.ceil(STEPS * step / s) + 1 for s in spacing])
+    thin = tuple(slice(None, None, max(1, int(step / s))) for s in spacing)
+    truth = _foreground(consensus[window][thin], number)
+    given = _foreground(labels[(slice(None), *window)][(slice(None), *thin)], number)
+    wide = [s * part.step for s, part in zip(spacing, thin, strict=True)]
+    return signed_distance_counts(truth, given, wide, edges)
+
+
+def _foreground(labels: Array, number: int | None) -> Labels:
+    drawn = labels > 0 if number is None else labels == number
+    return np.where(labels == MISSING, MISSING, drawn).astype(np.int16)
+
+
+def _around(inside: Flags, margin: Sequence[int]) -> tuple[slice, ...]:
+    """Return the box around what is inside, with a margin; all of it where there is nothing."""
+    window = []
+    for axis, more in enumerate(margin):
+        others = tuple(k for k in range(inside.ndim) if k != axis)
+        found = np.flatnonzero(inside.any(axis=others))
+        if not found.size:
+            return (slice(None),) * inside.ndim
+        window.append(slice(max(0, int(found[0]) - more), int(found[-1]) + more + 1))
+    return tuple(window)
+
 
 MOST_BORDERS = 200
 """Distances to the border are measured on so many cases at most, spread evenly."""
@@ -46,32 +109,31 @@ class Compared:
         left_change: The relative change of volume without a rater.
         dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
-        two: Of two raters, what the consensus is in all cases (`two_raters.KINDS`), or ''.
+        two: Of two raters, what the consensus is in all cases (`fusion_words.KINDS`), or ''.
     """
 
     cases: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     borders: dict[str, DistanceCounts]
     unit: str
     bordered: int
-    left_dice: NDArray[np.float64]
-    left_change: NDArray[np.float64]
+    left_dice: Floats
+    left_change: Floats
     flat: bool = True
     two: str = ""
-    dice_given: NDArray[np.float64] | None = None
+    dice_given: Floats | None = None
 
     @property
-    def dice(self) -> NDArray[np.float64]:
+    def dice(self) -> Floats:
         """The mean Dice over drawn classes, `(cases, raters)`; NaN where nothing was drawn."""
         if self.dice_given is not None:
             return self.dice_given
         scores = dice_from_counts(self.counts)
         drawn = (self.counts.sum(axis=-1) + self.counts.sum(axis=-2))[..., 1:] > 0
-        total = np.where(drawn, scores, 0.0).sum(axis=-1)
-        return np.where(drawn.any(axis=-1), total / np.maximum(drawn.sum(axis=-1), 1), np.nan)
+        return mean_known(scores, drawn, axis=-1)
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> Flags:
         """Which rater labelled which case."""
         return np.asarray(self.counts.sum(axis=(-1, -2)) > 0)
 
@@ -80,9 +142,9 @@ class Compared:
 class _One:
     """What one case gives."""
 
-    counts: NDArray[np.int64]
+    counts: Ints
     borders: list[DistanceCounts] | None
-    left: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    left: tuple[Floats, Floats] | None
     sized: bool
     two: dict[str, bool] | None = None
 
@@ -90,7 +152,7 @@ class _One:
 def compare(
     study: Study,
     cases: Sequence[str],
-    read: Callable[[Case], NDArray[np.int16]],
+    read: Callable[[Case], Labels],
     refit: Refit,
     targets: dict[str, int | None],
     progress: bool = False,
@@ -105,7 +167,8 @@ def compare(
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """
-    step = _step(study, cases)
+    first = study[cases[0]].geometry
+    step = bin_step(first.shape, first.spacing)
     borders = set(evenly(len(cases), MOST_BORDERS))
     leave = set(evenly(len(cases), MOST_LEFT_OUT)) if len(study.raters) > 2 else set()
 
@@ -152,26 +215,15 @@ def _together(
     return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
 
 
-def _step(study: Study, cases: Sequence[str]) -> float:
-    geometry = study[cases[0]].geometry
-    return bin_step(geometry.shape, geometry.spacing)
-
-
 def pooled(found: Compared) -> Compared:
     """Take all raters as one: for raters who are anonymous."""
-    borders = {
-        name: DistanceCounts(
-            counts.edges,
-            counts.seen.sum(axis=0, keepdims=True),
-            counts.drawn.sum(axis=0, keepdims=True),
-        )
-        for name, counts in found.borders.items()
-    }
+    borders = {}
+    for name, own in found.borders.items():
+        seen, drawn = (part.sum(axis=0, keepdims=True) for part in (own.seen, own.drawn))
+        borders[name] = DistanceCounts(own.edges, seen, drawn)
     counts = found.counts.sum(axis=1, keepdims=True)
     there = np.isfinite(found.dice) & found.labelled
-    number = there.sum(axis=1, keepdims=True)
-    total = np.where(there, found.dice, 0.0).sum(axis=1, keepdims=True)
-    dice = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+    dice = mean_known(found.dice, there, axis=1, keepdims=True)
     return replace(found, counts=counts, borders=borders, dice_given=dice)
 
 

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters import plots
-from raters.evaluation.predictions import PredictedMasks
+from raters.arrays import Floats, mean_known
+from raters.evaluation.sources import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
-from raters.report.cases import SHOWN, cases_block
+from raters.report.case_view import SHOWN, cases_block
 from raters.report.compare import Compared, compare, counted_rows, known, pooled
-from raters.report.foreground import foreground_rows
-from raters.report.fusion_files import FusionFiles, read_fusion
-from raters.report.fusion_performance import (
+from raters.report.fusion_files import (
+    FusionFiles,
     performance_section,
+    read_fusion,
     report_without_study,
     scores_figure,
 )
-from raters.report.fusion_words import ALL_RATERS
-from raters.report.leave_out import left_out_rows
-from raters.report.minority import Minority, minorities, minority_sentence
-from raters.report.notes import notes_block, short_section
-from raters.report.two_raters import two_sentence
+from raters.report.fusion_words import ALL_RATERS, two_sentence
+from raters.report.leave_out import (
+    Minority,
+    foreground_rows,
+    left_out_rows,
+    minorities,
+    minority_sentence,
+)
+from raters.report.study import study_notes
+from raters.report.tables import heads
 from raters.report.viewer import free_name
+from raters.report.words import notes_block, short_section
 from raters.rows import Row
-from raters.study.study import many
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
+from raters.study.study import Study, many
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"
@@ -57,9 +59,9 @@ def fusion_report(
     """
     files = read_fusion(folder)
     name = Path(folder).resolve().name
-    title = f"Consensus {name}" if study is None else f"Consensus: {_named(study, name)}"
     if study is None:
-        return report_without_study(files, title, why_not)
+        return report_without_study(files, f"Consensus {name}", why_not)
+    title = f"Consensus: {study.about.get('title') or name}"
     if study.kind == "classification":
         from raters.report.fusion_table import table_fusion_report
 
@@ -73,40 +75,23 @@ def fusion_report(
     total = found.counts.sum(axis=0, dtype=np.int64)
     names, shown = (study.raters, found) if not study.anonymous else ((ALL_RATERS,), pooled(found))
     foreground = foreground_rows(shown.counts, names)
-    classes = study.classes.names
+    doubtful = [one.number for one in few_drew(found) if 2 * len(one.cases) > one.of]
+    performance = performance_section(
+        files, rows, study.classes.names, total, study, None, foreground, doubtful, found.two
+    )
+    findings = _findings(study, found, shown, files, by)
     sections = [
+        short_section(findings, _notes(study, masks, files)),
         _raters(names, shown, foreground),
-        performance_section(
-            files,
-            rows,
-            classes,
-            total,
-            study,
-            foreground=foreground,
-            doubtful=[one.number for one in few_drew(found) if 2 * len(one.cases) > one.of],
-            two=found.two,
-        ),
+        performance,
         _borders(names, shown),
         *([] if study.anonymous else [_left_out(study, found, by)]),
         _cases(study, found, masks, cases_shown, progress),
     ]
-    return Report(
-        title,
-        {
-            "cases": len(cases),
-            "raters": len(study.raters),
-            "method": files.method + (", pooled" if files.pooled else ""),
-            "mean Dice with the consensus": float(dice.mean()) if dice.size else None,
-        },
-        [
-            short_section(_findings(study, found, shown, files, by), _notes(study, masks, files)),
-            *sections,
-        ],
-    )
-
-
-def _named(study: Study, name: str) -> str:
-    return study.about.get("title") or name
+    facts: dict[str, object] = {"cases": len(cases), "raters": len(study.raters)}
+    facts["method"] = files.method + (", pooled" if files.pooled else "")
+    facts["mean Dice with the consensus"] = float(dice.mean()) if dice.size else None
+    return Report(title, facts, sections)
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
@@ -126,12 +111,9 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 def _findings(
     study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
 ) -> list[str]:
-    names: Sequence[str]
-    if study.anonymous:
-        names, left = (ALL_RATERS,), ""
-    else:
-        names = study.raters
-        left = _left_words(study, found, by) if len(found.left_dice) else ""
+    names: Sequence[str] = (ALL_RATERS,) if study.anonymous else study.raters
+    ranked = len(found.left_dice) and not study.anonymous
+    left = _left_words(study, found, by) if ranked else ""
     two = len(study.raters) == 2 and not study.anonymous
     return [
         two_sentence(found.two, files.method, study.raters) if two else "",
@@ -157,8 +139,6 @@ def _minority_words(study: Study, found: Compared, method: str) -> str:
 
 
 def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
-    from raters.report.study import study_notes
-
     notes = [*files.said_of(study), *study_notes(study)]
     if masks.missing:
         notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
@@ -169,11 +149,8 @@ def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock
 
 
 def _mean_dice(raters: Sequence[str], found: Compared) -> dict[str, float | None]:
-    dice = found.dice
-    known_ = np.isfinite(dice) & found.labelled
-    total = np.where(known_, dice, 0.0).sum(axis=0) / np.maximum(known_.sum(axis=0), 1)
-    number = known_.sum(axis=0)
-    return {r: float(total[k]) if number[k] else None for k, r in enumerate(raters)}
+    means = mean_known(found.dice, np.isfinite(found.dice) & found.labelled)
+    return {rater: known(mean) for rater, mean in zip(raters, means, strict=True)}
 
 
 def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -> Section:
@@ -181,26 +158,19 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
     spread = _standard_errors(np.where(found.labelled, found.dice, np.nan))
     rows: list[Row] = []
     for k, own in enumerate(foreground):
-        row: Row = {"rater": own["rater"], "cases": int(labelled[k])}
-        rows.append({**row, "dice": dice[own["rater"]], "dice_se": known(spread[k]), **own})
+        row: Row = {"rater": own["rater"], "cases": int(labelled[k]), "dice": dice[own["rater"]]}
+        rows.append({**row, "dice_se": known(spread[k]), **own})
     caption = words.closeness_sentence(dice)
-    columns = {
-        "rater": "rater",
-        "cases": "cases",
-        "dice": "mean Dice",
-        **({"dice_se": "standard error"} if len(found.cases) > 1 else {}),
-        "sensitivity": "sensitivity",
-        "ppv": "PPV",
-        "beyond": "drawn beyond",
-        "missed": "missed",
-        **({"other": "another class"} if found.counts.shape[-1] > 2 else {}),
-    }
+    error = "standard error" if len(found.cases) > 1 else None
+    other = "another class" if found.counts.shape[-1] > 2 else None
+    ratios = {"sensitivity": "sensitivity", "ppv": "PPV", "beyond": "drawn beyond"}
+    dice_ = {"dice": "mean Dice", "dice_se": error}
+    columns = heads("rater", "cases", **dice_, **ratios, missed="missed", other=other)
     blocks: list[Block] = []
     if any(row["dice"] is not None for row in rows):
         figure = scores_figure(rows, "dice", "Dice with the consensus", raters)
-        several = len(found.cases) > 1
-        error = "Bars are standard errors between cases." if several else ""
-        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption} {error}".strip()))
+        bars = " Bars are standard errors between cases." if error else ""
+        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption}{bars}"))
     about = (
         "Of the foreground of the consensus over all cases: the share that the rater draws "
         "(sensitivity), misses, and draws beyond it. PPV (positive predictive value) is the share "
@@ -210,13 +180,13 @@ def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -
     return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
 
 
-def _standard_errors(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standard_errors(values: Floats) -> Floats:
     """Return the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
     number = exist.sum(axis=0)
-    mean = np.where(exist, values, 0.0).sum(axis=0) / np.maximum(number, 1)
-    squares = np.where(exist, (values - mean) ** 2, 0.0).sum(axis=0)
-    return np.where(number > 1, np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)  # fmt: skip  # noqa: E501
+    squares = np.where(exist, (values - mean_known(values)) ** 2, 0.0).sum(axis=0)
+    errors = np.sqrt(squares / np.maximum(number - 1, 1) / np.maximum(number, 1))
+    return np.where(number > 1, errors, np.nan)
 
 
 def _border_words(raters: Sequence[str], found: Compared) -> str:
@@ -232,7 +202,8 @@ def _borders(raters: Sequence[str], found: Compared) -> Section:
     sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
     for k, (name, counts) in enumerate(found.borders.items()):
         if counts.seen.any():
-            caption = f"{_subject(name)} by distance to its border{sample}. "
+            what = name if name == ALL_FOREGROUND else f"the class {name}"
+            caption = f"The share that each rater calls {what}, by distance to its border{sample}. "
             caption += _border_words(raters, found) if k == 0 and not found.two else ""
             figure = plots.bias(counts, raters, found.unit)
             blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
@@ -243,11 +214,6 @@ def _borders(raters: Sequence[str], found: Compared) -> Section:
         "to the left)."
     )
     return Section("Over- and under-drawing", about, blocks)
-
-
-def _subject(name: str) -> str:
-    what = name if name == ALL_FOREGROUND else f"the class {name}"
-    return f"The share that each rater calls {what},"
 
 
 def _left_words(study: Study, found: Compared, by: str) -> str:
@@ -266,13 +232,9 @@ def _left_out(study: Study, found: Compared, by: str) -> Section:
     if any(row["dice"] is not None for row in rows):
         figure = scores_figure(rows, "dice", "Dice with and without", study.raters)
         blocks.append(FigureBlock("without-a-rater", figure, caption))
-    columns = {
-        "rater": "left out",
-        "cases": "cases",
-        "dice": "Dice with and without",
-        **({"dice_se": "standard error"} if len(found.left_dice) > 1 else {}),
-        "volume_change": "change of volume",
-    }
+    error = "standard error" if len(found.left_dice) > 1 else None
+    dice = {"dice": "Dice with and without", "dice_se": error}
+    columns = heads(rater="left out", cases="cases", **dice, volume_change="change of volume")
     more = "A consensus that grows without a rater (change above 0) was held back by that rater."
     blocks.append(TableBlock("without-each-rater", rows, more, columns))
     return Section("Without a rater", about, blocks)
@@ -293,19 +255,18 @@ def _cases(
     blocks: list[Block] = []
     name = free_name(CONSENSUS, study.raters)
     if first:
-        facts = {r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"} for r in first}  # fmt: skip  # noqa: E501
-        blocks.append(
-            cases_block(
-                study,
-                [row["case"] for row in first],
-                facts,
-                "Cases whose raters are farthest from the consensus come first: see whether you "
-                "would follow the consensus (white, dashed) there.",
-                lambda case: {name: masks.read(case)},
-                [name],
-                progress,
-            )
+        facts = {
+            row["case"]: {k.replace("dice", "Dice", 1): v for k, v in row.items() if k != "case"}
+            for row in first
+        }
+        caption = (
+            "Cases whose raters are farthest from the consensus come first: see whether you would "
+            "follow the consensus (white, dashed) there."
         )
+        block = cases_block(
+            study, list(facts), facts, caption, lambda c: {name: masks.read(c)}, [name], progress
+        )
+        blocks.append(block)
     caption = "All cases; the first ones are those to look at."
     columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
     blocks.append(TableBlock("cases-by-distance", rows, caption, columns))

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
 from raters.agreement.agree import agree
+from raters.arrays import Ints, Labels
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
-from raters.report.fusion_files import FusionFiles, consensus_labels
-from raters.report.fusion_performance import performance_section, scores_figure
-from raters.report.notes import notes_block, short_section
-from raters.report.study_table import MOST_SHOWN, left_out, tasks_section
-from raters.report.words import named, percent
+from raters.report.fusion_files import (
+    FusionFiles,
+    consensus_labels,
+    performance_section,
+    scores_figure,
+)
+from raters.report.study import most_labelled, study_notes
+from raters.report.study_table import MOST_SHOWN, accuracies, tasks_section
+from raters.report.tables import filled, heads
+from raters.report.words import named, notes_block, only_most, percent, short_section
 from raters.rows import Row
 from raters.study.classes import MISSING
+from raters.study.study import Study
 from raters.study.triplets import Triplets
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
 
 _MOST_LEFT_OUT = 20
 
 
 def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     """Make the report of a fused table; `fusion_report` says what the arguments mean."""
-    from raters.report.study import most_labelled, study_notes
-
     agreement = agree(study) if len(study.raters) > 1 else None
     consensus = consensus_labels(files.folder, study)
     counts = consensus_counts(study, consensus)
@@ -53,13 +52,8 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
         sections += [_raters(study, rows, names), performance, _left_section(changed, by)]
     if agreement is not None:
         sections.append(tasks_section(study, agreement, consensus))
-    facts: dict[str, object] = {
-        "tasks": len(study),
-        "raters": len(study.raters),
-        "labels": len(study.triplets.label),
-        "method": files.method,
-        "undecided": undecided,
-    }
+    facts: dict[str, object] = {"tasks": len(study), "raters": len(study.raters)}
+    facts |= {"labels": len(study.triplets.label), "method": files.method, "undecided": undecided}
     if study.reference_labels is not None:
         facts["equal to the reference"] = _accuracy(consensus, study.reference_labels)
     return Report(title, facts, sections)
@@ -71,7 +65,7 @@ def by_labels(rows: list[Row], names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: -number[name])
 
 
-def consensus_counts(study: Study, consensus: NDArray[np.int16]) -> NDArray[np.int64]:
+def consensus_counts(study: Study, consensus: Labels) -> Ints:
     """Count labels by rater, class of the consensus and class of the rater, `(raters, L, L)`."""
     triplets, classes = study.triplets, len(study.classes)
     counts = np.zeros((len(study.raters), classes, classes), np.int64)
@@ -81,30 +75,27 @@ def consensus_counts(study: Study, consensus: NDArray[np.int16]) -> NDArray[np.i
     return counts
 
 
-def _rater_rows(study: Study, counts: NDArray[np.int64]) -> list[Row]:
-    truth, triplets = study.reference_labels, study.triplets
-    rows = []
+def _rater_rows(study: Study, counts: Ints) -> list[Row]:
+    truth, rows = study.reference_labels, []
+    given = np.bincount(study.triplets.rater, minlength=len(study.raters))
+    reference = None if truth is None else accuracies(study, truth)
     for k, rater in enumerate(study.raters):
-        total, own = int(counts[k].sum()), triplets.rater == k
-        row: Row = {
-            "rater": rater,
-            "labels": int(own.sum()),
-            "accuracy": float(np.trace(counts[k]) / total) if total else None,
-        }
-        if total:
-            row["accuracy_se"] = float(np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / total))
-        if truth is not None:
-            row["accuracy_reference"] = _accuracy(triplets.label[own], truth[triplets.task[own]])
+        row: Row = {"rater": rater, "labels": int(given[k]), "accuracy": None}
+        if total := int(counts[k].sum()):
+            share = row["accuracy"] = float(np.trace(counts[k]) / total)
+            row["accuracy_se"] = float(np.sqrt(share * (1 - share) / total))
+        if reference is not None:
+            row["accuracy_reference"] = reference[k]
         rows.append(row)
     return rows
 
 
-def _accuracy(labels: NDArray[np.int16], truth: NDArray[np.int16]) -> float | None:
+def _accuracy(labels: Labels, truth: Labels) -> float | None:
     there = (truth != MISSING) & (labels != MISSING)
     return float((labels[there] == truth[there]).mean()) if there.any() else None
 
 
-def _counted(study: Study, counts: NDArray[np.int64]) -> list[Row]:
+def _counted(study: Study, counts: Ints) -> list[Row]:
     """Return measures against the consensus, for methods without matrices."""
     none = np.zeros((0, len(study.raters)))
     whole = Compared(("",), counts[np.newaxis], {}, "", 0, none, none)
@@ -131,16 +122,12 @@ def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     blocks: list[Block] = []
     if any(row["accuracy"] is not None for row in shown):
         figure = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
-        blocks.append(FigureBlock("accuracy", figure, _closest(rows) + left_out(study, names)))
-    columns = {
-        "rater": "rater",
-        "labels": "labels",
-        "accuracy": "equal to the consensus",
-        "accuracy_reference": "equal to the reference",
-    }
-    kept = {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
+        caption = _closest(rows) + only_most(names, study.raters, "labels")
+        blocks.append(FigureBlock("accuracy", figure, caption))
+    equal = {"accuracy": "equal to the consensus", "accuracy_reference": "equal to the reference"}
+    columns = filled(rows, heads("rater", "labels", **equal))
     about = "A rater who is right against a wrong consensus looks bad here: see disputed tasks."
-    blocks.append(TableBlock("raters-against-consensus", rows, about, kept))
+    blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
     return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
 
 
@@ -152,26 +139,15 @@ def left_out_rows(files: FusionFiles, study: Study, names: list[str]) -> tuple[l
     rows = []
     for name in names if len(study.raters) > 2 else []:
         kept = triplets.rater != study.raters.index(name)
-        part = Triplets(
-            triplets.task[kept],
-            triplets.rater[kept],
-            triplets.label[kept],
-            triplets.tasks,
-            triplets.raters,
-            triplets.values,
-        )
+        task, rater, label = triplets.task[kept], triplets.rater[kept], triplets.label[kept]
+        part = Triplets(task, rater, label, triplets.tasks, triplets.raters, triplets.values)
         without = refit(part, classes).labels
         own = np.unique(triplets.task[~kept])
         changed = whole[own] != without[own]
-        rows.append(
-            {
-                "rater": name,
-                "tasks": len(own),
-                "changed": int(changed.sum()),
-                "share": float(changed.mean()) if len(own) else None,
-                "changed_elsewhere": int((whole != without).sum() - changed.sum()),
-            }
-        )
+        row: Row = {"rater": name, "tasks": len(own), "changed": int(changed.sum())}
+        row["share"] = float(changed.mean()) if len(own) else None
+        row["changed_elsewhere"] = int((whole != without).sum()) - row["changed"]
+        rows.append(row)
     return sorted(rows, key=lambda row: -int(row["changed"])), by
 
 
@@ -188,13 +164,9 @@ def _left_words(rows: list[Row], by: str) -> str:
 
 
 def _left_section(rows: list[Row], by: str) -> Section:
-    columns = {
-        "rater": "left out",
-        "tasks": "tasks of this rater",
-        "changed": "changed",
-        "share": "share changed",
-        "changed_elsewhere": "changed elsewhere",
-    }
+    changed = {"changed": "changed", "share": "share changed"}
+    columns = {"rater": "left out", "tasks": "tasks of this rater", **changed}
+    columns["changed_elsewhere"] = "changed elsewhere"
     table = TableBlock("without-each-rater", rows, _left_words(rows, by), columns)
     about = "How the consensus changes when one rater is left out."
     return Section("Without a rater", about, [table] if rows else [])

@@ -5,11 +5,78 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.plots.boundary import DistanceCounts
+from raters.arrays import Array, Floats, Ints
+from raters.plots.sizes import DistanceCounts
 from raters.report.words import begin, between, named, percent, together
 from raters.rows import Row
+from raters.study.classes import MISSING
+
+KINDS = ("both", "either", "first", "second")
+
+
+def kinds_of(labels: Array, consensus: Array) -> dict[str, bool] | None:
+    """Return what the consensus of two raters is in a case; None where they do not differ.
+
+    Args:
+        labels: Class numbers with MISSING, `(2, *space)`.
+        consensus: That of the case, `(*space)`.
+
+    Returns:
+        Whether it is what both drew (intersection), what either drew (union), what the first drew,
+        what the second drew.
+
+    Example:
+        >>> labels = np.array([[0, 1, 1, 0], [0, 0, 1, 1]])
+        >>> kinds_of(labels, np.array([0, 0, 1, 0]))["both"]
+        True
+    """
+    first, second = labels
+    seen = (first != MISSING) & (second != MISSING) & (consensus != MISSING)
+    a, b, c = first[seen], second[seen], consensus[seen]
+    differ = a != b
+    if not differ.any():
+        return None
+    both = np.where(differ, 0, a)
+    either = np.where(differ & (a > 0) & (b > 0), c, np.maximum(a, b))
+    ways = (both, either, a, b)
+    return {kind: bool((c == way).all()) for kind, way in zip(KINDS, ways, strict=True)}
+
+
+def two_sentence(kind: str, method: str, raters: Sequence[str]) -> str:
+    """Return what a consensus of two raters is worth.
+
+    Args:
+        kind: One of `KINDS`, or '' for none of them.
+        method: The name of the method.
+        raters: The two names.
+
+    Example:
+        >>> two_sentence("both", "staple", ["ann", "bob"])[:64]
+        'With two raters staple gives their intersection: the consensus i'
+    """
+    third = "Only a third rater or an expert can say who is right where they differ."
+    one, other = (named(rater) for rater in raters)
+    if kind == "both":
+        return (
+            f"With two raters {method} gives their intersection: the consensus is exactly what "
+            f"both drew. So neither can miss any of it, and what {one} draws beyond it is what "
+            f"{other} left out: no error. {third}"
+        )
+    if kind == "either":
+        return (
+            f"With two raters {method} gives their union: the consensus is exactly what either "
+            f"drew. So neither can draw beyond it, and what {one} misses is what only {other} "
+            f"drew: no error. {third}"
+        )
+    if kind:
+        own, left = (one, other) if kind == "first" else (other, one)
+        return (
+            f"With two raters there is no majority: {method} follows {own} everywhere, so {own} "
+            f"looks perfect and {left} bears all differences. {third}"
+        )
+    return f"With two raters there is no majority: the consensus is a guess. {third}"
+
 
 _NOTABLE = 0.05
 _SAME = 0.99
@@ -65,9 +132,7 @@ def skill_sentence(rows: Sequence[Row]) -> str:
     return " ".join(parts)
 
 
-def error_shares(
-    counts: NDArray[np.int64], raters: Sequence[str]
-) -> dict[str, tuple[float, float]]:
+def error_shares(counts: Ints, raters: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return by rater how much is drawn beyond the consensus, and how much of it is missed.
 
     Both as shares of the foreground of the consensus, over all cases.
@@ -183,10 +248,10 @@ def left_out_sentence(rows: Sequence[Row], method: str, cases: int, all_cases: i
 
 
 def confusion_sentence(
-    matrices: NDArray[np.float64],
+    matrices: Floats,
     raters: Sequence[str],
     classes: Sequence[str],
-    counted: NDArray[np.float64] | None = None,
+    counted: Floats | None = None,
     doubtful: Sequence[int] = (),
 ) -> str:
     """Return which class is most often taken for which other one, and by whom.

@@ -4,43 +4,147 @@ A `Report` has facts (cards at the top) and sections; a section has blocks. `ren
 as text, `write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
 
 Example:
+    >>> from raters.report.blocks import Section
     >>> table = TableBlock("raters", [{"rater": "<b>", "dice": 0.9}], "All agree.")
     >>> page = render(Report("Lesions", {"cases": 2}, [Section("Raters", blocks=[table])]))
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
+
+Texts are escaped by jinja2. Data for the script stand in `<script type="application/json">`, with
+every '<' coded. The page forbids all scripts but its own, and all addresses (Content-Security-
+Policy), so that nothing in it can act or be fetched.
 """
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from raters.report.blocks import (
     Block,
     FigureBlock,
     Report,
-    Section,
     TableBlock,
     TextBlock,
     ViewerBlock,
     all_blocks,
     file_names,
 )
-from raters.report.figures import write_figure
-from raters.report.html import rendered
+from raters.report.figures import figure_svg, inline_svg, write_figure
+from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, numeric, shown_value
+from raters.report.viewer import all_layers, all_maps, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
+from raters.version import __version__
 
-__all__ = [
-    "Block",
-    "FigureBlock",
-    "Report",
-    "Section",
-    "TableBlock",
-    "TextBlock",
-    "ViewerBlock",
-    "render",
-    "write",
-]
+VIEWERS_BUDGET = 6_500_000
+"""Bytes that all viewers of a page may take together."""
+
+View = dict[str, Any]
+
+
+def rendered(report: Report) -> tuple[str, dict[int, str]]:
+    """Return the page, and the SVG files of its figures by `id()` of their blocks."""
+    drawings = {
+        id(block): figure_svg(block.figure, block.dense)
+        for block in all_blocks(report)
+        if isinstance(block, FigureBlock)
+    }
+    names = file_names(report)
+    viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
+    budget = VIEWERS_BUDGET // max(1, viewers)
+    numbers = iter(range(1, 1_000_000))
+    sections = [
+        {
+            "id": f"section-{number}",
+            "title": section.title,
+            "about": section.about,
+            "blocks": [
+                _view(block, f"b{next(numbers)}", names, drawings, budget)
+                for block in section.blocks
+            ],
+        }
+        for number, section in enumerate(report.sections, 1)
+    ]
+    facts = [(name, shown_value(value)) for name, value in report.facts.items()]
+    return _page(title=report.title, about=report.about, facts=facts, sections=sections), drawings
+
+
+def script_json(data: Any) -> Markup:  # noqa: ANN401
+    r"""Return data as JSON that can stand in a `<script>` of a page, whatever they hold.
+
+    Example:
+        >>> print(script_json(["</script><!--"]))
+        ["\u003c/script\u003e\u003c!--"]
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _page(**values: Any) -> str:  # noqa: ANN401
+    folder = files("raters.report")
+    style, script = (folder.joinpath(f"page.{k}").read_text("utf-8") for k in ("css", "js"))
+    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
+    page = template.render(
+        style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
+    )
+    # Names of files may hold bytes that are no text; the page is written all the same.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _view(
+    block: Block, key: str, names: dict[int, str], drawings: dict[int, str], budget: int
+) -> View:
+    """Return what the template needs of a block; `key` is its id in the page."""
+    if isinstance(block, TextBlock):
+        parts = [part.strip() for part in block.text.split("\n\n")]
+        return {"type": "text", "kind": block.kind, "paragraphs": [part for part in parts if part]}
+    view = {"key": key, "name": names[id(block)], "caption": block.caption}
+    if isinstance(block, FigureBlock):
+        svg = Markup(inline_svg(drawings[id(block)], f"{key}-"))
+        return view | {"type": "figure", "svg": svg, "title": block.name}
+    if isinstance(block, TableBlock):
+        return view | _table(block)
+    return view | _viewer(block, budget)
+
+
+def _table(block: TableBlock) -> View:
+    heads = headings(block.rows, block.columns)
+    table = cells(block.rows[:MOST_ROWS], list(heads))
+    data = {"columns": list(heads.values()), "rows": table, "shown": SHOWN_ROWS}
+    return {
+        "type": "table",
+        "heads": [(text, numeric(table, k)) for k, text in enumerate(heads.values())],
+        "rows": table[:SHOWN_ROWS],
+        "count": len(block.rows),
+        "held": len(table),
+        "data": script_json(data),
+    }
+
+
+def _viewer(block: ViewerBlock, budget: int) -> View:
+    cases = within(block.cases, budget)
+    layers, maps = all_layers(cases, block.layers), all_maps(cases, block.maps)
+    return {
+        "type": "viewer",
+        "count": len(block.cases),
+        "held": len(cases),
+        "index": script_json(index_data(cases, layers, maps)),
+        "cases": [script_json(case_data(case)) for case in cases],
+    }
 
 
 def render(report: Report) -> str:

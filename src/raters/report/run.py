@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.errors import RatersError
-from raters.prediction.evaluate_checks import refuse_unlike
-from raters.prediction.evaluate_split import Seen, held_out_notes, warnings_of
+from raters.evaluation.split import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
-from raters.report.run_answers import answer_section
-from raters.report.run_as_rater import as_rater_section
-from raters.report.run_cases import case_section
-from raters.report.run_compare import comparison_section
+from raters.report.run_cases import answer_section, case_section
 from raters.report.run_curves import epoch_section, training_section
-from raters.report.run_part import Part, shown_part
-from raters.report.run_pass import Watched, score_and_watch
+from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, rater_section
-from raters.report.run_scores import calibration_section, score_section
+from raters.report.run_scores import (
+    as_rater_section,
+    calibration_section,
+    comparison_section,
+    score_section,
+)
 from raters.report.study import study_notes
 from raters.study.study import many
 from raters.training.run import read_scores
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Evaluation
     from raters.study.study import Study
     from raters.training.config import ModelConfig
     from raters.training.model import Model
@@ -98,7 +98,8 @@ def _about(model: Model) -> str:
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
     config = model.config
     parts = list(seen.parts.values())
-    facts: dict[str, object] = {"method": config.method, "network": _network(config)}
+    width = f", width {config.network.width}" if config.network.width else ""
+    facts: dict[str, object] = {"method": config.method, "network": config.network.name + width}
     if model.history:
         facts["epochs"] = len(model.history)
     if model.best_epoch:
@@ -119,26 +120,15 @@ def _steps(config: ModelConfig, seen: Seen) -> int | None:
     return -(-trained * patches // config.training.batch_size) or None
 
 
-def _shared(config: ModelConfig) -> bool:
-    """Return whether all raters have one matrix or head."""
-    return config.method == "single-cm" or bool(config.options.get("shared"))
-
-
-def _network(config: ModelConfig) -> str:
-    width = f", width {config.network.width}" if config.network.width else ""
-    return f"{config.network.name}{width}"
-
-
 def _without_study(model: Model, why_not: str) -> list[Section]:
     """Return what a model knows by itself: matrices that are the same everywhere."""
     from raters.prediction.predict import same_confusion
 
     missing = f"{_MISSING}\n\n{why_not}" if why_not else _MISSING
     sections = [Section("Cases and scores", blocks=[TextBlock(missing, "warning")])]
-    try:
-        matrices = None if model.method.varies else same_confusion(model)
-    except RatersError:  # a method without matrices
-        matrices = None
+    method, matrices = model.method, None
+    if "confusion" in method.answers and not method.varies:
+        matrices = same_confusion(model)
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
         names = [c.name for c in model.config.classes]
@@ -149,57 +139,64 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
             matrices.reshape(-1, size, size)[labelled].astype(np.float64),
             over="all cases: this method has one matrix per rater",
             masks=model.config.kind == "segmentation",
-            shared=_shared(model.config),
+            shared=model.method.shares_matrix,
         )
         sections.insert(0, rater_section(found))
     return sections
+
+
+def unanswered_section(model: Model) -> Section | None:
+    """Report what the method cannot answer of raters; None if it answers all."""
+    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
+    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
+    if not lacking:
+        return None
+    can = ", ".join(sorted(model.method.answers))
+    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
+    return Section("What is not here", blocks=[TextBlock(text)])
 
 
 def _with_study(
     model: Model,
     part: Part,
     seen: Seen,
-    scores: RunScores,
+    scores: Evaluation,
     watched: Watched,
     shown: int,
     progress: bool,
 ) -> list[Section]:
     masks = part.study.kind == "segmentation"
     if masks:
-        shared = _shared(model.config)
-        cases = case_section(model, part.study, scores, watched, shown, progress, shared)
+        cases = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases = answer_section(part.study, watched, shown)
     sections = [cases]
     if watched.matrices is not None:
         what = "pixels" if masks else "cases"
-        sections.append(
-            rater_section(
-                Estimated(
-                    watched.raters,
-                    part.study.classes.names,
-                    watched.matrices,
-                    watched.true_matrices,
-                    watched.draws_more,
-                    f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
-                    masks,
-                    watched.pixels,
-                    part.study.raters,
-                    part.study.anonymous,
-                    _shared(model.config),
-                )
-            )
+        found = Estimated(
+            watched.raters,
+            part.study.classes.names,
+            watched.matrices,
+            watched.true_matrices,
+            watched.draws_more,
+            f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
+            masks,
+            watched.pixels,
+            part.study.raters,
+            part.study.anonymous,
+            model.method.shares_matrix,
         )
+        sections.append(rater_section(found))
     judged = score_section(scores, part.study.anonymous)
     before = _judged(part, seen, scores)
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
     # 'As X' means nothing where X is not one person.
     told = None if part.study.anonymous else as_rater_section(scores)
-    further = told, calibration_section(scores)
+    further = told, unanswered_section(model), calibration_section(scores)
     return [*sections, *(section for section in further if section is not None)]
 
 
-def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
+def _judged(part: Part, seen: Seen, scores: Evaluation) -> list[Block]:
     """Report of which cases the scores are, and what makes them worth less."""
     blocks: list[Block] = [TextBlock(part.said)]
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
@@ -215,7 +212,7 @@ def _judged(part: Part, seen: Seen, scores: RunScores) -> list[Block]:
 
 def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
     """Compare runs on cases that none of them was trained on, if there are any."""
-    from raters.prediction.compare_runs import compare_runs
+    from raters.evaluation.runs import compare_runs
 
     part = shown_part(study, [Seen.by_run(run) for run in runs])
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The telling cases of a run of masks: truth, raters, 'as rater X', uncertainty and confusion."""
+"""The telling cases of a run: masks in the viewer with predictions, class labels in a table."""
 
 from __future__ import annotations
 
@@ -8,36 +8,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.evaluation.masks import ALL
-from raters.evaluation.result import REFERENCE
+from raters.arrays import Array
+from raters.evaluation.case import ALL, REFERENCE
+from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed
+from raters.plots.pictures import picture as scaled
 from raters.plots.style import ERROR_LEGEND
 from raters.plots.views import view_of
+from raters.prediction.prediction import most_likely
 from raters.progress import track
-from raters.report.blocks import Block, FigureBlock, Section, TextBlock, ViewerBlock
+from raters.report import viewer
+from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock, ViewerBlock
 from raters.report.case_view import viewer_case
-from raters.report.run_confusion import MEANING, confusion_colours, confusion_figure
-from raters.report.viewer import (
-    Layer,
-    MapLayer,
-    ViewerCase,
-    disagreement_map,
-    extra_layers,
-    free_name,
-    rater_layers,
-)
+from raters.report.figures import picture
 from raters.study.study import many
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
-    from raters.prediction.predict import Predicted
+    from raters.evaluation.result import Evaluation
+    from raters.prediction.prediction import Prediction
     from raters.report.run_pass import Watched
     from raters.rows import Row
     from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
+
 
 MOST_RATERS = 8
 """Raters who get an outline 'as X' and a map of confusion in the viewer."""
@@ -57,7 +52,7 @@ class _Names:
     @classmethod
     def of(cls, raters: Sequence[str], shown: Sequence[str], shared: bool = False) -> _Names:
         def free(name: str) -> str:
-            return free_name(name, raters, " (model)")
+            return viewer.free_name(name, raters, " (model)")
 
         return cls(
             free("predicted consensus"),
@@ -70,23 +65,24 @@ class _Names:
 def case_section(
     model: Model,
     part: Study,
-    scores: RunScores,
+    scores: Evaluation,
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
-    shared: bool = False,
 ) -> Section:
     """Show the telling cases in the viewer, and the first one as a figure of confusion.
 
     Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
     means nothing.
     """
+    shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
+    raters = raters if "as_rater" in model.method.answers else []
     names = _Names.of(part.raters, raters, shared)
     rows = dict(_case_rows(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
-    views: list[ViewerCase] = []
+    views: list[viewer.ViewerCase] = []
     figures: list[Block] = []
     varies = False
     for name in track(why, len(why), "drawing cases", progress):
@@ -107,17 +103,22 @@ def case_section(
     )
     about += " predicted consensus differ most, and typical ones."
     layers = [
-        *extra_layers([names.truth, free_name(REFERENCE, part.raters)]),
-        *rater_layers(part.raters),
+        *viewer.extra_layers([names.truth, viewer.free_name(REFERENCE, part.raters)]),
+        *viewer.rater_layers(part.raters),
     ]
     layers += _as_layers(part.raters, names)
-    maps = [MapLayer(names.uncertainty, {"model unsure": _UNSURE}), disagreement_map()]
+    maps = [
+        viewer.MapLayer(names.uncertainty, {"model unsure": _UNSURE}),
+        viewer.disagreement_map(),
+    ]
     if varies:
-        maps += [MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()]
-    viewer = ViewerBlock(
+        maps += [
+            viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()
+        ]
+    block = ViewerBlock(
         "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps
     )
-    blocks: list[Block] = [viewer, *figures] if views else [TextBlock("No cases were asked for.")]
+    blocks: list[Block] = [block, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
         text = (
             f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
@@ -151,7 +152,7 @@ def telling(
     return chosen
 
 
-def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
+def _case_rows(scores: Evaluation, part: Study) -> Iterator[tuple[str, Row]]:
     """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
     whole = ALL if len(part.classes) > 2 else part.classes.names[1]
     names = [] if scores.sums is None else scores.sums.names
@@ -166,17 +167,19 @@ def _case_rows(scores: RunScores, part: Study) -> Iterator[tuple[str, Row]]:
         yield name, {"with_raters": means[False], "with_reference": means[True]}
 
 
-def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Predicted:
+def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:
+    from raters.methods.base import Asked
     from raters.prediction.predict import predict_case
 
     size = len(model.config.raters) * len(model.config.classes) ** 2
-    numbers = math.prod(case.geometry.shape) * size
-    return predict_case(model, case, raters, model.method.varies and numbers <= _MOST_NUMBERS)
+    numbers, method = math.prod(case.geometry.shape) * size, model.method
+    varies = "confusion" in method.answers and method.varies and numbers <= _MOST_NUMBERS
+    return predict_case(model, case, Asked(tuple(raters), varies))
 
 
-def _colours(model: Model, said: Predicted, raters: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str, Array]:
     """Colour the matrices of raters; in half precision and by rows, as volumes are large."""
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, Array] = {}
     if said.confusion is None:
         return found
     truth = said.labels
@@ -191,21 +194,19 @@ def _colours(model: Model, said: Predicted, raters: Sequence[str]) -> dict[str, 
 def _view(
     case: Case,
     part: Study,
-    said: Predicted,
-    colours: Mapping[str, NDArray[Any]],
+    said: Prediction,
+    colours: Mapping[str, Array],
     names: _Names,
     facts: Mapping[str, object],
-) -> ViewerCase:
+) -> viewer.ViewerCase:
     layers = {names.truth: said.labels}
-    layers |= {names.told[r]: p.argmax(0).astype(np.int16) for r, p in said.as_rater.items()}
+    layers |= {names.told[r]: most_likely(said.as_rater(r)) for r in said.raters}
     maps: dict[str, Any] = {names.uncertainty: said.entropy / np.log2(len(said.truth))}
     maps |= {names.confusion[r]: picture for r, picture in colours.items()}
     return viewer_case(case, part.raters, part.classes.names, layers, maps, facts)
 
 
-def _figure(
-    case: Case, part: Study, said: Predicted, colours: Mapping[str, NDArray[Any]]
-) -> FigureBlock:
+def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
     labels, truth = np.asarray(case.labels), said.labels
     drawn = dict(zip(part.raters, labels, strict=True))
     where, spacing = "", case.geometry.spacing
@@ -226,11 +227,12 @@ def _figure(
     )
 
 
-def _as_layers(raters: Sequence[str], names: _Names) -> list[Layer]:
+def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
     """Outline 'as X' in the colour of X, dotted; hidden at first."""
-    colours = {layer.name: layer.colour for layer in rater_layers(raters)}
+    colours = {layer.name: layer.colour for layer in viewer.rater_layers(raters)}
     return [
-        Layer(told, colours[name], dash="2 3", shown=False) for name, told in names.told.items()
+        viewer.Layer(told, colours[name], dash="2 3", shown=False)
+        for name, told in names.told.items()
     ]
 
 
@@ -246,3 +248,58 @@ def _caption(varies: bool, raters: int, shown: int) -> str:
     if raters > shown == MOST_RATERS:
         text += f" 'As X' and confusion are of the first {MOST_RATERS} of {raters} raters."
     return text
+
+
+_MOST_CLASSES = 12
+"""Classes whose probabilities get a column each."""
+_MOST_ROWS = 200
+_MOST_ANSWERS = 12
+
+
+def answer_section(part: Study, watched: Watched, shown: int = 12) -> Section:
+    """Show the cases that the model is least sure of, with what raters said."""
+    order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
+    rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
+    classes = (
+        "" if len(part.classes) <= _MOST_CLASSES else " Only the likeliest class has a column."
+    )
+    caption = (
+        "The most uncertain cases first (entropy of the prediction in bits), with what raters "
+        f"answered. Have these labelled again, or look at them together.{classes}"
+    )
+    blocks: list[Block] = [TableBlock("uncertain_cases", rows, caption)]
+    views = [_pictured(part[row["case"]], row) for row in rows[:shown]]
+    if views and all(view is not None for view in views):
+        pictures = [view for view in views if view is not None]
+        blocks.append(ViewerBlock("cases", pictures, "The most uncertain cases."))
+    return Section("Cases", "Which cases is the model least sure of?", blocks)
+
+
+def _row(part: Study, case: Case, watched: Watched) -> Row:
+    names, truth = part.classes.names, watched.answers[case.id]
+    best = int(truth.argmax())
+    row: Row = {"case": case.id, "uncertainty": watched.uncertainty[case.id]}
+    row |= {"predicted": names[best], "p": float(truth[best])}
+    if case.reference is not None:
+        row["reference"] = names[int(case.reference)]
+    row["answers"] = _answers(part, case)
+    if len(names) <= _MOST_CLASSES:
+        row |= {f"p({name})": float(p) for name, p in zip(names, truth, strict=True)}
+    return row
+
+
+def _answers(part: Study, case: Case) -> str:
+    given = [f"{rater}: {part.classes.names[label]}" for rater, label in case.answers]
+    more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
+    return ", ".join(given[:_MOST_ANSWERS]) + more
+
+
+def _pictured(case: Case, row: Row) -> viewer.ViewerCase | None:
+    """Show the picture of a case; None if there is none in two dimensions."""
+    image = None if case.image is None else np.asarray(case.image)
+    if image is None or image.ndim != 3:
+        return None
+    shape = image.shape[1:]
+    drawn = picture(scaled(image, shape, None), window=(0.0, 1.0))
+    facts = {k: v for k, v in row.items() if k != "case" and not k.startswith("p(")}
+    return viewer.ViewerCase(case.id, [viewer.Slice(drawn)], facts, (shape[0], shape[1]))

@@ -1,6 +1,6 @@
-"""One pass over the cases of a run: its scores, and on the way what the report shows of matrices.
+"""Which cases the report of a run shows, and one pass over them: scores, and a look at matrices.
 
-The scores are those of `raters.prediction.evaluate_run`; what the model says of each case is looked
+The scores are those of `raters.evaluate`; what the model says of each case is looked
 at while it is scored, so that nothing is predicted twice.
 """
 
@@ -8,27 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.prediction.evaluate_checks import notes_of, shared_raters
-from raters.prediction.evaluate_cuts import run_cuts
-from raters.prediction.evaluate_run import has_matrices, score_cases
+from raters.evaluation.runs import score_model
+from raters.evaluation.split import Seen, choose_split, shared_raters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.prediction.batches import Found
-    from raters.prediction.evaluate_result import RunScores
-    from raters.prediction.predict import Predicted
+    from raters.evaluation.result import Evaluation
+    from raters.prediction.predict import Found
+    from raters.prediction.prediction import Prediction
     from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
 
-Floats = NDArray[np.float64]
+
+MOST_CASES = 300
+"""Cases that are scored; of more, so many are taken in equal steps."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The cases that a report shows.
+
+    Attributes:
+        study: Only these cases.
+        name: 'test', 'held-out', or '' for all.
+        said: Which cases they are, in a sentence.
+    """
+
+    study: Study
+    name: str
+    said: str
+
+
+def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
+    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
+    part, name = study, ""
+    for split in ("test", "held-out"):
+        try:
+            part, name = choose_split(study, split, runs), split
+            break
+        except RatersError as error:
+            if error.kind != "empty":
+                raise
+    said = {
+        "test": "Scores are of the test cases, which the training has not seen.",
+        "held-out": "There are no test cases: scores are of the held-out cases, which chose the "
+        "epoch and so look a little too good. Keep some cases aside (split test) to know better.",
+        "": "Neither test nor held-out cases are known: scores are of all cases of the study.",
+    }[name]
+    if len(part) > most:
+        places = np.linspace(0, len(part) - 1, most).round().astype(int)
+        said += f" {most} of {len(part):,} such cases were taken, in equal steps."
+        part = part.select(cases=[part.index.ids[k] for k in places])
+    return Part(part, name, said)
 
 
 @dataclass
@@ -59,9 +100,9 @@ class Watched:
     pixels: Floats | None = None
     true_confusion: Floats | None = None
 
-    def add(self, case: Case, band: Predicted) -> None:
+    def add(self, case: Case, band: Prediction) -> None:
         """Look at all rows of a case, or at some."""
-        from raters.prediction.predict import entropy_bits
+        from raters.prediction.prediction import entropy_bits
 
         total = band.rows or (band.truth.shape[1] if band.truth.ndim > 1 else 1)
         share = 1.0 if band.rows is None else band.truth.shape[1] / total
@@ -76,7 +117,7 @@ class Watched:
             self.confusion = summed if self.confusion is None else self.confusion + summed
             self.pixels = pixels if self.pixels is None else self.pixels + pixels
 
-    def _add_drawn(self, case: Case, band: Predicted) -> None:
+    def _add_drawn(self, case: Case, band: Prediction) -> None:
         rows = slice(band.start, band.start + band.truth.shape[1])
         predicted = band.truth.argmax(0) > 0
         sums = np.zeros((len(self.places), 2))
@@ -159,20 +200,16 @@ def weighted(matrices: NDArray[np.float32], truth: NDArray[np.float32]) -> tuple
     return np.asarray(summed), pixels
 
 
-def score_and_watch(model: Model, part: Study, progress: bool = False) -> tuple[RunScores, Watched]:
+def score_and_watch(
+    model: Model, part: Study, progress: bool = False
+) -> tuple[Evaluation, Watched]:
     """Score a model on all cases of a study, and look at what it says on the way."""
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
-
-    known = shared_raters(model.config.labelled, part)
+    answers = model.method.answers
+    known = shared_raters(model.config.labelled, part) if "as_rater" in answers else {}
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
-    asked = Asked(tuple(known), bool(known) and has_matrices(model))
-    stream = _watching(predict_streams(model, part.iter_cases(), asked), part, watched)
-    found = score_cases(stream, part, known, columns, progress=progress, cuts=run_cuts(model))
-    found.method = model.config.method
-    found.notes = notes_of(found, model.config, part, known)
-    return found, watched
+    watch = partial(_watching, part=part, watched=watched)
+    return score_model(model, part, progress=progress, watch=watch), watched
 
 
 def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterator[Found]:
@@ -184,7 +221,7 @@ def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterato
             yield case, _bands(case, bands, watched)
 
 
-def _bands(case: Case, bands: Iterator[Predicted], watched: Watched) -> Iterator[Predicted]:
+def _bands(case: Case, bands: Iterator[Prediction], watched: Watched) -> Iterator[Prediction]:
     for band in bands:
         watched.add(case, band)
         yield band

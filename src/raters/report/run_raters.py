@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters import plots
+from raters.arrays import Floats, mean_known
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
 from raters.report.fusion_words import ALL_RATERS
 from raters.report.words import between
@@ -19,8 +19,6 @@ MOST_MATRICES = 24
 _MOST_DOTS = 60
 _ALIKE = 0.01  # of measures that are not worth a sentence
 _TELLING = 10  # percent of what a rater draws more or less, from which on a sentence says so
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -91,28 +89,21 @@ def rater_section(found: Estimated) -> Section:
 
 def _shared_section(found: Estimated) -> Section:
     """Show one matrix for all raters: they share it, or are anonymous."""
-    matrix = _mean(found.matrices)
-    true = None if found.true is None else _mean(found.true)
+    matrix = mean_known(found.matrices)
+    true = None if found.true is None else mean_known(found.true)
     figure = plots.confusion(matrix, found.classes, [ALL_RATERS], truth=true)
     why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
     text = f"{why}, so none of them is ranked."
-    said = _all_one_way(found)
+    more = [] if found.draws_more is None else found.draws_more.tolist()
+    said = _one_way([None if np.isnan(share) else 100 * share for share in more])
     beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
     caption = (
         f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
         f"class, and says how often raters call it what. Ideal is 1 on the diagonal.{beside}"
     )
     blocks: list[Block] = [TextBlock(part) for part in (text, said) if part]
-    return Section(
-        "Raters", "How do raters err?", [*blocks, FigureBlock("confusion", figure, caption)]
-    )
-
-
-def _mean(matrices: Floats) -> Floats:
-    """Average over raters, where they have a value; NaN where none has."""
-    known = np.isfinite(matrices)
-    total = np.where(known, matrices, 0.0).sum(axis=0)
-    return np.asarray(total / np.where(known.any(axis=0), known.sum(axis=0), np.nan))[np.newaxis]
+    blocks.append(FigureBlock("confusion", figure, caption))
+    return Section("Raters", "How do raters err?", blocks)
 
 
 def _headings(row: Row, masks: bool) -> dict[str, str]:
@@ -150,10 +141,7 @@ _SCATTER = (
 
 def skills_of(matrices: Floats) -> Floats:
     """Return the mean of the diagonals, over classes that are known; NaN if none is."""
-    diagonal = np.einsum("rll->rl", matrices)
-    known = np.isfinite(diagonal)
-    total = np.where(known, diagonal, 0).sum(axis=1)
-    return np.asarray(total / np.where(known.any(axis=1), known.sum(axis=1), np.nan))
+    return mean_known(np.einsum("rll->rl", matrices), axis=1)
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -273,14 +261,6 @@ def _one_way(percents: Sequence[float | None]) -> str:
         f"({much}): that speaks against the model, which draws too "
         f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
         "probabilities elsewhere than at 0.5, before raters are judged by it."
-    )
-
-
-def _all_one_way(found: Estimated) -> str:
-    if found.draws_more is None:
-        return ""
-    return _one_way(
-        [None if np.isnan(share) else 100 * share for share in found.draws_more.tolist()]
     )
 
 

@@ -1,4 +1,4 @@
-"""The scores of a run as sections of the report: the truth, and whether it is calibrated."""
+"""The scores of a run as sections of the report: truth, calibration, 'as rater X', other runs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters import plots
-from raters.evaluation.result import REFERENCE
+from raters.evaluation.case import REFERENCE
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
 from raters.report.fusion_words import ALL_RATERS
-from raters.rows import Row
+from raters.report.tables import heads
+from raters.rows import Row, with_interval
+from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
 
 if TYPE_CHECKING:
-    from raters.prediction.evaluate_result import RunScores
+    from raters.evaluation.result import Comparison, Evaluation
+
 
 _WELL = 0.05  # calibration errors below it are small
 
 
-def score_section(found: RunScores, anonymous: bool = False) -> Section:
+def score_section(found: Evaluation, anonymous: bool = False) -> Section:
     """Show how well the truth and 'as rater' fit references and raters.
 
     Args:
@@ -29,21 +32,16 @@ def score_section(found: RunScores, anonymous: bool = False) -> Section:
     """
     blocks: list[Block] = []
     if "score" in found.main:
-        blocks.append(
-            TextBlock(f"{score_name(found.score)}: {with_interval(found.main, 'score')}.")
-        )
+        said = with_interval(found.main, "score")
+        blocks.append(TextBlock(f"{score_name(found.score)}: {said}."))
     rows = raters_together(found.summary) if anonymous else found.summary
     each = "all raters together" if anonymous else "each rater"
-    blocks.append(
-        TableBlock(
-            "summary",
-            rows,
-            f"The predicted consensus against the references and against {each}, as means over "
-            "cases with 95 % intervals. Trust the rows of the reference; a row of raters says how "
-            "far they are from the predicted consensus.",
-            brief(rows),
-        )
+    caption = (
+        f"The predicted consensus against the references and against {each}, as means over cases "
+        "with 95 % intervals. Trust the rows of the reference; a row of raters says how far they "
+        "are from the predicted consensus."
     )
+    blocks.append(TableBlock("summary", rows, caption, brief(rows)))
     if found.cuts:
         blocks.append(TableBlock("cuts", found.cuts, _CUTS, brief(found.cuts)))
     if found.likelihood:
@@ -64,7 +62,7 @@ _LIKELIHOOD = (
 )
 
 
-def calibration_section(found: RunScores) -> Section | None:
+def calibration_section(found: Evaluation) -> Section | None:
     """Show whether probabilities mean what they say; None where there is nothing to compare."""
     if not found.calibration:
         return None
@@ -74,20 +72,16 @@ def calibration_section(found: RunScores) -> Section | None:
         figure = plots.reliability(curve)
         name = f"reliability_{row['of']}".replace(" ", "_")
         blocks.append(FigureBlock(name, figure, _calibration_said(row, curve)))
-    blocks.append(
-        TableBlock(
-            "calibration",
-            found.calibration,
-            "Expected calibration error, Brier score and log loss of the prediction against the "
-            "reference and of 'as rater X' against X (lower is better), with 95 % intervals.",
-            brief(found.calibration),
-        )
+    caption = (
+        "Expected calibration error, Brier score and log loss of the prediction against the "
+        "reference and of 'as rater X' against X (lower is better), with 95 % intervals."
     )
+    blocks.append(TableBlock("calibration", found.calibration, caption, brief(found.calibration)))
     return Section("Calibration", "Do the probabilities mean what they say?", blocks)
 
 
 def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
-    """Turn the bins of `RunScores.reliability` into a curve.
+    """Turn the bins of `Evaluation.reliability` into a curve.
 
     Example:
         >>> reliability_of([{"labels": 2, "confidence": 0.6, "accuracy": 0.5}]).counts.tolist()
@@ -154,22 +148,10 @@ def brief(rows: Sequence[Row]) -> list[str]:
     return [n for n in names if not n.endswith(("_low", "_high")) or n in kept]
 
 
-def with_interval(row: Row, name: str) -> str:
-    """Return a score with its interval.
-
-    Example:
-        >>> with_interval({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.61}, "dice")
-        '0.500 (0.400 to 0.610)'
-    """
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    ends = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-    return f"{row[name]:.3f}{ends}"
-
-
 def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
-    what = "the prediction against the reference" if row["against"] == REFERENCE else (
-        "'as rater X' against the labels of X"
-    )  # fmt: skip
+    what = "'as rater X' against the labels of X"
+    if row["against"] == REFERENCE:
+        what = "the prediction against the reference"
     total = curve.counts.sum()
     sure = float(np.nan_to_num(curve.confidence) @ curve.counts / total)
     right = float(np.nan_to_num(curve.accuracy) @ curve.counts / total)
@@ -181,3 +163,125 @@ def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
         f"{begun}The model is {way} (ECE {with_interval(row, 'ece')}): mean confidence {sure:.2f}, "
         f"right {right:.2f}. Do not read its probabilities as they are."
     )
+
+
+_MOST_COLUMNS = 8
+
+
+def as_rater_section(found: Evaluation) -> Section | None:
+    """Show how well 'as rater X' fits X and the others; None without raters."""
+    if not found.raters:
+        return None
+    fit = "dice" if "dice" in found.raters[0] else "accuracy"
+    blocks: list[Block] = [TextBlock(text) for text in _own_said(found.raters, fit)]
+    names = [row["rater"] for row in found.raters]
+    if found.as_rater and len(names) <= _MOST_COLUMNS:
+        headings = {"as": "as", **{f"against {n}": f"against {n}" for n in names}}
+        caption = (
+            f"{fit.capitalize()} of what the model predicts as a rater (rows) with what raters "
+            "said (columns). The highest value of a column should be in the rater's own row."
+        )
+        blocks.append(TableBlock("as_rater_matrix", _pivot(found.as_rater, fit), caption, headings))
+    caption = (
+        "Of each rater: how well 'as X' fits the labels of X, how well 'as another' does, and how "
+        "much better the first one is, with its interval."
+    )
+    blocks.append(TableBlock("as_rater_own", found.raters, caption, _own_columns(fit)))
+    if found.as_rater:
+        caption = "Every pair in full, with intervals."
+        columns = ["as", "against", "cases", fit, f"{fit}_low", f"{fit}_high", "log_likelihood"]
+        blocks.append(TableBlock("as_rater", found.as_rater, caption, columns))
+    return Section("As rater X", "Has the model learnt how each rater labels?", blocks)
+
+
+def _pivot(rows: Sequence[Row], fit: str) -> list[Row]:
+    table: dict[str, Row] = {}
+    for row in rows:
+        own = table.setdefault(row["as"], {"as": row["as"]})
+        own[f"against {row['against']}"] = row[fit]
+    return list(table.values())
+
+
+def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
+    """Report for which raters 'as X' fits X better than 'as another' does."""
+    key = f"{fit}_better"
+    compared = [row for row in rows if row.get(key) is not None]
+    if not compared:
+        return []
+    lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
+    least = {rater: value if low is None else low for rater, low, value in lows}
+    weak = [rater for rater, low in least.items() if not low > 0]
+    better = f"{len(compared) - len(weak)} of {len(compared)}"
+    said = f"'As X' fits X better than 'as another' does for {better} raters."
+    if weak:
+        more = ", ..." if len(weak) > 5 else ""
+        said += (
+            f" Not for {', '.join(weak[:5])}{more}: too few of their labels, too short a training, "
+            "or they label like the others."
+        )
+    return [said]
+
+
+def _own_columns(fit: str) -> dict[str, str]:
+    better = f"{fit}_better"
+    columns = {fit: f"{fit}, as X", f"{fit}_of_others": f"{fit}, as another", better: "better by"}
+    columns |= {f"{better}_low": "low", f"{better}_high": "high"}
+    columns |= {"log_likelihood": "log likelihood, as X", "log_likelihood_of_others": "as another"}
+    return heads("rater", "labels", **columns, as_the_truth="as the truth")
+
+
+NAMES = {
+    "joint": "joint likelihood of labels",
+    "marginal": "marginal likelihood of labels",
+    "ece": "calibration error",
+    "as_rater": "'as rater' against the rater",
+    "as_rater_ece": "calibration error of 'as rater'",
+    "confusion_error": "error of the matrices",
+}
+
+
+def comparison_section(found: Comparison) -> Section:
+    """Show this run beside others, with paired differences."""
+    score = found.runs[0].score
+    rows = [{**row, "score": name_of(row["score"], score)} for row in found.differences]
+    blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
+    groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
+    if groups < LEAST_GROUPS:
+        text = f"Only {groups} groups (patients) were compared: so few have no intervals."
+        blocks.append(TextBlock(text, "note"))
+    about_rows = (
+        f"Each run on the same cases with 95 % intervals. 'score' is {score}; calibration errors "
+        "and the error of the matrices are better when lower, all others when higher."
+    )
+    about_differences = (
+        f"How much higher each score is than that of {found.runs[0].run}, with the interval of a "
+        "paired bootstrap over groups: what makes a case hard cancels. An interval on one side of "
+        "0 is significant."
+    )
+    blocks.append(TableBlock("comparison", found.rows, about_rows, brief(found.rows)))
+    blocks.append(TableBlock("differences", rows, about_differences))
+    return Section("Other runs", f"Is {found.runs[0].run} better than others?", blocks)
+
+
+def name_of(name: str, score: str) -> str:
+    """Return a score's name for people."""
+    return NAMES.get(name, score)
+
+
+def _compared(rows: Sequence[Row], score: str) -> list[str]:
+    """Return for each other run whether its main score is really different."""
+    said = []
+    for row in rows:
+        if row["score"] != "score" or row["difference"] is None:
+            continue
+        low, high = row.get("difference_low"), row.get("difference_high")
+        better = "higher" if row["difference"] > 0 else "lower"
+        begun = f"{row['run']} scores {abs(row['difference']):.3f} {better} than {row['against']}"
+        if low is None or high is None:
+            ends = "no interval: too few groups"
+        elif low > 0 or high < 0:
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
+        else:
+            ends = f"95 % CI {low:+.3f} to {high:+.3f}: not significant, more cases would tell"
+        said.append(f"{begun} ({score}; {ends}).")
+    return said

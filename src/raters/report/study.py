@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from raters import plots
+from raters.agreement.agree import ALL, Agreement
+from raters.agreement.case import CaseAgreement
+from raters.agreement.masks import mask_agreement
+from raters.arrays import Flags, Floats, mean_known
 from raters.plots.sizes import relative_volumes
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
-from raters.report.cases import SHOWN, cases_block
-from raters.report.measure import Measured, measured, of_all
-from raters.report.minority import minorities, minority_sentence
-from raters.report.notes import notes_block, short_section
+from raters.report.case_view import SHOWN, cases_block
+from raters.report.leave_out import minorities, minority_sentence
+from raters.report.tables import heads
 from raters.rows import Row
+from raters.study.study import Study
 
-if TYPE_CHECKING:
-    from raters.study.study import Study
+
+@dataclass(frozen=True)
+class Measured:
+    """What a report says of a study of masks.
+
+    Attributes:
+        agreement: What `raters.agree` gives.
+        volumes: The foreground that each rater drew, `(cases, raters)`; NaN where unknown.
+        labelled: Who labelled anything, `(cases, raters)`.
+        unit: Of the volumes, as `Geometry.volume_unit`.
+        by_class: What each rater drew of each class, `(cases, raters, L)`.
+        flat: Whether cases have two axes.
+    """
+
+    agreement: Agreement
+    volumes: Floats
+    labelled: Flags
+    unit: str
+    by_class: Floats
+    flat: bool = False
+
+    @property
+    def size_name(self) -> str:
+        """What sizes are called: 'volume', or 'area' of flat cases."""
+        return "area" if self.flat else "volume"
+
+    @property
+    def sizes(self) -> Floats:
+        """The mean over raters of what they drew, by case; NaN where unknown."""
+        return mean_known(self.volumes, axis=1)
+
+
+def measured(study: Study, progress: bool = False) -> Measured:
+    """Read all cases once.
+
+    Example:
+        >>> from raters.study.study import Study
+        >>> labels = np.array([[[0, 1, 1, 1], [0, 0, 1, 1]]])
+        >>> found = measured(Study.from_arrays(labels=labels, raters=["ann", "bob"]))
+        >>> found.volumes.tolist(), found.agreement.cases[0]["dice"], found.unit
+        ([[3.0, 2.0]], 0.8, 'pixels')
+    """
+    volumes: list[Floats] = []
+    labelled: list[Flags] = []
+    by_class: list[Floats] = []
+
+    def keep(case: CaseAgreement) -> None:
+        drawn = case.volumes[:, 1:].sum(axis=1) * case.voxel
+        volumes.append(np.where(case.complete, drawn, np.nan))
+        labelled.append(case.labelled)
+        by_class.append(np.asarray(case.volumes * case.voxel, np.float64))
+
+    agreement = mask_agreement(study, progress=progress, seen=keep)
+    unit = study[0].geometry.volume_unit if len(study) else "pixels"
+    flat = len(study) > 0 and len(study[0].geometry.shape) == 2
+    per_class = np.array(by_class)
+    return Measured(agreement, np.array(volumes), np.array(labelled), unit, per_class, flat)
+
+
+def of_all(rows: list[Row]) -> list[Row]:
+    """Keep the rows over all classes."""
+    return [row for row in rows if row.get("class", ALL) == ALL]
+
 
 _ANONYMOUS = (
     "Raters are anonymous: a name in one case and in the next may be different people, so all "
@@ -60,11 +125,11 @@ def study_report(
     ]
     if study.anonymous:
         sections[:3] = [_one_of_all(found), _volumes(study, found)]
-    notes = notes_block([*found.agreement.notes, *study_notes(study)])
+    notes = words.notes_block([*found.agreement.notes, *study_notes(study)])
     return Report(
         study.about.get("title") or title or "Study",
         facts_of(study, found),
-        [short_section(_findings(study, found), notes), *sections],
+        [words.short_section(_findings(study, found), notes), *sections],
     )
 
 
@@ -99,7 +164,7 @@ def _findings(study: Study, found: Measured) -> list[str]:
     texts = [_volumes_words(study, found)]
     if not study.anonymous:
         rows = of_all(agreement.raters)
-        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows, "dice", "Dice"))
+        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows))
     return [*texts, _minority_words(study, found), words.cases_sentence(agreement.cases)]
 
 
@@ -132,20 +197,13 @@ def _raters(study: Study, found: Measured) -> Section:
         f"{words.coverage_sentence(rows, len(study), alone)} 'Vote' is that of the other raters, "
         "'ratio' the typical size over that of the others."
     )
-    columns = {
-        "rater": "rater",
-        "cases": "cases",
-        "labelled": "labelled",
-        "dice_rest": "Dice to vote",
-        "kappa_rest": "kappa to vote",
-        "volume": f"{found.size_name} ({found.unit})",
-        "typical_ratio": "ratio to others",
-    }
-    return Section(
-        "Raters",
-        "Who labelled how much, and how each compares with what most of the others say.",
-        [TableBlock("raters", rows, caption, columns)],
+    vote = {"dice_rest": "Dice to vote", "kappa_rest": "kappa to vote"}
+    size = f"{found.size_name} ({found.unit})"
+    columns = heads(
+        "rater", "cases", "labelled", **vote, volume=size, typical_ratio="ratio to others"
     )
+    about = "Who labelled how much, and how each compares with what most of the others say."
+    return Section("Raters", about, [TableBlock("raters", rows, caption, columns)])
 
 
 def _one_of_all(found: Measured) -> Section:
@@ -167,26 +225,20 @@ def _agreement(study: Study, found: Measured) -> Section:
     agreement = found.agreement
     pairs = of_all(agreement.pairs)
     shown = most_labelled(of_all(agreement.raters), study.raters)
-    caption = words.pairs_sentence(pairs, of_all(agreement.raters), "dice", "Dice")
+    caption = words.pairs_sentence(pairs, of_all(agreement.raters))
     blocks: list[Block] = []
     if any(pair["dice"] is not None for pair in pairs):
         order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"
         figure = plots.agreement(agreement, shown, order=order)
-        blocks.append(FigureBlock("agreement", figure, caption + _left(study, shown)))
+        caption += words.only_most(shown, study.raters, "cases")
+        blocks.append(FigureBlock("agreement", figure, caption))
     if len(agreement.overall) > 1:
         low = _hardest_class(agreement.overall)
         blocks.append(TableBlock("agreement-by-class", agreement.overall, low))
     alpha = of_all(agreement.overall)[0]["krippendorff_alpha"]
     several = len(agreement.overall) > 1
-    columns = [
-        "rater_a",
-        "rater_b",
-        "cases",
-        *(["class"] if several else []),
-        "dice",
-        "iou",
-        "kappa",
-    ]
+    by_class = ["class"] if several else []
+    columns = ["rater_a", "rater_b", "cases", *by_class, "dice", "iou", "kappa"]
     blocks.append(TableBlock("pairs", agreement.pairs, words.alpha_sentence(alpha), columns))
     return Section("Agreement", "Who agrees with whom.", blocks)
 
@@ -198,22 +250,14 @@ def most_labelled(rows: list[Row], raters: tuple[str, ...], most: int = MOST_RAT
     return [r for r in raters if r in set(kept)]
 
 
-def _left(study: Study, shown: list[str]) -> str:
-    if len(shown) == len(study.raters):
-        return ""
-    return f" Shown are the {len(shown)} of {len(study.raters):,} raters with most cases."
-
-
 def _hardest_class(rows: list[Row]) -> str:
     known = [row for row in rows[:-1] if row["dice"] is not None]
     if not known:
         return "No class was drawn by two raters."
     low = min(known, key=lambda row: float(row["dice"]))
-    return words.begin(
-        f"{words.named(low['class'], 'class')} is what raters agree on least (Dice "
-        f"{low['dice']:.2f}): "
-        "say in the guideline how it differs from its neighbours."
-    )
+    what = words.begin(words.named(low["class"], "class"))
+    least = f"{what} is what raters agree on least (Dice {low['dice']:.2f})"
+    return f"{least}: say in the guideline how it differs from its neighbours."
 
 
 def _volumes(study: Study, found: Measured) -> Section:
@@ -249,15 +293,11 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
         )
         blocks.append(cases_block(study, first, facts, caption, progress=progress))
     by_group = any(row["group"] != row["case"] for row in rows)
-    columns = {
-        "case": "case",
-        **({"group": "group"} if by_group else {}),
-        "raters": "raters",
-        "dice": "mean Dice",
-        "differing": "differing",
-        "entropy": "entropy",
-        "size": f"{found.size_name} ({found.unit})",
-    }
+    known = {"differing": "differing", "entropy": "entropy"}
+    size = f"{found.size_name} ({found.unit})"
+    columns = heads(
+        "case", *(["group"] if by_group else []), "raters", dice="mean Dice", **known, size=size
+    )
     caption = (
         "All cases, the most disputed first: give the first ones to another rater. 'Differing' is "
         "the share of pixels that raters differ on, 'entropy' (in bits) the mean over pixels."
@@ -268,11 +308,16 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
 
 def _without_pairs(study: Study, title: str, shown: int, progress: bool) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
-    who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
-    warning = TextBlock(f"Found {who}, expected at least two to compare.", "warning")
+    blocks: list[Block] = [not_two(study)]
     first = list(study.cases[:shown])
-    caption = "The first cases of the study."
-    block = cases_block(study, first, {}, caption, progress=progress) if first else warning
-    sections = [Section("Cases", "", [warning, *([block] if first else [])])]
+    if first:
+        caption = "The first cases of the study."
+        blocks.append(cases_block(study, first, {}, caption, progress=progress))
     title = study.about.get("title") or title or "Study"
-    return Report(title, facts_of(study, None), sections)
+    return Report(title, facts_of(study, None), [Section("Cases", "", blocks)])
+
+
+def not_two(study: Study) -> TextBlock:
+    """Return the warning that a study has one rater, or none."""
+    who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
+    return TextBlock(f"Found {who}, expected at least two to compare.", "warning")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
+from raters.report.blocks import Section, TextBlock
 from raters.rows import Row
 from raters.study.study import many
 
@@ -20,6 +21,7 @@ NOTABLE = 0.1
 _NAMED = 3
 _OWN_WORDS = ("rater ", "class ", "case ", "task ", "all raters")
 _LONGEST = 40
+_MOST_NOTES = 8
 _STRONG = 0.3
 _APART = 0.05
 _EQUAL = 0.02
@@ -81,7 +83,13 @@ def together(parts: Sequence[str], most: int = _NAMED) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def typical_ratios(relative: NDArray[np.float64], raters: Sequence[str]) -> dict[str, float]:
+def only_most(names: Sequence[str], raters: Sequence[str], what: str) -> str:
+    """Return that a figure shows only the raters with most cases (or labels), if it does."""
+    few = f" Shown are the {len(names)} of {len(raters):,} raters with most {what}."
+    return few if len(names) < len(raters) else ""
+
+
+def typical_ratios(relative: Floats, raters: Sequence[str]) -> dict[str, float]:
     """Return by rater the median of `volume / mean volume of the others`, from relative volumes.
 
     Args:
@@ -135,7 +143,7 @@ these raters on example cases before their labels are taken as true.'
     return f"In the typical case {', and '.join(parts)}. {advice}"
 
 
-def spread_sentence(volumes: NDArray[np.float64]) -> str:
+def spread_sentence(volumes: Floats) -> str:
     """Report how far sizes differ within a case, where raters are anonymous.
 
     Args:
@@ -170,32 +178,29 @@ def _more(ratio: float) -> str:
     return f"{ratio:.1f} times as much, more" if ratio >= 3 else f"{percent(ratio - 1)} more"
 
 
-def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what: str) -> str:
+def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row]) -> str:
     """Return which pair agrees least and most, and whether one rater stands apart.
 
     Args:
         pairs: Rows of `Agreement.pairs` over all classes.
         raters: Rows of `Agreement.raters` over all classes.
-        score: The column of `pairs` that is shown.
-        what: Its name in words.
     """
-    known = sorted((p for p in pairs if p[score] is not None), key=lambda p: float(p[score]))
+    known = sorted((p for p in pairs if p["dice"] is not None), key=lambda p: float(p["dice"]))
     if not known:
         return "No two raters labelled the same: there is nothing to compare."
-    low, high = known[0], known[-1]
+    low, high = known[0]["dice"], known[-1]["dice"]
+    least, most = couple(known[0]), couple(known[-1])
+    over = f"over {many(known[0]['cases'], 'case')}"
     if len(known) == 1:
-        over = f"over {many(low['cases'], 'case')}"
-        return begin(f"{_couple(low)} reach a {what} of {low[score]:.2f} {over}.")
-    if high[score] - low[score] < _EQUAL:
-        spread = f"{low[score]:.2f} to {high[score]:.2f}"
-        return f"All pairs agree about equally ({what} {spread}): no rater stands apart."
-    text = begin(
-        f"{_couple(low)} agree least ({what} {low[score]:.2f} over {many(low['cases'], 'case')}), "
-        f"{_couple(high)} most ({high[score]:.2f})."
-    )
+        return begin(f"{least} reach a Dice of {low:.2f} {over}.")
+    if high - low < _EQUAL:
+        return (
+            f"All pairs agree about equally (Dice {low:.2f} to {high:.2f}): no rater stands apart."
+        )
+    text = begin(f"{least} agree least (Dice {low:.2f} {over}), {most} most ({high:.2f}).")
     apart = standing_apart(raters)
     if apart is None:
-        return f"{text} Ask {_couple(low)} to review the disputed cases together."
+        return f"{text} Ask {least} to review the disputed cases together."
     name, own, next_best = apart
     return (
         f"{text} {begin(named(name))} stands apart: {own:.2f} against the vote of the others, "
@@ -203,7 +208,8 @@ def pairs_sentence(pairs: Sequence[Row], raters: Sequence[Row], score: str, what
     )
 
 
-def _couple(pair: Row) -> str:
+def couple(pair: Row) -> str:
+    """Return the names of a pair of raters."""
     return f"{named(pair['rater_a'])} and {named(pair['rater_b'])}"
 
 
@@ -215,8 +221,8 @@ def standing_apart(raters: Sequence[Row]) -> tuple[str, float, float] | None:
         >>> standing_apart(rows)
         ('c', 0.5, 0.88)
     """
-    column = "dice_rest" if any("dice_rest" in row for row in raters) else "agreement_rest"
-    known = sorted((float(r[column]), str(r["rater"])) for r in raters if r[column] is not None)
+    known = [(float(r["dice_rest"]), str(r["rater"])) for r in raters if r["dice_rest"] is not None]
+    known.sort()
     if len(known) < 3 or known[1][0] - known[0][0] < _APART:
         return None
     return known[0][1], known[0][0], known[1][0]
@@ -240,7 +246,7 @@ def cases_sentence(cases: Sequence[Row]) -> str:
     return text
 
 
-def size_sentence(sizes: NDArray[np.float64], dice: NDArray[np.float64]) -> str:
+def size_sentence(sizes: Floats, dice: Floats) -> str:
     """Return whether agreement depends on the size of what is drawn."""
     from scipy.stats import spearmanr
 
@@ -303,3 +309,28 @@ def alpha_sentence(alpha: float | None) -> str:
         f"Krippendorff's alpha is {alpha:.2f} (1 is perfect, 0 is chance): by his rule of thumb "
         f"the labels are {verdict}."
     )
+
+
+def short_section(findings: Sequence[str], *more: TextBlock | None) -> Section:
+    """Return the findings as one section.
+
+    Example:
+        >>> [block.text for block in short_section(["Ann draws less.", ""], None).blocks]
+        ['Ann draws less.']
+    """
+    text = "\n\n".join(" ".join(one.split()) for one in findings if one)
+    blocks = [TextBlock(text)] if text else []
+    return Section("In short", "", [*blocks, *(block for block in more if block is not None)])
+
+
+def notes_block(notes: Sequence[str]) -> TextBlock | None:
+    """Return notes as a block; None without any."""
+    kept = [_sentence(note) for note in dict.fromkeys(notes)]
+    if len(kept) > _MOST_NOTES:
+        kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
+    return TextBlock("\n\n".join(kept), "note") if kept else None
+
+
+def _sentence(note: str) -> str:
+    text = " ".join(note.split())
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

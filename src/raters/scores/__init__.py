@@ -13,8 +13,14 @@ Example:
     0.5
 """
 
-from raters.scores.bootstrap import Interval, difference_interval, interval
-from raters.scores.bootstrap_sums import GroupBootstrap, mean_sums, ratio
+from raters.scores.bootstrap import (
+    GroupBootstrap,
+    Interval,
+    difference_interval,
+    interval,
+    mean_sums,
+    ratio,
+)
 from raters.scores.calibration import (
     ReliabilityCurve,
     brier,
@@ -24,12 +30,17 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
-from raters.scores.choose_cut import CutTally, area_cut, best_cut
 from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
-from raters.scores.cut import cut_labels, cuts_of, winning_cut
-from raters.scores.cut_counts import CutCounts
+from raters.scores.cut import (
+    CutCounts,
+    CutTally,
+    area_cut,
+    best_cut,
+    cut_labels,
+    cuts_of,
+    winning_cut,
+)
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
-from raters.scores.energy import energy_distance, energy_from_distances
 from raters.scores.overlap import (
     VolumeDifference,
     dice,
@@ -38,12 +49,23 @@ from raters.scores.overlap import (
     iou_from_counts,
     mean_dice,
     mean_iou,
+    merged_counts,
     pair_counts,
     volume_difference,
+    volume_from_counts,
 )
-from raters.scores.pairwise import overlap_matrix
-from raters.scores.samples import best_dice, best_mean, matched_dice, matched_mean
-from raters.scores.soft import soft_dice, soft_dice_by_class
+from raters.scores.samples import (
+    best_dice,
+    best_mean,
+    energy_distance,
+    energy_from_distances,
+    matched_dice,
+    matched_mean,
+    overlap_from_sizes,
+    overlap_matrix,
+    overlap_sizes,
+)
+from raters.scores.soft import soft_counts, soft_dice, soft_dice_by_class, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,
     average_surface_distance,
@@ -92,16 +114,22 @@ __all__ = [
     "mean_dice",
     "mean_iou",
     "mean_sums",
+    "merged_counts",
     "negative_log_likelihood",
+    "overlap_from_sizes",
     "overlap_matrix",
+    "overlap_sizes",
     "pair_counts",
     "ratio",
     "reliability_curve",
     "reliability_sums",
+    "soft_counts",
     "soft_dice",
     "soft_dice_by_class",
+    "soft_dice_from_counts",
     "surface_distances",
     "surface_distances_by_class",
     "volume_difference",
+    "volume_from_counts",
     "winning_cut",
 ]

@@ -6,6 +6,7 @@ those that are MISSING are left out. Without any label all scores here are undef
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from raters.scores.empty import UNDEFINED, defined_mean
 from raters.scores.inputs import label_array
 from raters.study.classes import MISSING
 
+LEAST = float(np.finfo(np.float32).eps)
+"""Smaller probabilities of labels count as this: one certain error costs 16 nats, not infinity."""
 _SUM_TOLERANCE = 1e-2  # half precision with many classes is about as far from 1
 
 
@@ -153,11 +156,11 @@ def _observed(
         )
     kept = truth != MISSING
     chosen = given[:, kept].astype(np.float64)
-    _check_probabilities(chosen)
+    check_probabilities(chosen)
     return truth[kept], chosen
 
 
-def _check_probabilities(given: NDArray[np.float64]) -> None:
+def check_probabilities(given: NDArray[np.float64]) -> None:
     """Reject logits, percentages and the like."""
     total = given.sum(axis=0)
     wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
@@ -166,3 +169,62 @@ def _check_probabilities(given: NDArray[np.float64]) -> None:
         raise RatersError(f"found probabilities that sum to {found:g} over classes, expected 1")
     if given.size and given.min() < 0:
         raise RatersError(f"found probability {given.min():g}, expected 0 to 1")
+
+
+def at_labels(probabilities: NDArray[Any], labels: NDArray[Any]) -> tuple[float, int]:
+    """Sum `log p(label)` over the labels that are not MISSING, and count these.
+
+    Args:
+        probabilities: `(classes, *space)`; `(classes,)` goes with any number of labels.
+        labels: `(*space)`, or `(answers,)`.
+
+    Example:
+        >>> log, number = at_labels(np.array([[0.5, 0.25], [0.5, 0.75]]), np.array([1, -1]))
+        >>> float(np.exp(log).round(3)), number
+        (0.5, 1)
+    """
+    seen = labels != MISSING
+    chosen = labels[seen].astype(np.intp)
+    if probabilities.ndim == 1:
+        found = probabilities[chosen]
+    else:
+        found = probabilities[:, seen][chosen, np.arange(chosen.size)]
+    return float(np.log(np.maximum(found, LEAST), dtype=np.float64).sum()), int(chosen.size)
+
+
+def joint_log_likelihood(
+    truth: NDArray[Any], matrices: NDArray[Any], labels: Sequence[NDArray[Any]]
+) -> float:
+    """Sum `log sum_t p(t | x) prod_r C_r[t, o_r]` over pixels: one truth explains all raters.
+
+    Args:
+        truth: `p(t | x)`, `(classes, *space)`.
+        matrices: `C[t, o]`, `(raters, L, L, *space)`; axes of length 1 where they do not vary.
+        labels: Of each rater, `(*space)` with MISSING; where there is no space `(answers,)`.
+
+    Example:
+        >>> truth, right = np.array([1.0, 0.0]), np.array([[[0.9, 0.1], [0.2, 0.8]]] * 2)
+        >>> log = joint_log_likelihood(truth, right, [np.array([0]), np.array([0])])  # 0.9 * 0.9
+        >>> float(np.exp(log).round(2))
+        0.81
+    """
+    classes, space = len(truth), truth.shape[1:]
+    log_truth = np.log(np.maximum(truth, LEAST), dtype=np.float64).reshape(classes, -1)
+    total, seen = log_truth, np.zeros(log_truth.shape[1], bool)
+    for matrix, own in zip(matrices, labels, strict=True):
+        log_matrix = np.log(np.maximum(matrix, LEAST), dtype=np.float64)
+        log_matrix = log_matrix.reshape(classes, classes, -1)
+        if not space:  # a class: all answers of the rater are of the same one
+            chosen = own[own != MISSING].astype(np.intp)
+            total = total + log_matrix[:, chosen, 0].sum(axis=1, keepdims=True)
+            seen |= bool(chosen.size)
+            continue
+        flat = own.ravel()
+        there = np.flatnonzero(flat != MISSING)
+        place = there if log_matrix.shape[2] > 1 else 0
+        total = total.copy() if total is log_truth else total
+        total[:, there] += log_matrix[:, flat[there].astype(np.intp), place]
+        seen[there] = True
+    kept = total[:, seen]
+    top = kept.max(axis=0, initial=-np.inf)
+    return float((np.log(np.exp(kept - top).sum(axis=0)) + top).sum())

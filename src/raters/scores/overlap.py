@@ -7,6 +7,7 @@ added over cases before they are scored; then large cases weigh more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -137,14 +138,40 @@ def volume_difference(
         >>> volume_difference([0, 1, 1, 1], [0, 0, 0, 1], spacing=[0.5])
         VolumeDifference(mm3=array([-1.]), relative=array([-1.]))
     """
-    _, first, second, common = _sizes(pair_counts(a, b, num_classes))
     voxel = float(spacing_of(np.ndim(a), spacing).prod())
+    return volume_from_counts(pair_counts(a, b, num_classes), voxel)
+
+
+def volume_from_counts(counts: ArrayLike, voxel: float = 1.0) -> VolumeDifference:
+    """Return `volume_difference` from joint counts, with the volume of a voxel in mm³.
+
+    Example:
+        >>> volume_from_counts([[5, 1], [3, 1]], voxel=0.5).mm3
+        array([-1.])
+    """
+    _, first, second, common = _sizes(counts)
     more, total = second - first, first + second
     relative = 2 * np.divide(more, total, out=np.zeros(total.shape), where=total > 0)
     defined = common > 0
     return VolumeDifference(
         np.where(defined, more * voxel, UNDEFINED), np.where(defined, relative, UNDEFINED)
     )
+
+
+def merged_counts(counts: ArrayLike, classes: Sequence[int]) -> NDArray[np.int64]:
+    """Return joint counts `(2, 2)` of the union of some classes and of all the rest.
+
+    Example:
+        >>> merged_counts([[5, 1, 0], [0, 2, 1], [0, 1, 4]], classes=[1, 2])  # 1 and 2 are one
+        array([[5, 1],
+               [0, 8]])
+    """
+    table = np.asarray(counts)
+    inside = np.zeros(len(table), np.intp)
+    inside[list(classes)] = 1
+    merged = np.zeros((2, 2), np.int64)
+    np.add.at(merged, (inside[:, None], inside), table)
+    return merged
 
 
 def _sizes(counts: ArrayLike) -> tuple[NDArray[np.int64], ...]:

@@ -41,11 +41,39 @@ def soft_dice(
         >>> round(soft_dice(truth, [0.0, 0.0, 1.0, 1.0]), 3)  # sure where raters were not
         0.893
     """
+    return float(soft_dice_from_counts(soft_counts(truth, predicted, thresholds)))
+
+
+def soft_counts(
+    truth: ArrayLike, predicted: ArrayLike, thresholds: Sequence[float] = THRESHOLDS
+) -> NDArray[np.int64]:
+    """Return what `soft_dice` is made of, `(thresholds, 4)`; parts of an image add up.
+
+    At each threshold: voxels above it in both maps, in the truth, in the prediction; and those
+    that both maps know.
+
+    Example:
+        >>> soft_counts([0.0, 0.25, 0.75, float("nan")], [0.4, 0.4, 0.4, 0.4], [0.1, 0.5])
+        array([[2, 2, 3, 3],
+               [0, 1, 0, 3]])
+    """
     first, second = _maps(truth, predicted)
-    observed = ~(np.isnan(first) | np.isnan(second))
-    if not observed.all():
-        first, second = first[observed], second[observed]
-    return float(np.mean([_dice_above(first, second, float(t)) for t in thresholds]))
+    known = ~(np.isnan(first) | np.isnan(second))
+    if not known.all():
+        first, second = first[known], second[known]
+    above = ((first > float(t), second > float(t)) for t in thresholds)
+    return np.array([[(a & b).sum(), a.sum(), b.sum(), first.size] for a, b in above], np.int64)
+
+
+def soft_dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
+    """Return `soft_dice` from counts `(..., thresholds, 4)`.
+
+    Example:
+        >>> soft_dice_from_counts([[2, 2, 3, 3], [0, 1, 0, 3]])
+        array(0.4)
+    """
+    both, first, second, common = np.moveaxis(np.asarray(counts), -1, 0)
+    return np.asarray(overlap_ratio(2 * both, first + second, common).mean(axis=-1))
 
 
 def soft_dice_by_class(
@@ -72,11 +100,3 @@ def _maps(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[np.floating],
         )
     # Floats keep their precision: a truth of 0.3 in single is not above 0.3, in double it would be.
     return tuple(m if m.dtype.kind == "f" else m.astype(np.float64) for m in maps)
-
-
-def _dice_above(
-    a: NDArray[np.floating], b: NDArray[np.floating], threshold: float
-) -> NDArray[np.float64]:
-    in_a, in_b = a > threshold, b > threshold
-    both = np.count_nonzero(in_a & in_b)
-    return overlap_ratio(2 * both, np.count_nonzero(in_a) + np.count_nonzero(in_b), a.size)

@@ -16,7 +16,7 @@ from raters.errors import RatersError
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
-from raters.study.backend import Image, RawMask
+from raters.study.backend import Axes, Image, RawMask
 from raters.study.backend_table import TableBackend
 from raters.study.geometry import Geometry
 from raters.study.study import Study
@@ -89,11 +89,11 @@ class Source:
             return None
         return RawMask(found.reference, found.geometry, f"the truth of {found.id!r}", coded=True)
 
-    def image(self, case: int, ndim: int | None) -> Image | None:
+    def image(self, case: int, ndim: Axes) -> Image | None:
         """Read the image."""
         return self.study.backend.image(self.study.row(case), ndim)
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image without reading its voxels."""
         return self.study.backend.image_grid(self.study.row(case), ndim)
 

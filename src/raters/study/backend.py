@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,6 +16,11 @@ from raters.study.geometry import Geometry
 Absent = Literal["missing", "empty"]
 Overlap = Literal["error", "priority", "combine"]
 Resample = Literal["nearest"]
+Axes = int | Callable[[], int | None] | None
+"""How many spatial axes masks have, where they tell; a function where a mask must be read to know.
+
+Only images that are plain arrays need it, to find their channel axis.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,11 @@ class Backend(Protocol):
         """Read the mask of a rater, or the reference for None; None if there is none."""
         ...
 
-    def image(self, case: int, ndim: int | None) -> Image | None:
+    def image(self, case: int, ndim: Axes) -> Image | None:
         """Read the image; `ndim` is the number of spatial axes where the masks tell."""
         ...
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image and its file without reading its voxels."""
         ...
 

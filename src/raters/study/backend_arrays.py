@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.backend import Image, RawMask
+from raters.study.backend import Axes, Image, RawMask
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 
@@ -70,7 +70,7 @@ class ArraysBackend:
         mask = array if rater is None else array[self._column[rater]]
         return bool(mask.size) and bool(mask.flat[0] != MISSING or (mask != MISSING).any())
 
-    def image(self, case: int, ndim: int | None) -> Image | None:  # noqa: ARG002
+    def image(self, case: int, ndim: Axes) -> Image | None:  # noqa: ARG002
         """Return the image of a case."""
         array = None if self._images is None else self._images[case]
         if array is None:
@@ -78,7 +78,7 @@ class ArraysBackend:
         array = np.asarray(array)
         return Image(array, self._grid(case, array.shape[1:]), f"the image of case {case}")
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image."""
         image = self.image(case, ndim)
         return None if image is None else (image.geometry, image.source)

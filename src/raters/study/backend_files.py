@@ -6,16 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study import formats
-from raters.study.backend import Image, LabelRules, RawMask
+from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.geometry import Geometry, Header, Volume, difference
 from raters.study.whole_numbers import value_counts, whole_numbers
+
+if TYPE_CHECKING:
+    from raters.study.scan import MaskFacts
 
 Files = Mapping[str, Path]
 """Files of one mask by class (or of one image by modality); the name '' where there is one only."""
@@ -49,6 +53,9 @@ class FilesBackend:
         modalities: With one file a modality, their names in order; else empty.
         channels_first: Whether arrays (.npy) surely have a channel axis in front.
         white: Whether a mask of nothing but 0 and 255 means 0 and 1.
+
+    Attributes:
+        known: What masks hold that were read once, by case and rater, for as long as this lives.
     """
 
     def __init__(
@@ -63,6 +70,8 @@ class FilesBackend:
         self.cases, self.rules = cases, rules
         self.class_names, self.modalities = tuple(class_names), tuple(modalities)
         self._channels_first, self._white = channels_first, white
+        self.known: dict[tuple[int, str | None], MaskFacts] = {}
+        self._grids: dict[int, tuple[Geometry, str]] = {}
 
     def files(self, case: int) -> list[Path]:
         """List the files that this case is read from."""
@@ -163,17 +172,17 @@ class FilesBackend:
         combined = ("+".join(n for k, n in enumerate(names) if v >> k & 1) for v in by_size)
         return Classes.of({v: n or "background" for v, n in zip(by_size, combined, strict=True)})
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
-        """Return the grid of the image from its header."""
+    def image_grid(self, case: int, ndim: Axes = None) -> tuple[Geometry, str] | None:
+        """Return the grid of the image from its header, which is read once."""
         files = self.cases[case].images
-        if not files:
-            return None
-        path = next(iter(files.values()))
-        header = formats.probe(path)
-        axis = self._channel_axis(header, ndim)
-        return Geometry(_without(header.shape, axis), header.affine), str(path)
+        if files and case not in self._grids:
+            path = next(iter(files.values()))
+            header = formats.probe(path)
+            axis = self._channel_axis(path, header, ndim)
+            self._grids[case] = Geometry(_without(header.shape, axis), header.affine), str(path)
+        return self._grids.get(case)
 
-    def image(self, case: int, ndim: int | None) -> Image | None:
+    def image(self, case: int, ndim: Axes = None) -> Image | None:
         """Read the image; modalities become channels."""
         parts = [self._read_image(path, ndim) for path in self._ordered_images(case)]
         if not parts:
@@ -182,6 +191,7 @@ class FilesBackend:
         for part in parts[1:]:
             refuse_other_grid(part.geometry, part.source, first.geometry, first.source)
         array = first.array if len(parts) == 1 else np.concatenate([p.array for p in parts])
+        self._grids.setdefault(case, (first.geometry, first.source))
         return Image(array, first.geometry, first.source)
 
     def _ordered_images(self, case: int) -> list[Path]:
@@ -198,20 +208,22 @@ class FilesBackend:
                 )
         return [files[modality] for modality in self.modalities]
 
-    def _read_image(self, path: Path, ndim: int | None) -> Image:
+    def _read_image(self, path: Path, ndim: Axes) -> Image:
         volume = formats.read_image(path)
         array = volume.array
         if not volume.has_channels:
             header = Header(array.shape, array.dtype, volume.affine)
-            axis = self._channel_axis(header, ndim)
+            axis = self._channel_axis(path, header, ndim)
             array = array[np.newaxis] if axis is None else np.moveaxis(array, axis, 0)
         return Image(array, Geometry(array.shape[1:], volume.affine), str(path))
 
-    def _channel_axis(self, header: Header, ndim: int | None) -> int | None:
+    def _channel_axis(self, path: Path, header: Header, ndim: Axes) -> int | None:
         """Find the channel axis of a plain array: the first, or the last if that is shorter."""
         if header.channels is not None or header.affine is not None:
             return None
-        shape = header.shape
+        if len(header.shape) == 2 and path.suffix.lower() != ".npy":
+            return None  # a grey picture
+        shape, ndim = header.shape, ndim() if callable(ndim) else ndim
         if ndim is None:
             # Two axes are a grey picture: an array with channels in front has three at least.
             return 0 if self._channels_first and len(shape) > 2 else None

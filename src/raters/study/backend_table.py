@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.study.backend import Backend, Image, RawMask
+from raters.study.backend import Axes, Backend, Image, RawMask
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
 from raters.study.triplets import Triplets
@@ -43,11 +43,11 @@ class TableBackend:
         """Tables have no masks."""
         return None
 
-    def image(self, case: int, ndim: int | None) -> Image | None:
+    def image(self, case: int, ndim: Axes) -> Image | None:
         """Read the image or the features of a task."""
         return None if self.inputs is None else self.inputs.image(case, ndim)
 
-    def image_grid(self, case: int, ndim: int | None) -> tuple[Geometry, str] | None:
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image."""
         return None if self.inputs is None else self.inputs.image_grid(case, ndim)
 

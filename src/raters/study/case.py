@@ -15,6 +15,7 @@ from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
+from raters.study.scan import MaskFacts, facts_of
 from raters.study.triplets import CaseAnswers
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Case:
         self.split: str = study.index.splits[position]
 
     def __repr__(self) -> str:
-        return f"Case({self.id!r})"
+        raters = len(self._study.raters)
+        return f"Case({self.id!r}, {raters} rater{'' if raters == 1 else 's'})"
 
     @property
     def kind(self) -> Kind:
@@ -135,11 +137,22 @@ class Case:
                 raise no_memory(error, self.id, rater) from None
         return self._read[rater]
 
+    def mask_facts(self, rater: str | None) -> MaskFacts | None:
+        """Return what one rater's mask holds; a file is read once for that, and then known."""
+        known = getattr(self._study.backend, "known", {})
+        if (self._row, rater) not in known:
+            mask = self.raw_mask(rater)
+            if mask is None:
+                return None
+            ignored = (MISSING,) if mask.coded else self._study.ignored
+            known[self._row, rater] = facts_of(mask, ignored)
+        facts: MaskFacts = known[self._row, rater]
+        return facts
+
     def raw_image(self) -> Image | None:
         """Read the image with its grid and file."""
-        mask = None if self.kind == "classification" else self._first_mask
         try:
-            return self._study.backend.image(self._row, mask.values.ndim if mask else None)
+            return self._study.backend.image(self._row, self._axes)
         except RatersError as error:
             raise error.at(case=self.id) from None
         except MemoryError as error:
@@ -155,13 +168,22 @@ class Case:
                     return mask
         return None
 
+    def _axes(self) -> int | None:
+        """Return the spatial axes of the first mask that can be read; it need not be read again."""
+        for rater in () if self.kind == "classification" else (*self._study.raters, None):
+            with suppress(RatersError):
+                facts = self.mask_facts(rater)
+                if facts is not None:
+                    return len(facts.geometry.shape)
+        return None
+
     @cached_property
     def _grid(self) -> tuple[Geometry, str] | None:
-        mask = self._first_mask
         try:
-            image = self._study.backend.image_grid(self._row, mask.values.ndim if mask else None)
+            image = self._study.backend.image_grid(self._row, self._axes)
         except RatersError as error:
             raise error.at(case=self.id) from None
+        mask = None if image else self._first_mask
         return image or (None if mask is None else (mask.geometry, mask.source))
 
     def _aligned(self, mask: RawMask, rater: str | None) -> NDArray[np.int16]:

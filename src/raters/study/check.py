@@ -22,6 +22,7 @@ from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
 from raters.study.journal import sum_errors
 from raters.study.parallel import ordered_map
+from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.whole_numbers import refuse_grey, value_counts
 
@@ -151,10 +152,11 @@ def _copies(scan: CaseScan) -> Iterator[Problem]:
             yield Problem("warning", "same-mask", message, mask.file, scan.case, rater)
 
 
-def check(study: Study, progress: bool = False) -> CheckReport:
+def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: ANN401
     """Read a whole study once and say what it holds and what is wrong with it.
 
-    One bad file never hides the others. Memory does not grow with the number of cases.
+    One bad file never hides the others. Memory does not grow with the number of cases. It takes a
+    study, what `raters.read` takes, or labels `(cases, raters, *space)`.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])
@@ -164,6 +166,7 @@ def check(study: Study, progress: bool = False) -> CheckReport:
         >>> [(p.kind, p.rater) for p in report.problems]
         [('empty-mask', 'bob')]
     """
+    study = study_of(study)
     report = CheckReport(
         study.kind,
         len(study),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from raters.errors import RatersError
+from raters.notebook import html
 from raters.study.classes import Classes
 from raters.study.study import Study, many
 from raters.study.triplets import Triplets
@@ -214,7 +215,7 @@ class Problem:
         return cls(level, error.kind, error.message, error.file, error.case, error.rater)
 
 
-@dataclass
+@dataclass(repr=False)
 class CheckReport:
     """What a study holds and what is wrong with it.
 
@@ -255,6 +256,18 @@ class CheckReport:
     notes: list[str] = field(default_factory=list)
     answers: tuple[int, int] | None = None
     problems: list[Problem] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        found = f"{many(self.errors, 'error')}, {many(self.warnings, 'warning')}"
+        parts = [self.kind, many(self.cases, "case"), many(len(self.raters), "rater")]
+        return f"CheckReport({', '.join(parts)}; {found if self.problems else 'no problems'})"
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook: raters, classes and problems."""
+        found = self.to_dict()
+        raters = [{k: v for k, v in row.items() if k != "labels"} for row in found["raters"]]
+        tables = {"raters": raters, "classes": found["classes"], "problems": found["problems"]}
+        return html(repr(self), tables)
 
     @property
     def errors(self) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend_files import CaseFiles
-from raters.study.names import natural_key
-from raters.study.pattern import Match, Pattern
+from raters.study.pattern import Match, Pattern, natural_key
 
 NOT_IDENTITY = ("rater", "class", "modality")
 """Names in a pattern that do not tell one case from another; all others do."""

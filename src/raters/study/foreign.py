@@ -27,17 +27,17 @@ def is_image(thing: object) -> bool:
         >>> is_image(SimpleITK.Image(4, 5, SimpleITK.sitkUInt8)), is_image(np.zeros((4, 5)))
         (True, False)
     """
-    return isinstance(thing, (*_classes("SimpleITK", "Image"), *_nibabel()))
+    return isinstance(thing, (*library_class("SimpleITK", "Image"), *_nibabel()))
 
 
-def _classes(module: str, name: str) -> Any:  # noqa: ANN401
+def library_class(module: str, name: str) -> Any:  # noqa: ANN401
     """The class of a library; no object can be of a library that is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
 
 def _nibabel() -> Any:  # noqa: ANN401
-    return _classes("nibabel.spatialimages", "SpatialImage")
+    return library_class("nibabel.spatialimages", "SpatialImage")
 
 
 def volume_of(thing: Any) -> Volume:  # noqa: ANN401
@@ -58,7 +58,7 @@ def volume_of(thing: Any) -> Volume:  # noqa: ANN401
         >>> found.array.shape, found.affine.diagonal().tolist()
         ((4, 5, 6), [-0.5, -0.6, 2.0, 1.0])
     """
-    if isinstance(thing, _classes("SimpleITK", "Image")):
+    if isinstance(thing, library_class("SimpleITK", "Image")):
         return _of_simpleitk(thing)
     if isinstance(thing, _nibabel()):
         return _of_nibabel(thing)
@@ -80,7 +80,7 @@ def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
     """
     if is_image(thing):
         return volume_of(thing).array
-    if isinstance(thing, _classes("torch", "Tensor")):
+    if isinstance(thing, library_class("torch", "Tensor")):
         tensor = thing.detach().cpu()
         half = str(tensor.dtype) == "torch.bfloat16"  # numpy has no such type
         return np.asarray((tensor.float() if half else tensor).numpy())
@@ -126,7 +126,7 @@ def _of_nibabel(image: Any) -> Volume:  # noqa: ANN401
 
 def _meta_affine(thing: Any) -> Affine | None:  # noqa: ANN401
     """The affine of MONAI's MetaTensor, `(channels, *space)` in three dimensions, RAS."""
-    if not (isinstance(thing, _classes("torch", "Tensor")) and hasattr(thing, "meta")):
+    if not (isinstance(thing, library_class("torch", "Tensor")) and hasattr(thing, "meta")):
         return None
     found = np.asarray(thing.affine.detach().cpu(), np.float64)
     return found if found.shape == (4, 4) and thing.ndim == 4 else None
@@ -220,12 +220,12 @@ def converted(
 
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
     """Reject what is no sequence of cases; a tensor becomes an array as a whole."""
-    if isinstance(given, _classes("torch", "Tensor")):
+    if isinstance(given, library_class("torch", "Tensor")):
         return array_of(given)
-    if isinstance(given, _classes("pandas", "DataFrame")):
+    if isinstance(given, library_class("pandas", "DataFrame")):
         raise RatersError(
-            f"found a DataFrame as {what}, expected arrays: frame.to_numpy(), with the names as "
-            "`cases` and `raters`; raters.read takes tables of files"
+            f"found a DataFrame as {what}, expected arrays: Study.from_frame and raters.read take "
+            "frames"
         )
     if is_image(given) or isinstance(given, str | bytes | dict):
         raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one per case")

@@ -10,8 +10,8 @@ from pathlib import Path
 from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles
 from raters.study.files_index import FilesIndex
-from raters.study.names import natural_key
 from raters.study.paths import refuse_special
+from raters.study.pattern import natural_key
 
 COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "modality", "class")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""

@@ -16,6 +16,11 @@ from uuid import uuid4
 
 from raters.errors import RatersError
 
+SOFT_FOLDER, ENTROPY_FOLDER, CONFUSION_FOLDER = "soft", "entropy", "confusion"
+"""Where `raters fuse` and `raters predict` write probabilities, uncertainty and matrices."""
+PREDICT_JOURNAL, FUSE_JOURNAL = ".predict.jsonl", ".fuse.jsonl"
+"""The files that say which cases `raters predict` and `raters fuse` have finished in a folder."""
+
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a device",
@@ -102,6 +107,17 @@ def case_path(case: str) -> str:
     """
     # An empty part ('/x', 'x/', 'x//y') gets a name too, which no other part has.
     return "/".join(file_name(part) or "%" for part in case.split("/"))
+
+
+def map_folder(name: str) -> str:
+    """Return the folder in which `raters predict` writes a map: a rater's labels, a sample.
+
+    Example:
+        >>> map_folder("as:ann"), map_folder("as:../x"), map_folder("sample:0")
+        ('as-ann', 'as-%2E.%2Fx', 'sample-0')
+    """
+    kind, _, which = name.partition(":")
+    return f"{kind}-{file_name(which)}"
 
 
 def temporary_beside(path: Path) -> Path:

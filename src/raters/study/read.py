@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
 from raters.study.files_index import FilesIndex, index_patterns, index_truth
+from raters.study.foreign import library_class
 from raters.study.journal import JOURNAL_FILE
 from raters.study.manifest import index_manifest, is_manifest
 from raters.study.paths import refuse_special
@@ -24,13 +25,16 @@ from raters.study.study import ANONYMOUS, CaseIndex, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
 from raters.study.table_files import Missing
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
 
 def read(
-    source: str | Path,
+    source: str | Path | pd.DataFrame,
     *,
-    images: str | Path | None = None,
+    images: Any = None,  # noqa: ANN401
     reference: str | Path | None = None,
     values: Any = None,  # noqa: ANN401
     ignore: int | Sequence[int] = (),
@@ -56,11 +60,13 @@ def read(
 
     Args:
         source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder written by `raters`, a
-            manifest (CSV with the columns case, rater, mask, ...) or a table of class labels.
+            manifest (CSV with the columns case, rater, mask, ...) or a table of class labels: a
+            file, or a pandas frame (`Study.from_frame` says how it is understood).
         images: A pattern for images (`"images/{case}_{modality}.nii.gz"`); for tables also a
             `.npy` array of features or images, one row per task in the order of the table's tasks.
         reference: A pattern for true or adjudicated masks; for tables a file with one label per
-            task (two columns task and label, or one label per line in the order of the tasks).
+            task (two columns task and label, or one label per line in the order of the tasks), for
+            frames a column.
         values: What label values mean: `"0=background,1=tumour"`, `{0: "background"}`, or a list.
         ignore: Values in masks that mean 'not labelled' (MISSING).
         absent: What an absent mask means: 'missing' (not labelled) or 'empty' (drew nothing).
@@ -89,8 +95,8 @@ def read(
         >>> read(table)
         Study(classification, 1 case, 2 raters, 2 classes)
     """
+    given = dict(locals())
     rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
-    text = os.fspath(source)
     columns = {
         "task": task,
         "worker": worker,
@@ -99,6 +105,16 @@ def read(
         "missing": missing,
         "header": header,
     }
+    if isinstance(source, library_class("pandas", "DataFrame")):
+        told: dict[str, Any] = {n: None if columns[n] == n else columns[n] for n in _COLUMNS}
+        told |= {"reference": reference, "images": images, "classes": values}
+        study = Study.from_frame(source, wide=wide or None, missing=missing, **told)
+        study = study.select(raters, cases, classes, split)
+        return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
+    for path, expected in ((source, _STUDIES), (images, _FILES), (reference, _FILES)):
+        if not isinstance(path, str | os.PathLike) and (path is not None or path is source):
+            raise RatersError(f"found {type(path).__name__}, expected {expected}")
+    text = os.fspath(cast("str | Path", source))
     if is_pattern(text) or Path(text).is_dir():
         _refuse_for_tables(columns, text)
     if is_pattern(text) and truth and "{rater}" not in text:
@@ -117,11 +133,55 @@ def read(
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:
         raise _all_of(study.problems)
-    study = replace(study, sources=_sources(source, images, reference))
+    study = replace(study, sources=_sources(text, images, reference))
     if anonymous:
         study = replace(study, about={**study.about, "raters": ANONYMOUS})
     chosen = study.select(raters, cases, classes, split)
-    return chosen if raters is None else _without_empty(chosen)
+    chosen = chosen if raters is None else _without_empty(chosen)
+    return replace(chosen, opened=_plain(given))
+
+
+_STUDIES = "a pattern, a folder, a manifest, a table, or a pandas frame"
+_FILES = "a pattern or a file: arrays go with a pandas frame, or into Study.from_arrays"
+
+
+def study_of(given: Any) -> Study:  # noqa: ANN401
+    """Return a study of whatever holds one: what `read` takes, or labels as an array.
+
+    Raises:
+        RatersError: for what holds none; it says what to pass.
+
+    Example:
+        >>> study_of(np.zeros((2, 3, 4, 4), int))
+        Study(segmentation, 2 cases, 3 raters, 2 classes)
+        >>> study_of(3)
+        Traceback (most recent call last):
+        raters.errors.RatersError: found int, expected a study, a pattern, a folder, a manifest, ...
+    """
+    if isinstance(given, Study):
+        return given
+    if isinstance(given, (str, os.PathLike, *library_class("pandas", "DataFrame"))):
+        return read(cast("str | Path", given))
+    if isinstance(given, list | tuple | np.ndarray) or hasattr(given, "__array__"):
+        return Study.from_arrays(labels=given)
+    raise RatersError(
+        f"found {type(given).__name__}, expected a study, {_STUDIES}, or labels as an array "
+        "(cases, raters, *space)"
+    )
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of `read` as a folder of results remembers them; None if it cannot."""
+    if not isinstance(given["values"], str | None) or given["truth"]:
+        return None
+    missing, ignore = given["missing"], given["ignore"]
+    if missing is not None:
+        missing = map(str, missing if isinstance(missing, list | tuple) else [missing])
+    lists = {k: given[k] for k in ("raters", "cases", "classes")} | {"missing": missing}
+    lists = {k: None if v is None else list(v) for k, v in lists.items()}
+    paths = {k: given[k] and os.fspath(given[k]) for k in ("source", "images", "reference")}
+    others = {k: v for k, v in given.items() if k not in ("strict", "truth")}
+    return {**others, **paths, **lists, "ignore": list(_numbers(ignore))}
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
@@ -130,7 +190,7 @@ def _sources(*given: str | Path | None) -> tuple[str, ...]:
     return tuple(os.path.abspath(t) for t in texts if is_pattern(t) or Path(t).exists())  # noqa: PTH100
 
 
-_COLUMNS = {"task": "task", "worker": "worker", "label": "label"}
+_COLUMNS = ("task", "worker", "label")  # each called as what it holds, unless told
 
 
 def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
@@ -138,7 +198,7 @@ def _refuse_for_tables(columns: Mapping[str, Any], source: str) -> None:
     given = [
         name
         for name, value in columns.items()
-        if value not in (None, False, [], ()) and value != _COLUMNS.get(name)
+        if value not in (None, False, [], ()) and not (name in _COLUMNS and value == name)
     ]
     given += ["header"] if columns["header"] is False else []
     if given:

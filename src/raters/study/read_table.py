@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,24 +34,48 @@ def read_table_study(
 ) -> Study:
     """Open a table; `raters.read` says what each argument is."""
     triplets = read_table(path, **columns)
+    tasks = [str(task) for task in triplets.tasks]
     truth = None if reference is None else _read_truth(Path(reference), triplets, columns)
+
+    def files(column: str) -> dict[str, Path]:
+        hint = "name an array (.npy), a pattern or a column"
+        found = read_column(path, columns["task"], column, hint)
+        return {task: path.parent / name for task, name in found.items() if name}
+
+    inputs = None if images is None else inputs_of(os.fspath(images), tasks, files)
+    return table_study(triplets, truth, values, inputs, path)
+
+
+def table_study(
+    triplets: Triplets,
+    truth: list[int | str | None] | None,
+    values: Any,  # noqa: ANN401
+    inputs: Backend | None,
+    path: Path | None,
+    groups: Sequence[str] | None = None,
+    splits: Sequence[str] | None = None,
+) -> Study:
+    """Make the study of a table, with what is beside it: true labels, images, groups, splits."""
     classes = _classes(triplets, truth, values, path)
     position = {v: k for k, c in enumerate(classes) for v in (c.value, *c.also)}
     table = np.array([position[v] for v in triplets.values] or [0], np.int16)
     coded = replace(triplets, label=table[triplets.label], values=classes.values)
-    tasks = [str(task) for task in triplets.tasks]
-    inputs = None if images is None else _inputs(os.fspath(images), path, columns, tasks)
     known = (
         None
         if truth is None
         else np.array([MISSING if v is None else position[v] for v in truth], np.int16)
     )
     backend = TableBackend(coded, inputs, known)
-    index = CaseIndex.of(list(triplets.tasks))
+    index = CaseIndex.of(list(triplets.tasks), groups, splits)
     return Study(backend, index, triplets.raters, "classification", _classes=classes)
 
 
-def _classes(triplets: Triplets, truth: list[Any] | None, given: Any, path: Path) -> Classes:  # noqa: ANN401
+def _classes(
+    triplets: Triplets,
+    truth: list[Any] | None,
+    given: Any,  # noqa: ANN401
+    path: Path | None,
+) -> Classes:
     found = set(triplets.values) | {v for v in truth or () if v is not None}
     if given is None:
         whole = all(isinstance(v, int) for v in found)
@@ -69,17 +93,14 @@ def _classes(triplets: Triplets, truth: list[Any] | None, given: Any, path: Path
     return classes
 
 
-def _inputs(given: str, path: Path, columns: Mapping[str, Any], tasks: list[str]) -> Backend:
+def inputs_of(given: str, tasks: list[str], column: Callable[[str], Mapping[str, Path]]) -> Backend:
     """Take an array of features or images, image files by a pattern, or a column of paths."""
     if is_pattern(given):
-        files = _matched(Pattern(given))
+        files: Mapping[str, Path] = _matched(Pattern(given))
     elif given.endswith(".npy"):
         return ArraysBackend([], None, _array(Path(given), len(tasks)))
     else:
-        found = read_column(
-            path, columns["task"], given, "name an array (.npy), a pattern or a column"
-        )
-        files = {task: path.parent / name for task, name in found.items() if name}
+        files = column(given)
     cases = [CaseFiles(images={"": files[t]} if t in files else {}) for t in tasks]
     return FilesBackend(cases, LabelRules())
 
@@ -110,7 +131,7 @@ def _read_truth(
 ) -> list[int | str | None]:
     """Read one true label per task."""
     found = labels_of_tasks(path, list(triplets.tasks), columns["task"], columns["label"])
-    return _as_values([found.get(str(task)) for task in triplets.tasks], path)
+    return as_values([found.get(str(task)) for task in triplets.tasks], path)
 
 
 def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict[str, str]:
@@ -153,17 +174,23 @@ def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]
             listed = ", ".join(map(str, frame.columns[:20]))
             message = f"found columns {listed}, expected a column {name!r}; {hint}"
             raise RatersError(message, kind="columns", file=path)
-    pairs = frame[[task, column]].drop_duplicates()
-    twice = pairs[pairs[task].duplicated()]
-    if len(twice):
-        name = twice[task].iloc[0]
-        both = ", ".join(map(repr, pairs.loc[pairs[task] == name, column]))
-        message = f"found {both} for task {name!r} in column {column!r}, expected one value"
-        raise RatersError(message, kind="value", file=path)
-    return dict(zip(pairs[task], pairs[column], strict=True))
+    return one_per_task(frame[task].tolist(), frame[column].tolist(), column, path)
 
 
-def _as_values(texts: list[str | None], path: Path) -> list[int | str | None]:
+def one_per_task(
+    tasks: Sequence[str], values: Sequence[str], column: str, path: Path | None
+) -> dict[str, str]:
+    """Return the value of each task; a task that comes again must say the same again."""
+    found: dict[str, str] = {}
+    for task, value in zip(tasks, values, strict=True):
+        if found.setdefault(task, value) != value:
+            both = f"{found[task]!r}, {value!r}"
+            message = f"found {both} for task {task!r} in column {column!r}, expected one value"
+            raise RatersError(message, kind="value", file=path)
+    return found
+
+
+def as_values(texts: list[str | None], path: Path | None) -> list[int | str | None]:
     """Read labels as whole numbers where all are, as `read_table` does; empty ones are unknown."""
     known = [None if text is None or not text.strip() else text.strip() for text in texts]
     if not any(known):

@@ -1,15 +1,21 @@
-"""Reads the masks of a study once to find which values they hold."""
+"""Reads the masks of a study once: which values they hold, how often, and on which grid."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from raters.errors import RatersError, no_memory
+from raters.study.backend import RawMask
 from raters.study.backend_files import FilesBackend, add_names
+from raters.study.geometry import Geometry
 from raters.study.parallel import ordered_map
 from raters.study.whole_numbers import refuse_grey, value_counts
 
@@ -18,6 +24,48 @@ if TYPE_CHECKING:
 
 MANY = 1000
 """So many cases are worth processes."""
+
+
+@dataclass(frozen=True)
+class MaskFacts:
+    """What is known of a mask once it was read; the mask itself need not be kept.
+
+    Attributes:
+        counts: How often each value occurs.
+        labels: How many pixels are labelled.
+        coded: Whether values are class numbers already.
+        geometry: The grid of the mask.
+        source: The file.
+        names: Names that the file itself gives to values.
+        missing: One bit per pixel, packed and compressed: where nothing was labelled; None where
+            everything was.
+    """
+
+    counts: dict[int, int]
+    labels: int
+    coded: bool
+    geometry: Geometry
+    source: str
+    names: Mapping[int, str]
+    missing: bytes | None
+
+
+def facts_of(mask: RawMask, ignored: Collection[int]) -> MaskFacts:
+    """Count the values of a mask, and note where those are that mean 'not labelled'.
+
+    Example:
+        >>> mask = RawMask(np.array([[0, 255, 1, 1]]), Geometry((1, 4)), "a.png")
+        >>> facts = facts_of(mask, ignored=[255])
+        >>> facts.labels
+        3
+        >>> facts.counts, np.unpackbits(np.frombuffer(zlib.decompress(facts.missing), np.uint8))
+        ({0: 1, 1: 2, 255: 1}, array([0, 1, 0, 0, 0, 0, 0, 0], dtype=uint8))
+    """
+    counts = value_counts(mask.values)
+    open_ = [value for value in ignored if value in counts]
+    bits = zlib.compress(np.packbits(np.isin(mask.values, open_)).tobytes(), 1) if open_ else None
+    labels = sum(times for value, times in counts.items() if value not in open_)
+    return MaskFacts(counts, labels, mask.coded, mask.geometry, mask.source, mask.names, bits)
 
 
 def find_classes(backend: FilesBackend) -> Classes:
@@ -33,7 +81,8 @@ def find_classes(backend: FilesBackend) -> Classes:
     names: dict[int, str] = {}
     failures: list[RatersError] = []
     read = 0
-    for case in _all_values(backend):
+    for row, case in enumerate(_all_values(backend)):
+        backend.known.update({(row, rater): facts for rater, facts in case.masks.items()})
         found |= case.values
         read += bool(case.values)
         failures += case.errors
@@ -49,8 +98,9 @@ def find_classes(backend: FilesBackend) -> Classes:
 
 
 class _Found(NamedTuple):
-    """What the masks of a case hold: values, names that files give to them, and what failed."""
+    """What the masks of a case hold: facts, values, names that files give, and what failed."""
 
+    masks: dict[str | None, MaskFacts]
     values: set[int]
     names: list[tuple[Mapping[int, str], str]]
     errors: list[RatersError]
@@ -83,16 +133,19 @@ def _remembered_values(case: int) -> _Found:
 
 
 def _case_values(backend: FilesBackend, case: int) -> _Found:
-    found = _Found(set(), [], [])
+    found = _Found({}, set(), [], [])
     for rater in (*backend.cases[case].masks, None):
         try:
-            mask = backend.mask(case, rater)
-            if mask is not None:
-                counts = value_counts(mask.values)
-                refuse_grey(counts, mask.source)
-                if mask.names:
-                    found.names.append((mask.names, mask.source))
-                found.values.update(counts)
+            facts = backend.known.get((case, rater))
+            if facts is None:
+                mask = backend.mask(case, rater)
+                facts = None if mask is None else facts_of(mask, backend.ignored)
+            if facts is not None:
+                refuse_grey(facts.counts, facts.source)
+                if facts.names:
+                    found.names.append((facts.names, facts.source))
+                found.values.update(facts.counts)
+                found.masks[rater] = facts
         except RatersError as error:
             found.errors.append(error)
         except MemoryError as error:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.notebook import html
 from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
 from raters.study.classes import MISSING, Classes
 from raters.study.split import assign_splits
+from raters.wording import expected_one_of
+from raters.wording import many as many
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
     from raters.study.backend_files import FilesBackend
+    from raters.study.table_files import Missing
+    from raters.study.to_torch import TorchDataset
     from raters.study.triplets import Triplets
 
 Kind = Literal["segmentation", "classification"]
@@ -74,7 +81,7 @@ class CaseIndex:
 class Study:
     """What several raters said of the same cases.
 
-    Make one with `raters.read` (files, folders, tables) or `Study.from_arrays`.
+    Make one with `raters.read` (files, folders, tables), `Study.from_arrays` or `Study.from_frame`.
 
     Attributes:
         backend: The store that is read from.
@@ -90,6 +97,7 @@ class Study:
         folder: The folder that it was opened from, if `raters` wrote that.
         notes: What a user should know of how the study was opened, a sentence each.
         sources: Where it was read from: patterns, folders and files, as whole paths.
+        opened: The arguments of `raters.read` as plain data, where they alone make this study.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -100,6 +108,8 @@ class Study:
         [(2, 1, 2)]
         >>> study.select(raters=["bob"])["0"].labels
         array([[[0, 0]]], dtype=int16)
+        >>> study[0], study[:1]                                # a case; a study of the first cases
+        (Case('0', 2 raters), Study(segmentation, 1 case, 2 raters, 2 classes))
     """
 
     backend: Backend
@@ -114,6 +124,7 @@ class Study:
     folder: Path | None = None
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    opened: Mapping[str, Any] | None = None
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
 
@@ -191,6 +202,62 @@ class Study:
             _classes=found,
         )
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        task: str | None = None,
+        worker: str | None = None,
+        label: str | None = None,
+        wide: bool | None = None,
+        missing: Missing = None,
+        reference: str | None = None,
+        group: str | None = None,
+        split: str | None = None,
+        features: Sequence[str] | None = None,
+        images: Any = None,  # noqa: ANN401
+        classes: Any = None,  # noqa: ANN401
+    ) -> Study:
+        """Make a study of class labels from a pandas frame.
+
+        Long: one row per label, with columns for task, rater and label. Wide: one row per task and
+        one column per rater, tasks named by a column or by the index. A frame with a column of
+        raters or of labels is long, any other is wide. Columns are known by usual names
+        (`raters.study.frames.USUAL`): task, case or item; worker, rater or annotator; label or
+        answer; reference or truth; group or patient; split. All other columns of a wide frame are
+        raters.
+
+        Args:
+            frame: The frame. Levels of the index that have names count as columns.
+            task: The column of tasks.
+            worker: The column of raters, in long form.
+            label: The column of labels, in long form.
+            wide: Whether each column is a rater; None looks.
+            missing: A value that means 'no label', or several; empty cells always do.
+            reference: The column of true labels, where they are known.
+            group: The column of groups (patients); splits never tear a group apart.
+            split: The column of splits.
+            features: Columns of numbers to learn from.
+            images: Images or features, one per task in the natural order of their names; or a
+                pattern of files, an `.npy` file, or a column of paths.
+            classes: Names of the classes, `{value: name}`, or `Classes`; else from the labels.
+
+        Example:
+            >>> import pandas as pd
+            >>> said = {"rater": ["ann", "bob"], "case": ["t1", "t1"], "label": ["cat", "dog"]}
+            >>> Study.from_frame(pd.DataFrame(said))
+            Study(classification, 1 case, 2 raters, 2 classes)
+            >>> wide = pd.DataFrame({"ann": [0, 1], "bob": [0, None]}, index=["t1", "t2"])
+            >>> Study.from_frame(wide).triplets.frame().to_numpy().tolist()
+            [['t1', 'ann', 0], ['t1', 'bob', 0], ['t2', 'ann', 1]]
+        """
+        from raters.study.frames import frame_study
+
+        named = {"task": task, "worker": worker, "label": label}
+        beside = {"reference": reference, "group": group, "split": split}
+        return frame_study(frame, wide, missing, features, images, classes, **named, **beside)
+
     def __repr__(self) -> str:
         classes = (
             "classes not read yet" if self._classes is None else many(len(self.classes), "class")
@@ -198,15 +265,45 @@ class Study:
         parts = [self.kind, many(len(self), "case"), many(len(self.raters), "rater"), classes]
         return f"Study({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        """Show the study in a notebook; nothing is read for it."""
+        index = zip(self.index.ids, self.index.groups, self.index.splits, strict=True)
+        names = {"raters": ", ".join(self.raters[:20])}
+        if self._classes is not None:
+            names["classes"] = ", ".join(self.classes.names[:20])
+        cases = [{"case": c, "group": g, "split": s} for c, g, s in index]
+        return html(repr(self), {"": [names], "cases": cases})
+
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, case: str | int) -> Case:
+    @overload
+    def __getitem__(self, case: str | int) -> Case: ...
+
+    @overload
+    def __getitem__(self, case: slice | list[str]) -> Study: ...
+
+    def __getitem__(self, case: str | int | slice | list[str]) -> Case | Study:
+        if isinstance(case, slice):
+            return self._at(np.arange(len(self))[case])
+        if isinstance(case, list):
+            return self._at(np.array([self[name]._position for name in case], np.intp))
         if isinstance(case, str):
             if case not in self._positions:
-                raise RatersError(f"found no case {case!r} among {many(len(self), 'case')}")
+                raise RatersError(
+                    f"found no case {case!r} among {many(len(self), 'case')}, "
+                    f"{expected_one_of(self.cases, case)}"
+                )
             case = self._positions[case]
+        if not -len(self) <= case < len(self):
+            last = f"0 to {len(self) - 1}" if len(self) else "none: the study has no cases"
+            raise RatersError(f"found case number {case}, expected {last}")
         return Case(self, range(len(self))[case])
+
+    def _at(self, positions: NDArray[np.intp]) -> Study:
+        """Return the study of some cases, by position."""
+        rows = positions if self.rows is None else self.rows[positions]
+        return replace(self, index=self.index.take(positions), rows=rows, opened=None)
 
     def iter_cases(self) -> Iterator[Case]:
         """Return the cases one by one; nothing is read before it is asked for."""
@@ -317,11 +414,8 @@ class Study:
             keep &= self._named(cases)
         if split is not None:
             keep &= self._in_split(split)
-        position = np.flatnonzero(keep)
         chosen = replace(
-            self,
-            index=self.index.take(position),
-            rows=position if self.rows is None else self.rows[position],
+            self._at(np.flatnonzero(keep)),
             raters=self.raters if raters is None else self._known_raters(raters),
         )
         if classes is None:
@@ -376,6 +470,29 @@ class Study:
 
         return write_study(self, folder, form, **options)
 
+    def to_torch(self, transform: Callable[[dict[str, Any]], Any] | None = None) -> TorchDataset:
+        """Return a torch `Dataset` over the cases, for any training loop.
+
+        An item is a dictionary, as MONAI's transforms take it: `image` `(channels, *space)` in
+        float32 where the study has images, `labels` `(raters, *space)` in int64 with MISSING (-1),
+        `reference` `(*space)` likewise where the study has references, `affine` of masks (the
+        identity where nobody knows), and `case`, the name. Of a rater's repeated answers to a task
+        the last one counts. Cases of one shape go through torch's own `DataLoader` in batches.
+
+        Args:
+            transform: What is done to an item, for example a `monai.transforms.Compose`.
+
+        Example:
+            >>> labels = np.array([[[[0, 1]], [[0, -1]]]])
+            >>> item = Study.from_arrays(labels=labels, images=np.ones((1, 1, 1, 2))).to_torch()[0]
+            >>> {name: getattr(value, "shape", value) for name, value in item.items()}
+            {'image': torch.Size([1, 1, 2]), 'labels': torch.Size([2, 1, 2]),
+             'affine': torch.Size([4, 4]), 'case': '0'}
+        """
+        from raters.study.to_torch import TorchDataset
+
+        return TorchDataset(self, transform)
+
 
 def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
     if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
@@ -384,9 +501,3 @@ def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
             f"expected {MISSING} (missing) to {num_classes - 1}",
             kind="unknown-value",
         )
-
-
-def many(number: int, what: str) -> str:
-    """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
-    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}{ending}"

@@ -248,7 +248,7 @@ class _Parquet:
     def _text(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         array = batch.column(batch.schema.get_field_index(name))
         try:
-            return _trimmed(pc.fill_null(_as_text(array), ""))
+            return _trimmed(pc.fill_null(as_text(array), ""))
         except pa.ArrowException as error:
             raise RatersError(
                 f"column {name!r} holds {array.type}, expected text or numbers",
@@ -263,7 +263,8 @@ def _trimmed(texts: pa.Array) -> pa.Array:
     return pc.ascii_trim_whitespace(texts)
 
 
-def _as_text(array: pa.Array) -> pa.Array:
+def as_text(array: pa.Array) -> pa.Array:
+    """Return a column of any type as texts."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if not pa.types.is_floating(array.type):

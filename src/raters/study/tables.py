@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.study.names import natural_order
+from raters.study.pattern import natural_order
 from raters.study.table_files import (
     CellRules,
     Missing,
@@ -221,9 +221,14 @@ def read_table(
     rules = CellRules(missing)
     with reading(path):
         source = open_table(path, wide, header, rules)
-        if wide:
-            return _read_wide(source, task, rules)
-        return _read_long(source, (task, worker, label), rules)
+        return triplets_of(source, wide, (task, worker, label), rules)
+
+
+def triplets_of(
+    source: TableFile, wide: bool, columns: tuple[str, str, str], rules: CellRules
+) -> Triplets:
+    """Read a table that is open; `columns` are those of task, worker and label."""
+    return _read_wide(source, columns[0], rules) if wide else _read_long(source, columns, rules)
 
 
 def _read_long(source: TableFile, columns: tuple[str, str, str], rules: CellRules) -> Triplets:

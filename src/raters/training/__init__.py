@@ -1,1 +1,5 @@
-"""Wiring to Lightning: data, normalisation, checkpoints."""
+"""Wiring to Lightning: data, normalisation, the loop, runs and models as folders."""
+
+from raters.training.options import TrainingOptions
+
+__all__ = ["TrainingOptions"]

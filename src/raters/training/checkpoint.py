@@ -1,10 +1,12 @@
-"""Checkpoints: written whole or not at all, and read without running anything that is in them."""
+"""The best epoch, and checkpoints: written whole, and read without running what is in them."""
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,13 @@ from zlib import crc32
 
 import torch
 from lightning.pytorch.plugins import CheckpointIO
+from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.study.paths import refuse_special
 from raters.training.run import room_for
+
+Score = tuple[bool, bool, float]
 
 _NEEDED = ("raters", "state_dict", "optimizer_states", "lr_schedulers", "loops")
 _SUM = 4  # bytes of the checksum at the end
@@ -95,3 +100,49 @@ class WholeCheckpoints(CheckpointIO):
     def remove_checkpoint(self, path: str | Path) -> None:
         """Remove a checkpoint."""
         Path(path).unlink(missing_ok=True)
+
+
+@dataclass
+class Best:
+    """Keeps the weights of the best epoch; of epochs that score the same, the last.
+
+    Attributes:
+        weights: The weights of that epoch.
+        epoch: Which one it was, from 1; -1 before the first.
+        score: Its score.
+        improved: The last epoch that was better than all before it, not just as good.
+
+    Example:
+        >>> best, network = Best(), nn.Linear(1, 1)
+        >>> for epoch, score in enumerate([0.2, 0.5, 0.5, 0.4], start=1):
+        ...     best.offer((True, True, score), epoch, network)
+        >>> best.epoch, best.improved, sorted(best.weights)
+        (3, 2, ['bias', 'weight'])
+    """
+
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    epoch: int = -1
+    score: Score | None = None
+    improved: int = 0
+
+    def offer(self, score: Score, epoch: int, module: nn.Module) -> None:
+        """Keep the weights of an epoch if none was better."""
+        if math.isnan(score[2]):
+            score = (*score[:2], -math.inf)  # nothing compares with NaN: it would stay the best
+        if self.score is not None and score < self.score:
+            return
+        if self.score is None or score > self.score:
+            self.improved = epoch
+        self.score, self.epoch = score, epoch
+        self.weights = {k: v.detach().clone() for k, v in module.state_dict().items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        score = None if self.score is None else list(self.score)
+        return {**vars(self), "score": score}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Best:
+        """Make it again from what `state` gave."""
+        warm, dominant, value = state["score"]
+        return cls(**{**state, "score": (bool(warm), bool(dominant), float(value))})

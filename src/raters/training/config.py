@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.errors import RatersError
 from raters.methods.base import Task
+from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
+from raters.networks.options import NetworkOptions, Own, own_name
 from raters.study.classes import Classes, LabelClass
 from raters.study.paths import read_text, written_whole
 from raters.study.plain_yaml import load_plain
@@ -18,6 +21,11 @@ from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
 from raters.wording import worded
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+_SHOWN = 20
 
 
 class ClassEntry(BaseModel):
@@ -27,18 +35,6 @@ class ClassEntry(BaseModel):
 
     name: str
     value: int | str
-
-
-class NetworkEntry(BaseModel):
-    """A truth network by name, with nothing left to choose."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    width: int | None = None
-    depth: int | None = None
-    norm: Literal["instance", "group", "none"] | None = None
-    dropout: float = 0.0
 
 
 class ModelConfig(BaseModel):
@@ -67,7 +63,7 @@ class ModelConfig(BaseModel):
     method: str
     options: dict[str, Any]
     training: TrainingOptions
-    network: NetworkEntry
+    network: NetworkOptions
     kind: Literal["segmentation", "classification"]
     raters: tuple[str, ...]
     classes: tuple[ClassEntry, ...]
@@ -76,6 +72,36 @@ class ModelConfig(BaseModel):
     patch_size: tuple[int, ...] | None
     normalisation: dict[str, Any]
     unlabelled: tuple[str, ...] = ()
+    _own: Own | None = PrivateAttr(None)
+    _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
+
+    @property
+    def own(self) -> Own | None:
+        """The user's own network, as an object or a name that may be imported."""
+        return self._own
+
+    def with_network(self, own: Own | None) -> ModelConfig:
+        """Return the configuration together with the user's own network that it names.
+
+        Raises:
+            RatersError: The configuration names another one, or none.
+        """
+        if own is None:
+            return self
+        if self.network.name != own_name(own):
+            raise RatersError(
+                f"found the network {own_name(own)!r}, expected {self.network.name!r} as in the "
+                "model",
+                kind="network",
+            )
+        found = self.model_copy()
+        found._own = own
+        return found
+
+    def with_parsed(self, options: MethodOptions) -> ModelConfig:
+        """Note options of the method that were checked already."""
+        self._parsed = self.options, options
+        return self
 
     @property
     def labelled(self) -> tuple[str, ...]:
@@ -90,6 +116,7 @@ class ModelConfig(BaseModel):
             num_classes=len(self.classes),
             spatial_dims=self.label_spatial_dims,
             network=self._network,
+            epochs=self.training.epochs,
         )
 
     @property
@@ -98,17 +125,20 @@ class ModelConfig(BaseModel):
         return self.spatial_dims if self.kind == "segmentation" else 0
 
     def _network(self) -> Any:  # noqa: ANN401
-        from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+        from raters.networks.backbone import TruthNetwork
+        from raters.networks.registry import build_backbone
 
-        options = NetworkOptions(**self.network.model_dump())
-        backbone = build_backbone(options, self.channels, self.spatial_dims)
+        dense = self.label_spatial_dims > 0
+        backbone = build_backbone(self.network, self.channels, self.spatial_dims, dense, self._own)
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
     def build(self) -> Any:  # noqa: ANN401
-        """Make the method with fresh weights."""
+        """Make the method with fresh weights; its options are checked once."""
         entry = learning_method(self.method)
-        fixed = {name: value for name, value in self.options.items() if name not in entry.fixed}
-        return entry.load()(self.task(), entry.parse(fixed))
+        if self._parsed is None or self._parsed[0] is not self.options:
+            given = {name: value for name, value in self.options.items() if name not in entry.fixed}
+            self._parsed = self.options, entry.parse(given)
+        return entry.load()(self.task(), self._parsed[1])
 
     def classes_of_study(self) -> Classes:
         """Return the classes as a study has them."""
@@ -134,13 +164,12 @@ def read_config(path: Path) -> ModelConfig:
         raise RatersError(why, file=path) from None
     try:
         config = ModelConfig.model_validate(load_plain(text))
+        _refuse_odd(config)
     except yaml.YAMLError as error:
         why = f"found no plain YAML ({error}), expected a model's {CONFIG}"
         raise RatersError(why, file=path) from None
     except ValidationError as error:
         raise RatersError(worded(error), file=path) from None
-    try:
-        _refuse_odd(config)
     except RatersError as error:
         raise error.at(file=path) from None
     return config
@@ -165,3 +194,37 @@ def _refuse_odd(config: ModelConfig) -> None:
     classes = config.classes_of_study()
     if config.kind == "segmentation":
         classes.refuse_text()
+
+
+def refuse_other_study(config: ModelConfig, study: Study, whose: str = "model") -> None:
+    """Refuse a study of another kind, or with other classes, than a model.
+
+    Args:
+        config: The model.
+        study: What is to be predicted, scored or learnt from.
+        whose: What the model is called in messages: 'model' or 'run'.
+
+    Raises:
+        RatersError: that shows both.
+    """
+    if study.kind != config.kind:
+        raise RatersError(
+            f"found a study of {study.kind}, expected one of {config.kind} as the {whose} is",
+            kind="other-kind",
+            file=study.folder,
+        )
+    # A table may have read the value 1 as text.
+    found = [(c.name, str(c.value)) for c in study.classes]
+    expected = [(c.name, str(c.value)) for c in config.classes]
+    if found != expected:
+        raise RatersError(
+            f"found the classes {_shown(found)}, expected those of the {whose}: "
+            f"{_shown(expected)}; in masks --values says what values mean",
+            kind="other-classes",
+            file=study.folder,
+        )
+
+
+def _shown(classes: Iterable[tuple[str, str]]) -> str:
+    named = [f"{value}={name}" for name, value in classes]
+    return ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.progress import track
 from raters.rows import write_json
-from raters.scores.choose_cut import CutTally
-from raters.scores.cut import cuts_of
+from raters.scores.cut import CutTally, cuts_of
 from raters.study.classes import Classes
 from raters.wording import expected_one_of
 
@@ -76,9 +75,9 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
     Raises:
         RatersError: A case cannot be read.
     """
-    from raters.prediction.batches import predict_streams
-    from raters.prediction.predict import Asked
-    from raters.scores.cut_counts import CutCounts
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
+    from raters.scores.cut import CutCounts
 
     tally = CutTally(len(model.config.classes))
     stream = predict_streams(model, study.iter_cases(), Asked())
@@ -148,29 +147,37 @@ def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None)
         return cuts_of(given, len(classes))
     if "=" not in given:
         return cuts_of([_one(given, c, known) for c in range(len(classes) - 1)], len(classes))
+    foreground = classes.items[1:]
+    places = {str(c.value): k for k, c in enumerate(foreground)}
+    places |= {c.name: k for k, c in enumerate(foreground)}
     cuts = np.full(len(classes) - 1, 0.5)
-    for c, word in _words(given, classes).items():
+    for c, word in by_name(given, places, "cut", "CLASS=CUT with a foreground class").items():
         cuts[c] = _one(word, c, known)
     return cuts_of(cuts, len(classes))
 
 
-def _words(given: str, classes: Classes) -> Mapping[int, str]:
-    """Take '2=0.3,3=area' apart: by foreground class, from 0."""
-    foreground = classes.items[1:]
-    places = {str(c.value): k for k, c in enumerate(foreground)}
-    places |= {c.name: k for k, c in enumerate(foreground)}
-    words: dict[int, str] = {}
-    for part in given.split(","):
+def by_name(
+    given: str | Mapping[str, Any], places: Mapping[str, int], what: str, expected: str
+) -> dict[int, Any]:
+    """Take '2=0.3,3=area' apart, or a mapping: what is given, by the place of its name.
+
+    Example:
+        >>> by_name("ann=0.7, bob=0.3", {"ann": 0, "bob": 1}, "weights", "RATER=WEIGHT")
+        {0: '0.7', 1: '0.3'}
+    """
+    parts = given.split(",") if isinstance(given, str) else [f"{k}={v}" for k, v in given.items()]
+    found: dict[int, Any] = {}
+    for part in parts:
         name, _, word = (text.strip() for text in part.rpartition("="))
         if name not in places:
             raise RatersError(
-                f"found {part.strip()!r} in the cut {given!r}, expected CLASS=CUT with a "
-                f"foreground class: {expected_one_of(list(places), name)}"
+                f"found {part.strip()!r} in the {what} {given!r}, expected {expected}: "
+                f"{expected_one_of(list(places), name)}"
             )
-        if places[name] in words:
-            raise RatersError(f"found {name!r} twice in the cut {given!r}, expected it once")
-        words[places[name]] = word
-    return words
+        if places[name] in found:
+            raise RatersError(f"found {name!r} twice in the {what} {given!r}, expected it once")
+        found[places[name]] = word
+    return found
 
 
 def _one(word: str, c: int, known: Cuts | None) -> float:

@@ -1,23 +1,109 @@
-"""Training data: the cases of a study as whole images, random patches or tiles."""
+"""Training data: the cases of a study as whole images, random patches or tiles, in batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset, get_worker_info
 
 from raters.errors import RatersError
+from raters.study.case import Case
+from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.augment import augmentation_of
-from raters.training.cases import CaseReader, Targets
-from raters.training.collate import Item, unknown
-from raters.training.decoded import DecodedCase
+from raters.training.cases import CaseReader, DecodedCase, Targets
 from raters.training.normalise import Normalisation
-from raters.training.patches import Corner, cut, random_corner, tile_corners
+from raters.training.patches import Corner, cut, pad_to, random_corner, tile_corners
 
+
+class Item(TypedDict, total=False):
+    """What a `CaseDataset` gives: arrays that must not be written to, as they may be cached.
+
+    Attributes:
+        image: `(channels, *space)` or `(features,)`, float32.
+        labels: `(raters, *space)`, or `(answers,)` for tables, with MISSING.
+        raters: `(answers,)` positions in `study.raters`; for tables only.
+        case: The position of the case in the study.
+        reference: `(*space)` with MISSING; where the study has references, and in tiles.
+        target: `(classes, *space)` floats or `(*space)` integers; where targets are given.
+        corner: `(axes,)`, where the image starts in the whole one; where all cases are shown whole.
+        space: `(axes,)`, the sides of the whole image; there too.
+
+    A method may add arrays of its own, each of one shape (`Method.extra`).
+    """
+
+    image: NDArray[np.float32]
+    labels: NDArray[Any]
+    raters: NDArray[np.int64]
+    case: int
+    reference: NDArray[Any]
+    target: NDArray[Any]
+    corner: NDArray[np.int64]
+    space: NDArray[np.int64]
+
+
+def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
+    """Stack items; what is smaller than the largest of the batch is filled up at its ends.
+
+    Images and soft targets are filled with 0; labels, references and hard targets with MISSING,
+    answers with MISSING by rater 0 (one at least, so that no axis is empty).
+
+    Returns:
+        'image' and soft 'target' as float32; 'labels', 'raters', 'case', 'reference' and hard
+        'target' as int64; each with the batch in front.
+
+    Example:
+        >>> small = Item(image=np.ones((1, 2), "f"), labels=np.array([[0, 1]]), case=3)
+        >>> large = Item(image=np.ones((1, 3), "f"), labels=np.array([[1, 1, 1]]), case=5)
+        >>> batch = collate([small, large])
+        >>> batch["image"].tolist(), batch["labels"].tolist(), batch["case"].tolist()
+        ([[[1.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]], [[[0, 1, -1]], [[1, 1, 1]]], [3, 5])
+    """
+    first = items[0]
+    batch = {"case": torch.tensor([item["case"] for item in items])}
+    batch["image"] = _stacked([item["image"] for item in items], first["image"].ndim - 1)
+    if "raters" in first:
+        batch["labels"] = _answers([item["labels"] for item in items], MISSING)
+        batch["raters"] = _answers([item["raters"] for item in items], 0)
+    else:
+        batch["labels"] = _stacked([item["labels"] for item in items], first["labels"].ndim - 1)
+    axes = first["labels"].ndim - 1  # 0 for tables, whose labels are (answers,)
+    if "reference" in first:
+        batch["reference"] = _stacked([item["reference"] for item in items], axes)
+    if "target" in first:
+        batch["target"] = _stacked([item["target"] for item in items], axes)
+    more = [name for name in first if name not in batch]
+    return batch | {name: _stacked([item[name] for item in items], 0) for name in more}  # type: ignore[literal-required]
+
+
+def unknown(array: NDArray[Any]) -> int:
+    """Return what stands outside an image: 0 in floats (images, soft labels), MISSING in labels."""
+    return 0 if array.dtype.kind == "f" else MISSING
+
+
+def _stacked(arrays: list[NDArray[Any]], axes: int) -> torch.Tensor:
+    """Stack arrays that may differ along their last axes."""
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1 and axes:
+        largest = np.max([shape[-axes:] for shape in shapes], axis=0).tolist()
+        arrays = [pad_to(array, largest, unknown(array)) for array in arrays]
+    # Numpy casts while it copies, on one thread; `.long()` wakes all and took 10 times as long.
+    dtype = np.float32 if arrays[0].dtype.kind == "f" else np.int64
+    return torch.from_numpy(np.stack(arrays, dtype=dtype))
+
+
+def _answers(arrays: list[NDArray[Any]], fill: int) -> torch.Tensor:
+    longest = max(1, *(len(array) for array in arrays))
+    return _stacked([pad_to(array, (longest,), fill) for array in arrays], 0)
+
+
+Extra = Callable[[Case], Mapping[str, NDArray[Any]]]
 NO_CASE = -1
 """The position of an item that belongs to no case: it has no labels and counts nowhere."""
 
@@ -44,6 +130,7 @@ class CaseDataset(Dataset[Item]):
         cache_bytes: Memory for decoded cases.
         cache_folder: Where cases that do not fit are kept, decoded; without it they are read each
             time.
+        extra: Gives what else of a case goes into its items, by name.
 
     Example:
         >>> images = np.arange(32, dtype=float).reshape(2, 1, 4, 4)
@@ -69,6 +156,7 @@ class CaseDataset(Dataset[Item]):
         targets: Targets | None = None,
         cache_bytes: int = 2 * 2**30,
         cache_folder: Path | None = None,
+        extra: Extra | None = None,
     ) -> None:
         self.study, self.patch_size, self.mode = study, patch_size, mode
         self.seed, self.epoch = seed, 0
@@ -92,6 +180,23 @@ class CaseDataset(Dataset[Item]):
         self._augment = augmentation_of(augment, self.axes)
         self._random = augment != "none"
         self._tiles = self._all_tiles() if mode == "tiles" and patch_size is not None else None
+        self._extra = _stacked_extra(study, extra)
+        self._places = False
+
+    def whole(self) -> CaseDataset:
+        """Return the same cases whole and as they are, in tiles that say where they are.
+
+        What was decoded of them is shared.
+        """
+        found = copy(self)
+        found.mode, found.patches_per_case, found._random, found._places = "tiles", 1, False, True
+        found._tiles = None if self.patch_size is None else found._all_tiles()
+        return found
+
+    @property
+    def positions(self) -> list[int]:
+        """The case that each item is of."""
+        return [self._position(k) for k in range(len(self))]
 
     def set_epoch(self, epoch: int) -> None:
         """Return which epoch comes: it decides about patches and augmentation."""
@@ -108,12 +213,17 @@ class CaseDataset(Dataset[Item]):
         rng = self._generator(k)
         position = self._position(k)
         found = self._decoded(position)
-        image, maps = self._cut(found, self._corner(k, rng, found))
+        corner = self._corner(k, rng, found)
+        image, maps = self._cut(found, corner)
         if rng is not None and self._random:
             # The answers of a table have no axes that could move with the image.
             moving = [] if found.raters is not None else list(maps)
             image, moved = self._augment(image, [maps[name] for name in moving], rng)
             maps |= dict(zip(moving, moved, strict=True))
+        maps |= {name: values[position] for name, values in self._extra.items()}
+        if self._places:
+            start = (0,) * self.axes if corner is None else corner
+            maps |= {"corner": np.array(start, int), "space": np.array(found.space, int)}
         return cast("Item", {"image": image, "case": position, **maps})
 
     def _padding(self) -> Item:
@@ -123,7 +233,8 @@ class CaseDataset(Dataset[Item]):
         nothing = {
             name: np.full_like(m, unknown(m)) for name, m in maps.items() if name != "raters"
         }
-        return cast("Item", {**maps, **nothing, "image": image, "case": NO_CASE})
+        extra = {name: np.zeros_like(values[0]) for name, values in self._extra.items()}
+        return cast("Item", {**maps, **nothing, **extra, "image": image, "case": NO_CASE})
 
     def place(self, k: int) -> tuple[int, Corner | None]:
         """Return which case item k is of, and where its patch starts (None for whole images)."""
@@ -182,3 +293,24 @@ class CaseDataset(Dataset[Item]):
                 f"found a patch of {patch}, expected {self.axes} sides of 1 or more, as the image "
                 f"of case {self.study.index.ids[0]!r} has {self.axes} spatial axes"
             )
+
+
+def _stacked_extra(study: Study, extra: Extra | None) -> dict[str, NDArray[Any]]:
+    """Return what else there is of all cases, with the cases in front."""
+    found: dict[str, list[NDArray[Any]]] = {}
+    for number, case in enumerate(study.iter_cases() if extra else ()):
+        more = {name: np.asarray(value) for name, value in extra(case).items()} if extra else {}
+        if not more and not number:
+            return {}
+        first = {name: values[0].shape for name, values in found.items()} or None
+        shapes = {name: value.shape for name, value in more.items()}
+        taken = shapes.keys() & Item.__annotations__.keys()
+        if taken or first not in (None, shapes):
+            expected = "other names" if taken else f"{first} as in the first case"
+            raise RatersError(
+                f"found {shapes} beside the image of case {case.id!r}, expected {expected}",
+                case=case.id,
+            )
+        for name, value in more.items():
+            found.setdefault(name, []).append(value)
+    return {name: np.stack(values) for name, values in found.items()}

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import lightning
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.utils.data import DataLoader
 
+from raters.distributed import gathered
 from raters.errors import RatersError
 from raters.methods.base import Batch, Method
+from raters.methods.phases import Optimiser
 from raters.rows import Row
-from raters.training.best import Best, Score
+from raters.training.checkpoint import Best, Score
 from raters.training.dataset import NO_CASE
-from raters.training.held_out import HeldOutScores, labels_by_rater
-from raters.training.loader import set_epoch
+from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition
-from raters.training.terms import StepTerms, mean_terms
-from raters.training.together import gathered
-from raters.training.waiting import Waiting
+from raters.training.survey import Partition
+from raters.training.timing import StepTerms, Waiting, mean_terms
+from raters.training.trainer import set_precision
+from raters.training.validation import HeldOutScores, labels_by_rater
 
 
 class Learner(lightning.LightningModule):
@@ -34,17 +38,19 @@ class Learner(lightning.LightningModule):
         best: The best epoch so far.
         stopped: Whether it stopped early: no epoch was better for `patience` epochs.
         after_epoch: Whom to call when an epoch is complete.
+        made: The optimisers of the method by name, once they are made.
     """
 
     def __init__(
-        self, method: Method, options: TrainingOptions, steps: int, parts: Partition
+        self, method: Method, options: TrainingOptions, steps_per_epoch: int, parts: Partition
     ) -> None:
         super().__init__()
+        self.automatic_optimization = False  # a method may have several optimisers
         # Data sets count their own cases from 0; methods know the positions in the whole study.
         self._train = torch.from_numpy(parts.train)
         self._kept = torch.from_numpy(parts.held_out)
-        self.method, self.choice, self.steps = method, options, steps
-        method.seed = options.seed
+        self.method, self.choice = method, options
+        method.seed, method.steps_per_epoch = options.seed, steps_per_epoch
         self.history: list[Row] = []
         self.best = Best()
         self.stopped = False
@@ -53,13 +59,29 @@ class Learner(lightning.LightningModule):
         self._held_out = HeldOutScores()
         self._labels = torch.zeros(len(method.task.raters), dtype=torch.long)
         self._started = time.perf_counter()
+        self._whole: DataLoader[Any] | None = None
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
+        """Make the optimisers of the method, and note how they start."""
+        self.made = dict(self.method.optimisers(self._make_optimiser))
+        every = self.made.values()
+        self._fresh = {name: deepcopy(each.state_dict()) for name, each in self.made.items()}
+        schedules = [each.schedule for each in every if each.schedule is not None]
+        return [each.optimiser for each in every], schedules
+
+    def _make_optimiser(
+        self,
+        parameters: Iterable[nn.Parameter] | None = None,
+        *,
+        lr: float | None = None,
+        steps: int | None = None,
+    ) -> Optimiser:
         """Make AdamW, with a learning rate that goes to zero by a cosine."""
-        rate = self.choice.lr
-        matrices = self.method.matrix_parameters()
-        chosen = {id(parameter) for parameter in matrices}
-        rest = [p for p in self.method.parameters() if id(p) not in chosen]
+        rate = self.choice.lr if lr is None else lr
+        every = list(self.method.parameters() if parameters is None else parameters)
+        shared = {id(parameter) for parameter in self.method.matrix_parameters()}
+        matrices = [p for p in every if id(p) in shared]
+        rest = [p for p in every if id(p) not in shared]
         groups: list[dict[str, Any]] = [
             {"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}
         ]
@@ -68,19 +90,57 @@ class Learner(lightning.LightningModule):
             groups.append({"params": matrices, "lr": rate, "weight_decay": 0.0})
         optimiser = torch.optim.AdamW(groups)
         if self.choice.schedule == "constant":
-            return optimiser
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(self.steps, 1))
-        return [optimiser], [{"scheduler": schedule, "interval": "step"}]
+            return Optimiser(optimiser)
+        steps = self.choice.epochs * self.method.steps_per_epoch if steps is None else steps
+        return Optimiser(optimiser, CosineAnnealingLR(optimiser, max(steps, 1)))
 
     def on_train_epoch_start(self) -> None:
         """Tell everybody the epoch; all randomness comes from it, the seed and the process."""
-        drawn = self.choice.seed * 1_000_003 + self.current_epoch + self.global_rank * 7_368_787
+        epoch = self.current_epoch
+        drawn = self.choice.seed * 1_000_003 + epoch + self.global_rank * 7_368_787
         torch.manual_seed(drawn % 2**63)
-        self.method.start_epoch(self.current_epoch)
-        set_epoch(self.trainer.train_dataloader, self.current_epoch)  # type: ignore[arg-type]
-        self._terms, self._started = StepTerms(), time.perf_counter()
+        self._started = time.perf_counter()
+        if self.method.needs_pass(epoch):
+            self._show_all()
+        self._restart(self.method.restart(epoch))
+        self.method.start_epoch(epoch)
+        set_epoch(self.trainer.train_dataloader, epoch)  # type: ignore[arg-type]
+        self._terms = StepTerms()
         self._labels = torch.zeros_like(self._labels, device=self.device)
         self._waiting.start()
+
+    @torch.no_grad()
+    def _show_all(self) -> None:
+        """Show the method all training cases, whole and as they are."""
+        if self._whole is None:
+            batch_size = max(self.choice.batch_size // self.trainer.world_size, 1)
+            self._whole = whole_cases(self.trainer.train_dataloader, batch_size)  # type: ignore[arg-type]
+        self.method.eval()
+        set_precision(self.method, "32")
+        with torch.autocast(self.device.type, enabled=False):
+            self.method.see_all(
+                {k: self._train[v] if k == "case" else v.to(self.device) for k, v in batch.items()}
+                for batch in self._whole
+            )
+        set_precision(self.method, self.choice.precision)
+        self.method.train()
+
+    def _restart(self, names: Sequence[str]) -> None:
+        """Draw the weights of some parts of the method again; their optimisers forget them."""
+        if not names:
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed((self.choice.seed * 1_000_003 + self.current_epoch) % 2**63)
+            fresh = type(self.method)(self.method.task, self.method.options)
+        moved = set()
+        for name in names:
+            part = self.method.get_submodule(name)
+            part.load_state_dict(fresh.get_submodule(name).state_dict())
+            moved |= {id(parameter) for parameter in part.parameters()}
+        for name, each in self.made.items():
+            groups = each.optimiser.param_groups
+            if any(id(p) in moved for group in groups for p in group["params"]):
+                each.load_state_dict(deepcopy(self._fresh[name]))
 
     def on_train_batch_start(self, *_: Any) -> None:  # noqa: ANN401
         """Note that a batch is there."""
@@ -90,13 +150,26 @@ class Learner(lightning.LightningModule):
         """Note that the work on a batch is done."""
         self._waiting.batch_ends()
 
-    def training_step(self, batch: Batch, _: int) -> Tensor:
-        """Take a step; labels are counted over all processes before the loss is divided."""
-        with torch.autocast(self.device.type, enabled=False):  # the network alone has 16 bits
-            cases = self._train[batch["case"].cpu().clamp(min=0)]  # of `NO_CASE` no label is seen
-            step = self.method.step({**batch, "case": cases})
-        self._terms.add(step)
+    def training_step(self, batch: Batch, number: int) -> None:
+        """Let each optimiser whose turn it is take a step with the batch."""
+        cases = self._train[batch["case"].cpu().clamp(min=0)]  # of `NO_CASE` no label is seen
         self._labels += labels_by_rater(batch, len(self._labels))
+        wrapped = self.optimizers()
+        steppers = wrapped if isinstance(wrapped, list) else [wrapped]
+        every = dict(zip(self.made, steppers, strict=True))
+        for name in self.method.turns(self.current_epoch, number) or every:
+            loss = self._loss(name, {**batch, "case": cases})
+            self.method.zero_grad()
+            self.manual_backward(loss)
+            every[name].step()
+            self.made[name].step_schedule()
+
+    def _loss(self, turn: str, batch: Batch) -> Tensor:
+        """Return the loss; labels are counted over all processes before it is divided."""
+        self.method.turn = turn
+        with torch.autocast(self.device.type, enabled=False):  # the network alone has 16 bits
+            step = self.method.step(batch)
+        self._terms.add(step)
         if self.trainer.world_size == 1:
             return step.loss
         total: Tensor = self.all_gather(step.observed).sum()  # type: ignore[union-attr]
@@ -116,8 +189,8 @@ class Learner(lightning.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         """Write the row of the epoch, and keep the weights if it is the best."""
-        warm = self.current_epoch >= self.method.warm_up
-        row: Row = {"epoch": self.current_epoch + 1, "phase": "main" if warm else "warm-up"}
+        epoch = self.current_epoch
+        row: Row = {"epoch": epoch + 1, "phase": self.method.phase(epoch)}
         seconds = time.perf_counter() - self._started
         given = self._labels.cpu()
         every = gathered((self._terms.sums(), self._held_out, given, seconds, self._waiting.share))
@@ -152,8 +225,12 @@ class Learner(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what Lightning does not know of."""
-        state = {"history": self.history, "best": self.best.state(), "stopped": self.stopped}
-        checkpoint["raters"] = state
+        checkpoint["raters"] = {
+            "history": self.history,
+            "best": self.best.state(),
+            "stopped": self.stopped,
+            "method": self.method.training_state(),
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
@@ -161,6 +238,7 @@ class Learner(lightning.LightningModule):
             state = checkpoint["raters"]
             self.history, self.stopped = list(state["history"]), bool(state["stopped"])
             self.best = Best.of(state["best"])
+            self.method.load_training_state(state["method"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RatersError(
                 f"found a checkpoint of another version of raters (without {error}), expected one "

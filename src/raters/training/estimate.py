@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from raters.study.study import Study, many
-from raters.training.checks import left_out_note
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
-from raters.training.partition import left_out
+from raters.training.options import Checked, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
+from raters.training.survey import left_out
 from raters.training.trainer import own_randomness
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from raters.methods.base import Batch, Method
+    from raters.methods.phases import Optimiser
 
 STEPS = 3
 """Steps that are measured, in the warm-up and after it."""
@@ -43,7 +44,6 @@ class Estimate:
         epoch_seconds: What an epoch takes after the warm-up.
         memory: Bytes of memory at the peak, about.
         device: Where it was measured.
-        notes: What else to say.
     """
 
     planned: Planned
@@ -56,7 +56,6 @@ class Estimate:
     epoch_seconds: float
     memory: int | None
     device: str
-    notes: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -98,7 +97,7 @@ class Estimate:
         }
 
 
-def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate:  # noqa: ANN401
+def estimate(study: Study, method: str | Checked = "pixel-cm", **options: Any) -> Estimate:  # noqa: ANN401
     """Build everything, take a few steps on the real data, and say what training would take.
 
     Nothing is written, and the study is read no further than preparing and the steps need.
@@ -109,7 +108,8 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         options: As for `raters.fit`.
     """
     started = time.perf_counter()
-    planned = _alone(plan_training(study, method, options))
+    checked = method if isinstance(method, Checked) else checked_options(method, options)
+    planned = _alone(plan_training(study, checked))
     with own_randomness():
         learner = make_method(planned)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -133,7 +133,6 @@ def estimate(study: Study, method: str = "pixel-cm", **options: Any) -> Estimate
         cost.main,
         _memory(train, held_out),
         device.type,
-        tuple(left_out_note(unused, method)),
     )
 
 
@@ -166,13 +165,13 @@ def _measured(
     fits = train.dataset.cases.fits  # type: ignore[attr-defined]
     fetch = again if fits else reading
     engine = Learner(method, planned.config.training, 1, planned.parts)
-    optimiser = engine.configure_optimizers()
-    optimiser = optimiser[0][0] if isinstance(optimiser, tuple) else optimiser
+    engine.configure_optimizers()
     known = [_on_device(batch, planned.parts.train, device) for batch in batches]
     seconds = {}
     for epoch in sorted({0, method.warm_up}):
         method.start_epoch(epoch)
-        seconds[epoch] = _step_seconds(method, known, optimiser)
+        turns = {name: engine.made[name] for name in method.turns(epoch, 0) or engine.made}
+        seconds[epoch] = _step_seconds(method, known, turns)
     scoring = _scoring(method, planned, held_out, device)
     first = len(train) * max(reading - fetch, 0.0)
     warm, main = (len(train) * (seconds[epoch] + fetch) + scoring for epoch in (0, method.warm_up))
@@ -209,13 +208,14 @@ def _on_device(batch: Batch, positions: Any, device: torch.device) -> Batch:  # 
     return {**moved, "case": torch.from_numpy(positions)[batch["case"]]}
 
 
-def _step_seconds(method: Method, batches: list[Batch], optimiser: torch.optim.Optimizer) -> float:
+def _step_seconds(method: Method, batches: list[Batch], turns: dict[str, Optimiser]) -> float:
     """Return the seconds of a step; the first one, that also sets up memory, counts if alone."""
 
     def step(batch: Batch) -> None:
-        optimiser.zero_grad()
-        method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        for method.turn, each in turns.items():
+            method.zero_grad()
+            method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
+            each.optimiser.step()
 
     device = batches[0]["image"].device
     took = [_timed(partial(step, batch), device) for batch in batches]

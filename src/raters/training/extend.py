@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.confusion_method import ConfusionMethod
+from raters.methods.base import Batch, HeldOut, Method, Step, Target
 from raters.methods.registry import parse_options
-from raters.methods.supervised import SupervisedMethod
-from raters.methods.tally import count_case, rows_of
 from raters.rows import Row
+from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.checks import labelled, warn_of_unlabelled, without_labels
-from raters.training.config import ModelConfig
-from raters.training.frozen import FrozenTruth, join_raters
-from raters.training.going_on import FREE
+from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.model import Model
 from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, by_split, partition
-from raters.training.plan import image_shape
-from raters.training.precision import precision_of
-from raters.training.prepare import Planned, plan_parts, weigh_classes
+from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
+from raters.training.resume import FREE
 from raters.training.run import Split
-from raters.training.same_study import refuse_other_study
-from raters.training.trainer import Progress, own_randomness
+from raters.training.survey import (
+    Partition,
+    by_split,
+    labelled,
+    partition,
+    survey,
+    warn_of_unlabelled,
+)
+from raters.training.trainer import Progress, own_randomness, precision_of
 from raters.wording import expected_one_of
 
 SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
@@ -65,7 +65,10 @@ def extend(
         RatersError: There is no new rater, the study is unlike that of the model, or the method
             has nothing that a rater could be added to.
     """
-    _refuse_method(model.config)
+    reason = model.method.not_extended
+    if reason:
+        name = model.config.method
+        raise RatersError(f"found a model of {name}, which cannot be extended: {reason}")
     training = _training(model.config.training, options)
     new = tuple(name for name in study.raters if name not in model.config.raters)
     if not new:
@@ -73,11 +76,10 @@ def extend(
         raise RatersError(f"found the raters {known}, expected one that the model does not know")
     chosen = study.select(raters=new)
     _refuse_unlike(model.config, chosen)
-    if isinstance(model.method, SupervisedMethod):
-        state = {"rater_matrices": _counted(model, chosen)}
-        longer = _longer(model, new, state, model.history, model.best_epoch)
+    if model.method.counts_raters:
+        longer = _longer(model, new, _counted(model, chosen), model.history, model.best_epoch)
         seen = chosen.select(cases=list(chosen.index.ids[np.concatenate(by_split(chosen))]))
-        return _without(longer, without_labels(seen))
+        return _without(longer, survey(seen).without_labels())
     return _fitted(model, chosen, new, training, progress)
 
 
@@ -85,26 +87,11 @@ def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:
     """Return what `extend` uses each case of a study for; the arguments are those of `extend`."""
     new = tuple(name for name in study.raters if name not in model.config.raters)
     chosen, training = study.select(raters=new), _training(model.config.training, options)
-    if isinstance(model.method, SupervisedMethod):  # no epoch is chosen: all are counted
+    if model.method.counts_raters:  # no epoch is chosen: all are counted
         usable = np.concatenate(by_split(chosen))
         whole = Partition(usable[labelled(chosen)[usable]], np.zeros(0, np.intp))
         return plan_parts(chosen, whole, model.config).splits
     return _planned(model.config, chosen, new, training).splits
-
-
-def _refuse_method(config: ModelConfig) -> None:
-    why = {
-        "single-cm": "all raters share one matrix, so there is nothing to add",
-        "separate": "each rater has a network of their own: train again with all raters",
-        "oracle-cm": "matrices are counted against references, not learnt: train again",
-    }
-    reason = why.get(config.method)
-    if config.options.get("shared"):
-        reason = "all raters share one head (shared=True), so there is nothing to add"
-    if config.options.get("annotator") == "cnn":
-        reason = "one network gives the matrices of all raters (annotator='cnn'): train again"
-    if reason:
-        raise RatersError(f"found a model of {config.method}, which cannot be extended: {reason}")
 
 
 def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOptions:
@@ -124,7 +111,7 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
     refuse_other_study(config, study)
     if not len(study):
         raise RatersError("found no cases, expected some that the new raters labelled")
-    channels, space = image_shape(study[0], study.kind)
+    channels, space = image_shape(study)
     if (channels, len(space)) != (config.channels, config.spatial_dims):
         raise RatersError(
             f"found images of {channels} channels and {len(space)} spatial axes, expected "
@@ -132,20 +119,21 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
         )
 
 
-def _counted(model: Model, study: Study) -> Tensor:
+def _counted(model: Model, study: Study) -> Method:
     """Count the matrices of new raters against what the model predicts."""
-    task = replace(model.config.task(), raters=study.raters)
+    config = model.config.model_copy(update={"raters": study.raters, "unlabelled": ()})
     usable = np.concatenate(by_split(study))
     usable = usable[labelled(study)[usable]]
     if not len(usable):
         raise RatersError("found no labels by the new raters, expected at least one")
-    counts = np.zeros((len(study.raters), task.num_classes, task.num_classes))
-    soft = bool(model.config.options.get("soft"))
-    for position in usable:
-        case = study[int(position)]
-        target = model.truth(case) if soft else model.labels(case)
-        counts += count_case(case, target, task)
-    return torch.from_numpy(rows_of(counts, 1 / task.num_classes)).float()
+    with torch.random.fork_rng(devices=[]):
+        method: Method = config.build()
+    soft = bool(config.options.get("soft"))
+    cases = (study[int(position)] for position in usable)
+    method.count_raters(
+        (case, model.truth(case) if soft else model.predict(case)) for case in cases
+    )
+    return method
 
 
 def _fitted(
@@ -165,11 +153,8 @@ def _fitted(
         weigh_classes(frozen.method, planned.train, planned.config)
         learner = run_epochs(frozen, planned, progress=progress)
     frozen.load_state_dict(learner.best.weights)
-    assert isinstance(model.method, ConfusionMethod)  # others were refused or counted
-    raters = join_raters(model.method.raters, frozen.method.raters)
-    state = {f"raters.{name}": value for name, value in raters.items()}
-    longer = _longer(model, new, state, learner.history, learner.best.epoch)
-    return _without(longer, without_labels(planned.train))
+    longer = _longer(model, new, frozen.method, learner.history, learner.best.epoch)
+    return _without(longer, survey(planned.train).without_labels())
 
 
 def _planned(
@@ -184,31 +169,29 @@ def _planned(
         update={
             "raters": new,
             "unlabelled": (),
-            # Matrices of the new raters start near the identity, whatever brought the others there.
-            "options": {**config.options, "warm_up": 0, "warm_up_on": "labels"},
+            "options": _without_warm_up(config.options),
             "training": training.model_copy(update={"select": select}),
         }
     )
     return plan_parts(study, whole, shorter)
 
 
+def _without_warm_up(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Matrices of the new raters start near the identity, whatever brought the others there."""
+    started = {"warm_up": 0, "warm_up_on": "labels"}
+    return {**options, **{name: value for name, value in started.items() if name in options}}
+
+
 def _longer(
-    model: Model,
-    new: tuple[str, ...],
-    state: dict[str, Tensor],
-    history: list[Row],
-    best_epoch: int,
+    model: Model, new: tuple[str, ...], method: Method, history: list[Row], best_epoch: int
 ) -> Model:
-    """Make the model with more raters: what `state` does not name is taken as it is."""
-    before = model.method.state_dict()
-    if "rater_matrices" in state:
-        old = before["rater_matrices"]
-        state = {"rater_matrices": torch.cat([old, state["rater_matrices"].to(old)])}
+    """Make the model with the raters of `method` too; all else is taken as it is."""
+    state = {**model.method.state_dict(), **model.method.joined(method)}
     config = model.config.model_copy(update={"raters": (*model.config.raters, *new)})
     with torch.random.fork_rng(devices=[]):
-        method = config.build()
-    method.load_state_dict({**before, **state})
-    return Model(method.to(model.device).eval(), config, history, best_epoch, model.cuts)
+        longer = config.build()
+    longer.load_state_dict(state)
+    return Model(longer.to(model.device).eval(), config, history, best_epoch, model.cuts)
 
 
 def _without(model: Model, silent: tuple[str, ...]) -> Model:
@@ -217,3 +200,55 @@ def _without(model: Model, silent: tuple[str, ...]) -> Model:
     unlabelled = (*model.config.unlabelled, *silent)
     model.config = model.config.model_copy(update={"unlabelled": unlabelled})
     return model
+
+
+class FrozenTruth(Method):
+    """A method for new raters whose truth network is trained already and stays as it is.
+
+    Attributes:
+        method: The method for the new raters.
+    """
+
+    def __init__(self, method: Method, trained: Method) -> None:
+        super().__init__(method.task, method.options)
+        self._fixed = method.truth_networks()
+        for network, known in zip(self._fixed, trained.truth_networks(), strict=True):
+            network.load_state_dict(known.state_dict())
+            network.requires_grad_(False)
+        self.method = method
+
+    def train(self, mode: bool = True) -> FrozenTruth:
+        """Train the rater model only: the network drops nothing out and counts no moments."""
+        super().train(mode)
+        for network in self._fixed:
+            network.eval()
+        return self
+
+    def start_epoch(self, epoch: int) -> None:
+        """Tell the method which epoch begins."""
+        self.method.seed = self.seed
+        self.method.start_epoch(epoch)
+
+    def extra(self, case: Case) -> Mapping[str, Target]:
+        """Return what else of a case goes into its batches."""
+        return self.method.extra(case)
+
+    def needs_pass(self, epoch: int) -> bool:
+        """Return whether the method wants to see all cases."""
+        return self.method.needs_pass(epoch)
+
+    def see_all(self, batches: Iterable[Batch]) -> None:
+        """Show the method all cases."""
+        self.method.see_all(batches)
+
+    def matrix_parameters(self) -> list[torch.nn.Parameter]:
+        """Return the parameters of matrices that all pixels share."""
+        return self.method.matrix_parameters()
+
+    def step(self, batch: Batch) -> Step:
+        """Return the loss of a batch."""
+        return self.method.step(batch)
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Return the held-out likelihood alone: with a fixed truth nothing must be dominant."""
+        return replace(self.method.held_out(batch), confusion=None, pixels=None)

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
+from raters.methods.options import MethodOptions
+from raters.methods.registry import method_of_options
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.readable import all_named
 from raters.study.study import Study
+from raters.training.cases import cache_folder
 from raters.training.checkpoint import read_checkpoint
-from raters.training.checks import refuse_foreign
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
-from raters.training.going_on import is_writer
-from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD
-from raters.training.precision import set_precision
+from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.record import Record, noted_warnings, told_by
-from raters.training.resume import earlier_run, plan_again
-from raters.training.run import finished, first_process
-from raters.training.store import cache_folder
+from raters.training.resume import earlier_run, is_writer, plan_again
+from raters.training.run import (
+    Record,
+    epoch_callback,
+    finished,
+    first_process,
+    noted_warnings,
+    refuse_foreign,
+)
 from raters.training.trainer import (
     Progress,
+    TrainingBar,
     interruptible,
-    make_bar,
+    log_row,
+    make_loggers,
     make_trainer,
     own_randomness,
     quiet,
+    refuse_loggers,
+    set_precision,
     wants_bar,
 )
 
@@ -42,10 +51,12 @@ if TYPE_CHECKING:
 
 def fit(
     study: Study,
-    method: str | None = None,
+    method: str | MethodOptions | Checked | None = None,
     progress: Progress = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    training: TrainingOptions | None = None,
+    on_plan: Callable[[Planned], None] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Model:
     """Train a model on a study.
@@ -55,13 +66,17 @@ def fit(
 
     Args:
         study: A study with images or features.
-        method: A name of `raters.methods.METHODS`; by default 'pixel-cm', or that of the run.
+        method: A name of `raters.methods.METHODS`, or its options (`raters.methods.PixelOptions`);
+            by default 'pixel-cm', or that of the run. Or all options together, as
+            `raters.training.options.checked_options` returns them.
         progress: Show a progress bar; by default on a terminal. Or a function called with one line
             per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,
             and the weights; a new folder, unless `resume`.
         resume: Go on with the run in `folder` after its last whole epoch; it ends with the same
             weights as if nothing had happened. Options that are not given are those of the run.
+        training: The options of training, in place of naming them one by one.
+        on_plan: Is called with what will be trained on what, before the first epoch.
         options: Those of the method and of `raters.training.options.TrainingOptions`.
 
     Returns:
@@ -76,10 +91,18 @@ def fit(
         >>> features = truth[:, None] + rng.normal(0, 0.1, (60, 1))
         >>> study = Study.from_arrays(labels=labels, images=features)
         >>> model = fit(study, "global-cm", epochs=5, progress=False)
-        >>> model.labels(np.array([1.0])).item()
+        >>> model.predict(np.array([1.0])).item()
         1
     """
     path = None if folder is None else Path(folder)
+    checked: Checked | None = None
+    if isinstance(method, Checked):
+        checked, options = method, dict(method.given)
+        method = method.method
+    elif isinstance(method, MethodOptions):
+        method, chosen = method_of_options(method)
+        options = {**chosen, **options}
+    options = {**(training.model_dump(exclude_unset=True) if training else {}), **options}
     with (
         noted_warnings() as notes,
         own_randomness(),
@@ -88,11 +111,13 @@ def fit(
     ):
         for text in said:
             warnings.warn(text, stacklevel=2)
-        planned = _planned(study, method, options, path, resume)
+        planned = _planned(study, method, options, path, resume, checked)
+        if on_plan is not None:
+            on_plan(planned)
         record = None if path is None else Record(path, planned, notes, resume)
         if record and resume and finished(record.folder):
             record.log("nothing to resume: the run is finished")
-            return Model.load(record.folder)
+            return Model.load(record.folder, planned.config.own)
         return _trained(planned, record, progress)
 
 
@@ -102,7 +127,12 @@ def _alone_in(folder: Path | None, options: dict[str, Any]) -> AbstractContextMa
 
 
 def _planned(
-    study: Study, method: str | None, options: dict[str, Any], folder: Path | None, resume: bool
+    study: Study,
+    method: str | None,
+    options: dict[str, Any],
+    folder: Path | None,
+    resume: bool,
+    checked: Checked | None,
 ) -> Planned:
     writer = bool(folder and is_writer(folder, options))
     if folder and writer:
@@ -111,7 +141,8 @@ def _planned(
     # Of several processes only the first looks: when the others come it has written already.
     earlier = earlier_run(folder, resume or not writer) if folder else None
     if earlier is None or folder is None:
-        planned = plan_training(study, method or DEFAULT_METHOD, options)
+        checked = checked or checked_options(method or DEFAULT_METHOD, options)
+        planned = plan_training(study, checked)
     else:
         planned = plan_again(study, method, options, earlier, folder)
     refuse_loggers(planned.config.training.loggers, folder)
@@ -119,7 +150,7 @@ def _planned(
 
 
 def _trained(planned: Planned, record: Record | None, progress: Progress) -> Model:
-    with record.told() if record else nullcontext():
+    with record.log_on_error() if record else nullcontext():
         method = make_method(planned)
         with cache_folder(record.folder if record else None) as cache:
             learner = run_epochs(method, planned, record, progress, cache)
@@ -162,8 +193,7 @@ def run_epochs(
         data = make_loader(planned, method, "train", cache)
         kept = len(planned.parts.held_out)
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        steps = training.epochs * len(data)
-        learner = Learner(method, training, steps, planned.parts)
+        learner = Learner(method, training, len(data), planned.parts)
         checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))
@@ -174,9 +204,9 @@ def run_epochs(
         if learner.done:
             return learner
         each = len(data) + (len(held_out) if held_out else 0)
-        bar = make_bar(progress, training.epochs, each)
+        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
         if callable(progress):
-            learner.after_epoch.append(told_by(progress, training.epochs))
+            learner.after_epoch.append(epoch_callback(progress, training.epochs))
         trainer = make_trainer(training, bar, loggers)
         learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
         set_precision(method, training.precision)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -13,28 +14,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raters.errors import RatersError
+from raters.methods.base import Asked, refuse_unanswered
+from raters.methods.registry import METHODS
+from raters.notebook import html
 from raters.rows import Row
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
+from raters.study.paths import refuse_special, written_whole
+from raters.study.study import Study, many
 from raters.training.config import ModelConfig, read_config, write_config
-from raters.training.cuts import CutGiven, Cuts, chosen_cut, read_cuts, write_cuts
+from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
-from raters.training.run import (
-    CONFIG,
-    WEIGHTS,
-    read_history,
-    refuse_no_model,
-    write_progress,
-)
-from raters.training.weights import build_with_weights, write_weights
+from raters.training.run import CONFIG, WEIGHTS, read_history, refuse_no_model, write_progress
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
-    from raters.prediction.predict import Predicted
-    from raters.study.study import Study
+    from raters.networks.options import Own
+    from raters.prediction.prediction import Prediction
 
+T = TypeVar("T", bound=np.generic)
 Probabilities = NDArray[np.float32]
+Image = NDArray[Any] | Case
+Many = Study | str | Path
+Cases = Iterator[tuple[Case, NDArray[T]]]
+Weights = Mapping[str, float] | str | None
+Weighting = tuple[float, ...] | None
+Shapes = dict[str, tuple[int, ...]]
 
 
 class Model:
@@ -61,36 +67,123 @@ class Model:
         self._normalise = config.normaliser()
 
     def __repr__(self) -> str:
-        raters = len(self.config.raters)
-        return f"Model({self.config.method}, {raters} raters, {len(self.config.classes)} classes)"
+        raters, classes = len(self.config.raters), len(self.config.classes)
+        return f"Model({self.config.method}, {many(raters, 'rater')}, {many(classes, 'class')})"
+
+    def _repr_html_(self) -> str:
+        """Show the model in a notebook: its raters, and the last epochs of its training."""
+        names = {"raters": ", ".join(self.config.raters[:20]), "best epoch": self.best_epoch}
+        return html(repr(self), {"": [names], "last epochs": self.history[-5:]})
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.method.parameters()).device
 
-    def truth(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Return `p(t | x)`, `(classes, *space)`.
+    @overload
+    def predict(self, x: Many, cut: CutGiven = ..., weights: Weights = ...) -> Cases[np.int16]: ...
+
+    @overload
+    def predict(
+        self, x: Image, cut: CutGiven = ..., weights: Weights = ...
+    ) -> NDArray[np.int16]: ...
+
+    def predict(
+        self, x: Image | Many, cut: CutGiven = 0.5, weights: Weights = None
+    ) -> NDArray[np.int16] | Cases[np.int16]:
+        """Return the class, `(*space)`: the most likely one, or masks at another cut.
 
         Images that are larger than the patches trained on are seen in overlapping windows.
         (Instance norm then takes its averages over a window, as it did in training.)
 
         Args:
-            image: `(channels, *space)` (or `(*space)` if there is one channel), features
-                `(channels,)`, or a case of a study.
-        """
-        return self._predicted(image).truth
-
-    def labels(self, image: NDArray[Any] | Case, cut: CutGiven = 0.5) -> NDArray[np.int16]:
-        """Return the class, `(*space)`: the most likely one, or masks at another cut.
-
-        Args:
-            image: As for `truth`.
+            x: An image `(channels, *space)` (or `(*space)` if there is one channel), features
+                `(channels,)`, several of them as one array, or a case of a study. Of a study, or
+                of images as `raters predict` takes them (`"images/{case}.png"`), pairs of a case
+                and its labels come one by one; small images go in batches.
             cut: As for `cut`.
+            weights: As for `weighting`.
+
+        Example:
+            for case, labels in model.predict("images/{case}.png"):
+                print(case.id, (labels > 0).sum())
         """
-        cuts = self.cut(cut)
-        found = self._predicted(image)
-        return cut_labels(found.truth, cuts) if self.config.label_spatial_dims else found.labels
+        cuts, masks = self.cut(cut), self.config.label_spatial_dims
+        return self._each(
+            x, lambda said: cut_labels(said.truth, cuts) if masks else said.labels, weights
+        )
+
+    @overload
+    def predict_proba(self, x: Many, weights: Weights = ...) -> Cases[np.float32]: ...
+
+    @overload
+    def predict_proba(self, x: Image, weights: Weights = ...) -> Probabilities: ...
+
+    def predict_proba(
+        self, x: Image | Many, weights: Weights = None
+    ) -> Probabilities | Cases[np.float32]:
+        """Return the probability of each class, `(classes, *space)`; `x` is as for `predict`."""
+        return self._each(x, lambda said: said.truth, weights)
+
+    def truth(self, image: Image) -> Probabilities:
+        """Return `p(t | x)` of an image, `(classes, *space)`."""
+        return self.predict_proba(image)
+
+    def as_rater(self, image: Image, rater: str) -> Probabilities:
+        """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
+        return self._said(image, raters=(rater,)).as_rater(rater)
+
+    def confusion(self, image: Image) -> Probabilities:
+        """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
+
+        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
+        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
+        """
+        return self._said(image, confusion=True).maps["confusion"]
+
+    def samples(self, image: Image, num_samples: int = 1, seed: int = 0) -> Probabilities:
+        """Return samples of the labels of an image, `(num_samples, classes, *space)`.
+
+        Sample k depends on the seed, the name of the case and k only.
+
+        Raises:
+            RatersError: The method gives no samples.
+        """
+        if num_samples < 1:
+            raise RatersError(f"found {num_samples} samples, expected at least 1")
+        return np.stack(self._said(image, samples=num_samples, seed=seed).samples)
+
+    def _said(self, image: Image, **asked: Any) -> Prediction:  # noqa: ANN401
+        # The package `prediction` builds on this one; a model is only its handle.
+        from raters.prediction.predict import predict_case
+
+        return predict_case(self, image, Asked(**asked))
+
+    def _each(
+        self, x: Image | Many, take: Callable[[Prediction], NDArray[T]], weights: Weights
+    ) -> NDArray[T] | Cases[T]:
+        """Return one part of what is said of an image, or of each of many."""
+        from raters.prediction.images import open_images
+
+        weighting = self.weighting(weights)
+        if isinstance(x, str | Path):
+            x = open_images(str(x), self.config)
+        if isinstance(x, Study):
+            return self._cases(x, take, weighting)
+        if isinstance(x, np.ndarray | Tensor) and x.ndim == self.config.spatial_dims + 2:
+            cases = self._cases(Study.from_arrays(images=np.asarray(x)), take, weighting)
+            return np.stack([found for _, found in cases])
+        return take(self._said(x, weights=weighting))
+
+    def _cases(
+        self, study: Study, take: Callable[[Prediction], NDArray[T]], weights: Weighting
+    ) -> Cases[T]:
+        from raters.prediction.predict import predict_cases
+
+        for case, found in predict_cases(self, study.iter_cases(), Asked(weights=weights)):
+            if isinstance(found, RatersError):
+                raise found
+            yield case, take(found)
 
     def cut(self, given: CutGiven) -> NDArray[np.float64]:
         """Return the cut of each foreground class, `(classes - 1,)`, for `scores.cut_labels`.
@@ -107,40 +200,46 @@ class Model:
         config = self.config
         return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
 
-    def as_rater(self, image: NDArray[Any] | Case, rater: str) -> Probabilities:
-        """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
-        return self._predicted(image, raters=[rater]).as_rater[rater]
+    def weighting(self, given: Weights) -> Weighting:
+        """Return the weight of each rater of the model; they sum to one.
 
-    def confusion(self, image: NDArray[Any] | Case) -> Probabilities:
-        """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
+        Args:
+            given: Weights by rater, as in `{"alice": 0.7, "bob": 0.3}` or 'alice=0.7,bob=0.3';
+                raters who are not named weigh nothing. None asks for no weighting.
 
-        An axis of space has length 1 if the matrices are the same everywhere. Raters of whom no
-        label was trained on (`config.unlabelled`) have NaN: nothing is known of them.
+        Raises:
+            RatersError: For a rater that the model does not know, and for what is no weight.
         """
-        found = self._predicted(image, confusion=True).confusion
-        assert found is not None  # it was asked for
-        return found
+        if given is None:
+            return None
+        config, weights = self.config, [0.0] * len(self.config.raters)
+        places = {name: config.raters.index(name) for name in config.labelled}
+        expected = "RATER=WEIGHT with a rater of the model"
+        for place, word in by_name(given, places, "weights", expected).items():
+            weights[place] = _weight(word, config.raters[place])
+        if not any(weights):
+            raise RatersError(f"found no weight above 0 in {given!r}, expected at least one")
+        return tuple(value / sum(weights) for value in weights)
 
-    def predict(self, study: Study) -> Iterator[tuple[Case, Probabilities]]:
-        """Return the truth of all cases of a study, one by one; small images go in batches.
+    def refuse_unanswered(self, asked: Asked) -> None:
+        """Refuse what the method cannot answer, and raters that the model does not know.
 
-        Example:
-            for case, truth in model.predict(study):
-                print(case.id, truth.argmax(0))
+        Raises:
+            RatersError: that names the method, what it can answer, and the methods that can.
         """
-        from raters.prediction.batches import predict_cases
-        from raters.prediction.predict import Asked
-
-        for case, found in predict_cases(self, study.iter_cases(), Asked()):
-            if isinstance(found, RatersError):
-                raise found
-            yield case, found.truth
-
-    def _predicted(self, image: NDArray[Any] | Case, **asked: Any) -> Predicted:  # noqa: ANN401
-        # The package `prediction` builds on this one; a model is only its handle.
-        from raters.prediction.predict import predict_case
-
-        return predict_case(self, image, **asked)
+        name, answers = self.config.method, self.method.answers
+        try:
+            refuse_unanswered(name, answers, asked)
+        except RatersError as error:
+            lacking = sorted(asked.needed - answers)[0]
+            can = [m for m, entry in METHODS.items() if lacking in entry.answers]
+            raise RatersError(
+                f"{error}. {name} can answer {', '.join(sorted(answers))}; methods that can answer "
+                f"{lacking}: {', '.join(can) or 'none of this version'}",
+                kind="unanswered",
+            ) from None
+        for rater in asked.raters:
+            self.number_of(str(rater))
 
     def number_of(self, rater: str) -> int:
         """Return the position of a rater.
@@ -220,7 +319,7 @@ class Model:
         return path
 
     @classmethod
-    def load(cls, folder: str | Path) -> Model:
+    def load(cls, folder: str | Path, network: Own | None = None) -> Model:
         """Open a folder that `save` or `raters train` wrote; nothing in it is run as code.
 
         Raises:
@@ -229,16 +328,125 @@ class Model:
         """
         path = Path(folder)
         refuse_no_model(path)
-        config = read_config(path / CONFIG)
+        config = read_config(path / CONFIG).with_network(network)
         method = build_with_weights(config, path / WEIGHTS)
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
         return cls(method.eval(), config, history, best_epoch, cuts)
 
 
-def load(folder: str | Path) -> Model:
+def _weight(word: str, rater: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise RatersError(
+            f"found the weight {word!r} of {rater!r}, expected a number of at least 0", rater=rater
+        )
+    return value
+
+
+def load(folder: str | Path, network: Own | None = None) -> Model:
     """Open a model folder: `config.yaml` and `weights.safetensors`.
 
     Loading runs no code of the folder: its files are plain data, and are checked.
+
+    Args:
+        folder: The folder.
+        network: The user's own network, where the model was trained with one: a module, a function
+            or class that makes one, or 'package.module:factory'. It is never imported only because
+            the folder names it.
     """
-    return Model.load(folder)
+    return Model.load(folder, network)
+
+
+def write_weights(path: Path, method: Method) -> None:
+    """Write the weights of a method as safetensors, whole or not at all."""
+    from safetensors.torch import save
+
+    state = {k: v.contiguous().cpu() for k, v in method.state_dict().items()}
+    with written_whole(path, "wb") as file:
+        file.write(save(state))
+
+
+def build_with_weights(config: ModelConfig, path: Path) -> Method:
+    """Make the method that a configuration describes, with weights from a file.
+
+    The file's header is compared with the configuration first, on tensors that take no memory: a
+    configuration of absurd sizes is refused before anything of that size is made.
+
+    Raises:
+        RatersError: The file is no safetensors file, or does not fit the configuration.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    found = shapes_in(path)
+    for text in (*_absurd(config, found), *_unlike(config, found)):
+        raise RatersError(text, kind="weights", file=path)
+    method: Method = config.build()
+    try:
+        method.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+    for name, tensor in method.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            text = f"found NaN or infinity in the weight {name!r}, expected finite numbers"
+            raise RatersError(text, kind="weights", file=path)
+    return method
+
+
+def shapes_in(path: Path) -> Shapes:
+    """Read the names and shapes of all weights; safetensors checks them against the file's size."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise RatersError(
+            "there is no such file, expected safetensors weights", kind="missing-file", file=path
+        )
+    refuse_special(path)
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _absurd(config: ModelConfig, shapes: Shapes) -> Iterator[str]:
+    """Name sizes that no network with these weights can have, before it is outlined."""
+    longest = max((side for shape in shapes.values() for side in shape), default=0)
+    # A network may have no layer of its width (a perceptron without hidden layers).
+    for name, most in (("depth", max(len(shapes), 50)), ("width", max(longest, 1024))):
+        found = getattr(config.network, name)
+        if found is not None and found > most:
+            yield (
+                f"found {name} {found} in the configuration, expected at most {most} for these "
+                "weights"
+            )
+
+
+def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
+    """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
+    try:
+        with torch.device("meta"):
+            outline: Method = config.build()
+    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        yield (
+            f"found sizes in the configuration that cannot be built ({why}), expected those of the "
+            "weights"
+        )
+        return
+    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
+    for name, shape in expected.items():
+        if found.get(name) != shape:
+            there = found.get(name, "nothing")
+            yield f"found {there} for the weight {name!r}, expected {shape}"
+    for name in sorted(set(found) - set(expected)):
+        yield f"found the weight {name!r}, expected none of this name"
+
+
+def _unreadable(path: Path, error: Exception) -> RatersError:
+    why = f"cannot be read ({error}), expected safetensors weights"
+    return RatersError(why, kind="unreadable", file=path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -122,7 +122,9 @@ class Normalisation:
 
 
 def fit_normalisation(
-    study: Study, mode: Literal["auto", "study", "case", "none"] = "auto"
+    study: Study,
+    mode: Literal["auto", "study", "case", "none"] = "auto",
+    first: Image | None = None,
 ) -> Normalisation:
     """Find the normalisation of the training cases, in one pass that holds one image at a time.
 
@@ -131,6 +133,7 @@ def fit_normalisation(
         mode: 'auto' is 'study' for features and 8-bit images, whose numbers mean the same in every
             case, and 'case' for others (MRI has no unit). Statistics of images come from at most
             `SAMPLE` cases, evenly spread; those of features from all.
+        first: The image of the first case, if it was read already.
 
     Example:
         >>> images = np.array([[[[0, 4]]], [[[2, 2]]]], np.uint8)     # 2 cases of 1 x 2 pixels
@@ -143,12 +146,12 @@ def fit_normalisation(
         raise RatersError(f"found the normalisation {mode!r}, expected one of {expected}")
     if not len(study):
         raise RatersError("found no cases, expected some to train on")
-    first = image_of(study[0])
+    first = first or image_of(study[0])
     if mode == "auto":
         mode = "study" if first.array.ndim == 1 or first.array.dtype.itemsize == 1 else "case"
     if mode != "study":
         return Normalisation(mode)
-    number, mean, squares = _merged(study, len(study) if first.array.ndim == 1 else SAMPLE)
+    number, mean, squares = _merged(study, first, len(study) if first.array.ndim == 1 else SAMPLE)
     std = _std(number, mean, squares)
     return Normalisation("study", tuple(mean.tolist()), tuple(std.tolist()))
 
@@ -223,9 +226,12 @@ def refuse_not_finite(image: NDArray[Any]) -> None:
     )
 
 
-def _merged(study: Study, most: int) -> Statistics:
+def _merged(study: Study, first: Image, most: int) -> Statistics:
     total: Statistics | None = None
-    for case, image in _sampled(study, most):
+    number = min(len(study), most)
+    for position in np.linspace(0, len(study) - 1, number).round().astype(int).tolist():
+        case = study[position]
+        image = image_of(case) if position else first
         try:
             refuse_not_finite(image.array)
             if total is not None and len(image.array) != len(total[1]):
@@ -240,13 +246,6 @@ def _merged(study: Study, most: int) -> Statistics:
         total = part if total is None else merge(total, part)
     assert total is not None  # there is a case
     return total
-
-
-def _sampled(study: Study, most: int) -> Iterator[tuple[Case, Image]]:
-    number = min(len(study), most)
-    for position in np.linspace(0, len(study) - 1, number).round().astype(int).tolist():
-        case = study[position]
-        yield case, image_of(case)
 
 
 def _std(

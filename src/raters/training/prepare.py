@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,25 +13,43 @@ import numpy as np
 import torch
 
 from raters.errors import RatersError
-from raters.methods.base import refuse_unlabelled
+from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
+from raters.networks.options import NetworkOptions, is_own
+from raters.study.formats.base import usable_memory
 from raters.study.study import Study
-from raters.training.config import ModelConfig
+from raters.training.config import ClassEntry, ModelConfig
 from raters.training.dataset import CaseDataset
-from raters.training.given import checked_options
-from raters.training.loader import loader
-from raters.training.partition import Partition, partition
-from raters.training.plan import plan
-from raters.training.room import refuse_too_large
+from raters.training.loader import loader, refuse_small_batch
+from raters.training.normalise import fit_normalisation, in_case
+from raters.training.options import Checked, TrainingOptions
 from raters.training.run import Split
-from raters.training.sampler import refuse_small_batch
+from raters.training.survey import (
+    Partition,
+    check_classes,
+    left_out,
+    left_out_note,
+    partition,
+    survey,
+    warn_of_unlabelled,
+)
+from raters.training.trainer import precision_of
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from raters.methods.base import Method
 
-MOST_COUNTED = 500  # cases whose labels decide the weights of classes
+LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
+WARM_UP = {"segmentation": 0.4, "classification": 2}
+SEVERAL, VOTES = 1.5, 2.5  # labels per pixel from which on most pixels have several, a majority
+WARM_UP_ALONE = 2  # where a pixel has one label there is no vote, only a rater's errors
+PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
+
+COPIES = 4
+"""Weights, their gradients, and the two means of AdamW."""
+
+DEEPEST = 1000
 
 
 @dataclass(frozen=True)
@@ -41,39 +61,38 @@ class Planned:
         study: The cases that are used.
         parts: Which of them are trained on, and which held out.
         splits: What each case of the whole study is used for.
+        notes: What the user should know of it.
     """
 
     config: ModelConfig
     study: Study
     parts: Partition
     splits: list[Split]
+    notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def train(self) -> Study:
         """The cases that are trained on."""
         return _part(self.study, self.parts.train)
 
-    @property
+    @cached_property
     def held_out(self) -> Study:
         """The cases that the best epoch is chosen on."""
         return _part(self.study, self.parts.held_out)
 
 
 def plan_training(
-    study: Study,
-    method: str,
-    given: Mapping[str, Any],
-    normalisation: dict[str, Any] | None = None,
+    study: Study, checked: Checked, normalisation: dict[str, Any] | None = None
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
-    options, training = checked_options(method, given)
+    method, training = checked.method, checked.training
     refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
     whole = partition(study, training.val_fraction, training.seed, method)
     used = study.select(cases=list(study.index.ids[np.concatenate(whole)]))
     parts = _within(study, used, whole)
-    train = _part(used, parts.train)
-    config = plan(used, train, method, options, training, normalisation)
-    planned = Planned(config, used, parts, _splits(study, whole))
+    config = _completed(used, _part(used, parts.train), checked, normalisation)
+    notes = left_out_note(left_out(study, used.index.ids), method)
+    planned = Planned(config, used, parts, _splits(study, whole), tuple(notes))
     _refuse_choice(planned.held_out, training.select, training.patience)
     return planned
 
@@ -88,7 +107,7 @@ def make_method(planned: Planned) -> Method:
     """Make the method with fresh weights, and let it look at the cases."""
     train, config = planned.train, planned.config
     if learning_method(config.method).raters:
-        refuse_unlabelled(train)
+        survey(train).refuse_unlabelled()
     refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
@@ -126,6 +145,7 @@ def make_loader(
         targets=method.target if method.has_targets else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
+        extra=method.extra,
     )
     return loader(dataset, training.batch_size, train, training.seed, training.num_workers)
 
@@ -137,7 +157,7 @@ def _refuse_choice(held_out: Study, select: str, patience: int | None) -> None:
     if patience is not None and (select == "last" or not len(held_out)):
         why = "select='last'" if select == "last" else "no held-out cases"
         raise RatersError(f"found patience={patience} and {why}, expected scores to wait for")
-    if select == "reference" and all(case.reference is None for case in held_out.iter_cases()):
+    if select == "reference" and not survey(held_out).any_reference():
         raise RatersError(
             "found select='reference' and no reference of a held-out case, "
             "expected select='likelihood' or 'last'"
@@ -170,8 +190,159 @@ def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
     """Weigh classes by how rare they are among the raters' labels."""
     if config.training.class_weights == "none":
         return
-    counts = np.zeros(len(train.classes))
-    for k in np.linspace(0, len(train) - 1, min(len(train), MOST_COUNTED)).astype(int):
-        counts += np.bincount(train[int(k)].given, minlength=len(counts))
+    counts = survey(train).class_counts().astype(float)
     weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
     method.class_weights.copy_(torch.from_numpy(np.where(counts > 0, weights, 1.0)))
+
+
+def _completed(
+    study: Study, train: Study, checked: Checked, normalisation: dict[str, Any] | None
+) -> ModelConfig:
+    """Choose what the user left open; only the cases that are trained on decide."""
+    method, options, training, own, _ = checked
+    raters = learning_method(method).raters
+    channels, space = image_shape(train)
+    _refuse_study(study, raters)
+    first = vars(survey(train)).pop("first_image")  # it is not needed for longer
+    normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
+    patch = _patch(training, study, space)
+    settled = _in_epochs(options, training.epochs, train)
+    config = ModelConfig(
+        method=method,
+        options=settled.model_dump(),
+        training=training.model_copy(update=_chosen(training, options, study.kind)),
+        network=_network(training, study, channels, patch or space),
+        kind=study.kind,
+        raters=study.raters,
+        classes=tuple(ClassEntry(name=c.name, value=c.value) for c in study.classes),
+        channels=channels,
+        spatial_dims=len(space),
+        patch_size=patch,
+        normalisation=normalisation,
+        unlabelled=survey(train).without_labels(),
+    )
+    if config.labelled and raters:  # nobody at all: that is said elsewhere
+        warn_of_unlabelled(config.unlabelled)
+    check_classes(train, method)
+    return config.with_network(own).with_parsed(settled)
+
+
+def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptions:
+    """Settle the warm-up: a number of epochs that leaves one for matrices, and what it is on."""
+    given = {name: value for name, value in options if name in ("warm_up", "warm_up_on")}
+    if "warm_up" not in given:
+        return options
+    share, learns_from = given["warm_up"], given.get("warm_up_on", "")
+    unsettled = share is None or learns_from is None
+    labels = survey(train).labels_per_pixel() if unsettled else 0.0
+    if share is None:
+        share = WARM_UP[train.kind] if labels >= SEVERAL else WARM_UP_ALONE
+    if learns_from is None:
+        two = train.kind == "segmentation" and SEVERAL <= labels < VOTES
+        learns_from = "labels" if two else "vote"
+    wanted = round(share * epochs) if share < 1 else round(share)
+    settled = {"warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
+    return options.model_copy(update={name: settled[name] for name in given})
+
+
+def _refuse_study(study: Study, needs_raters: bool) -> None:
+    if needs_raters and not study.raters:
+        raise RatersError("found no raters, expected labels to learn from")
+    if len(study.classes) < 2:
+        found = ", ".join(study.classes.names) or "none"
+        raise RatersError(f"found the classes: {found}; expected at least two to tell apart")
+
+
+def image_shape(study: Study) -> tuple[int, tuple[int, ...]]:
+    """Return the channels and the spatial shape of the first image; masks need one with a shape."""
+    image = survey(study).first_image
+    channels, *space = image.array.shape
+    if study.kind == "segmentation" and not space:
+        features = RatersError(f"found {channels} features, expected an image, as there are masks")
+        raise in_case(features, study.index.ids[0], image.source)
+    return channels, tuple(space)
+
+
+def _patch(
+    training: TrainingOptions, study: Study, space: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    if isinstance(training.patch_size, tuple):
+        if study.kind == "classification" or len(training.patch_size) != len(space):
+            sides = len(space) if study.kind == "segmentation" else 0
+            raise RatersError(
+                f"found a patch of {len(training.patch_size)} sides {training.patch_size}, "
+                f"expected {sides}"
+            )
+        if min(training.patch_size) < 1:
+            raise RatersError(f"found the patch {training.patch_size}, expected positive sides")
+        return training.patch_size
+    whole = training.patch_size == "whole" or study.kind == "classification"
+    if whole or prod(space) <= LARGEST_WHOLE[len(space)]:
+        return None
+    side = PATCH_SIDE[len(space)]
+    return tuple(min(side, 8 * ((length + 7) // 8)) for length in space)
+
+
+def _chosen(training: TrainingOptions, options: MethodOptions, kind: str) -> dict[str, Any]:
+    """Return the options of training that depend on what is labelled, and how it is learnt from."""
+    masks = kind == "segmentation"
+    plain = masks or getattr(options, "form", "own") == "paper"
+    augment = "flip" if masks else "none"
+    return {
+        "augment": augment if training.augment == "auto" else training.augment,
+        "confusion_lr_scale": training.confusion_lr_scale or (1.0 if plain else 10.0),
+        "precision": precision_of(training.precision),
+    }
+
+
+def _network(
+    training: TrainingOptions, study: Study, channels: int, space: tuple[int, ...]
+) -> NetworkOptions:
+    from raters.networks.registry import NETWORKS, choose_network
+
+    sizes = {name: getattr(training, name) for name in ("width", "depth", "norm")}
+    if training.network and is_own(training.network):
+        for name, value in (*sizes.items(), ("dropout", training.dropout or None)):
+            if value is not None:
+                raise RatersError(
+                    f"found {name}={value} with the network {training.network!r}, expected none: "
+                    "sizes are those of the networks of raters",
+                    kind="network",
+                )
+        return NetworkOptions(training.network)
+    chosen = choose_network(study.kind, channels, space)
+    name = training.network or chosen.name
+    asked = NetworkOptions(name, **sizes, dropout=training.dropout)
+    if name not in NETWORKS:
+        return asked  # it is refused when it is built
+    suits = {size: getattr(chosen, size) for size in sizes} if name == chosen.name else {}
+    return NETWORKS[name].filled(asked, **suits)
+
+
+def refuse_too_large(config: ModelConfig) -> None:
+    """Refuse a network that takes more memory to train than there is.
+
+    Raises:
+        RatersError: that names width and depth, and how much they take.
+    """
+    size = weights_of(config) * 4.0 * COPIES
+    if size <= usable_memory():
+        return
+    takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
+    raise RatersError(
+        f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
+        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
+        "try a smaller width or depth",
+        kind="network",
+    )
+
+
+def weights_of(config: ModelConfig) -> float:
+    """Count the weights on a device that holds no numbers; infinity where they are uncountable."""
+    if (config.network.depth or 0) > DEEPEST:
+        return math.inf
+    try:
+        with torch.device("meta"):
+            return float(sum(weights.numel() for weights in config.build().parameters()))
+    except (RuntimeError, OverflowError, MemoryError, TypeError):
+        return math.inf

@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for, how it went, how far it is; no torch is needed."""
+"""The folder of a run: what was asked for, how it went, how far it is; read without torch."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ import csv
 import errno
 import json
 import os
+import platform
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
+from raters.study.lock import LOCK_FILE
 from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.pattern import there
+from raters.version import __version__
+
+if TYPE_CHECKING:
+    from raters.training.engine import Learner
+    from raters.training.model import Model
+    from raters.training.prepare import Planned
 
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
@@ -26,6 +35,7 @@ FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
 Split = tuple[str, str, str]
 """A case, its part ('train', 'held-out' or 'left-out'), and its group."""
 
+_LEFT = ("cache", "checkpoints", LOCK_FILE)  # by a run that was stopped before it wrote anything
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
@@ -57,6 +67,25 @@ def room_for(path: Path) -> Iterator[None]:
 def holds_run(folder: Path) -> bool:
     """Return whether a folder holds a run, finished or not."""
     return any((folder / name).exists() for name in FILES)
+
+
+def refuse_foreign(folder: str | Path) -> None:
+    """Refuse to write a run where something else is: nothing of it may be lost.
+
+    Raises:
+        RatersError: The folder is a file, or holds files and no run.
+    """
+    path = Path(folder)
+    if path.is_dir():
+        found = sorted(entry.name for entry in path.iterdir())
+        first = next((name for name in found if name not in _LEFT), None)
+        if first is None or holds_run(path):
+            return
+        raise RatersError(
+            f"found a folder with other files ({first}), expected a new one or a run", file=path
+        )
+    if path.exists():
+        raise RatersError("found a file, expected a folder to write the run to", file=path)
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
@@ -193,3 +222,144 @@ def _number(cell: str) -> int | float | str:
         except ValueError:
             continue
     return cell
+
+
+_STOPPED: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "by Ctrl-C",
+    SystemExit: "from outside (SIGTERM)",
+}
+
+
+class Record:
+    """Keeps the folder of a run up to date; of several processes only the first writes.
+
+    Args:
+        folder: The folder.
+        planned: What is trained on what.
+        notes: Warnings that are not in the log yet.
+        resume: Whether to resume from an existing checkpoint; no other is ever read.
+    """
+
+    def __init__(
+        self, folder: Path, planned: Planned, notes: list[str], resume: bool = False
+    ) -> None:
+        self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
+        training = planned.config.training
+        # A process that trains alone may have a number of another work: it writes all the same.
+        alone = training.devices * training.num_nodes == 1
+        self._writes, self._started = alone or first_process(), False
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last checkpoint, there or not."""
+        return self.folder / CHECKPOINT
+
+    @property
+    def earlier(self) -> Path | None:
+        """The checkpoint to resume from, if asked to resume and there is one."""
+        return self.checkpoint if self._resume and self.checkpoint.exists() else None
+
+    def log(self, text: str) -> None:
+        """Add a line to the log, after the warnings that came before."""
+        while self._writes and self.notes:
+            log(self.folder, f"warning: {self.notes.pop(0)}")
+        if self._writes:
+            log(self.folder, text)
+
+    def start(self, learner: Learner) -> None:
+        """Write what is known before the first step; also where the run is resumed."""
+        import torch
+
+        from raters.training.config import write_config
+
+        if not self._writes:
+            return
+        config, self._started = self.planned.config, True
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / CONFIG).exists():
+            with room_for(self.folder / CONFIG):
+                write_config(self.folder, config)
+        write_splits(self.folder, self.planned.splits)
+        self._write_progress(learner)
+        done = len(learner.history)
+        self.log(f"resumed after epoch {done}" if done else f"started {config.method}")
+        trained, held_out = map(len, self.planned.parts)
+        self.log(
+            f"{trained} cases to train on, {held_out} held out, {len(config.raters)} raters, "
+            f"{len(config.classes)} classes"
+        )
+        versions = f"raters {__version__}, torch {torch.__version__}"
+        self.log(f"{versions}, python {platform.python_version()}")
+
+    def epoch(self, learner: Learner) -> None:
+        """Write down an epoch: first the checkpoint, as all else can be made from it."""
+        learner.trainer.save_checkpoint(self.checkpoint)  # all processes take part
+        if self._writes:
+            self._write_progress(learner)
+            self.log(epoch_line(learner.history[-1], self.planned.config.training.epochs))
+
+    def finish(self, model: Model, learner: Learner) -> None:
+        """Write the weights of the best epoch, then say that it is finished."""
+        if not self._writes:
+            return
+        with room_for(self.folder / WEIGHTS):
+            model.save(self.folder)
+        self._write_progress(learner, finished=True)
+        early = " early" if learner.stopped else ""
+        self.log(f"finished{early}: epoch {model.best_epoch} of {len(model.history)} is the best")
+        waiting = read_scores(self.folder).get("waiting", 0.0)
+        self.log(f"waited for data {100 * waiting:.0f} % of the time")
+
+    @contextmanager
+    def log_on_error(self) -> Iterator[None]:
+        """Report in the log why a run did not come to its end."""
+        try:
+            yield
+        except BaseException as error:
+            if not self._started:
+                raise  # the folder is as it was before
+            why = _STOPPED.get(type(error), f"by an error: {error}")
+            with suppress(OSError, RatersError):  # a full disk takes no more lines
+                self.log(f"stopped {why}; --resume continues after the last whole epoch")
+            raise
+
+    def _write_progress(self, learner: Learner, finished: bool = False) -> None:
+        write_progress(
+            self.folder,
+            learner.history,
+            max(learner.best.epoch, 0),
+            self.planned.config.training.epochs,
+            finished=finished,
+            stopped_early=learner.stopped,
+        )
+
+
+@contextmanager
+def noted_warnings() -> Iterator[list[str]]:
+    """Return a list that warnings are added to; they are shown all the same."""
+    notes: list[str] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def noted(message: Any, category: Any, *rest: Any) -> None:  # noqa: ANN401
+            notes.append(str(message))
+            show(message, category, *rest)
+
+        warnings.showwarning = noted  # type: ignore[assignment]
+        yield notes
+
+
+def epoch_callback(tell: Callable[[str], None], epochs: int) -> Callable[[Learner], None]:
+    """Tell somebody one line per epoch, as the log has it; of several processes the first does."""
+
+    def callback(learner: Learner) -> None:
+        if first_process():
+            tell(epoch_line(learner.history[-1], epochs))
+
+    return callback
+
+
+def epoch_line(row: Row, epochs: int) -> str:
+    """Report in a line what an epoch gave."""
+    numbers = [f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, float)]
+    return f"epoch {row['epoch']}/{epochs} ({row['phase']}): {', '.join(numbers)}"

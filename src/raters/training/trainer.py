@@ -1,26 +1,38 @@
-"""Makes Lightning's trainer as we need it: quiet, on any devices, and stopped by Ctrl-C."""
+"""Lightning's trainer as we need it: quiet, with a bar, in any precision, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import lightning
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from torch import nn
 
 from raters.errors import RatersError
-from raters.training.bar import TrainingBar
+from raters.networks.backbone import TruthNetwork
 from raters.training.checkpoint import WholeCheckpoints
 from raters.training.options import TrainingOptions
-from raters.training.precision import for_trainer
 from raters.training.run import first_process
+
+if TYPE_CHECKING:
+    from lightning.pytorch.loggers import Logger
+    from rich.progress import TaskID
+
+    from raters.training.config import ModelConfig
+    from raters.training.engine import Learner
 
 Progress = bool | Callable[[str], None] | None
 """Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
@@ -70,11 +82,6 @@ def _trainer(
         use_distributed_sampler=False,
         callbacks=[bar] if bar else [],
     )
-
-
-def make_bar(progress: Progress, epochs: int, steps: int) -> TrainingBar | None:
-    """Make a bar if it is wanted."""
-    return TrainingBar(epochs, steps) if wants_bar(progress) else None
 
 
 def wants_bar(progress: Progress) -> bool:
@@ -144,3 +151,194 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+Precision = Literal["auto", "32", "bf16", "16"]
+HALF = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
+
+
+def precision_of(wish: Precision) -> Precision:
+    """Choose a precision that this machine can compute in.
+
+    Processors without a unit for bf16 are slower with it than without: 'auto' is 32 there.
+
+    Example:
+        >>> precision_of("bf16")
+        'bf16'
+    """
+    on_gpu = torch.cuda.is_available()
+    if wish == "16" and not on_gpu:
+        raise RatersError("found precision='16' without a GPU, expected '32', 'bf16' or 'auto'")
+    if wish == "auto":
+        return "bf16" if on_gpu and torch.cuda.is_bf16_supported(False) else "32"
+    return wish
+
+
+def set_precision(method: nn.Module, precision: Precision) -> None:
+    """Let all truth networks of a method compute in a precision."""
+    for module in method.modules():
+        if isinstance(module, TruthNetwork):
+            module.half_type = HALF[precision]
+
+
+def for_trainer(precision: Precision) -> Any:  # noqa: ANN401
+    """Return Lightning's name: of it we need only the scaling of gradients, for 16."""
+    return "16-mixed" if precision == "16" else "32-true"
+
+
+SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
+FIRST_TO_GO = ("trace", "dominance", "loss")
+"""What is left out where a terminal is too narrow, in this order."""
+
+_BAR, _TIME, _GAPS = 10, 7, 4
+
+
+def shown_terms(row: Mapping[str, Any], room: int) -> str:
+    """Show what an epoch gave, in so many characters.
+
+    Example:
+        >>> row = {"loss": 0.4718, "trace": 1.25, "held_out": 0.481, "dominance": 0.8}
+        >>> shown_terms(row, 80)
+        'loss 0.472 trace 1.250 held-out 0.481 dominance 0.80'
+        >>> shown_terms(row, 40)
+        'loss 0.472 held-out 0.481 dominance 0.80'
+    """
+    names = [name for name in SHOWN if name in row]
+    for gone in (None, *FIRST_TO_GO):
+        names = [name for name in names if name != gone]
+        said = " ".join(f"{SHOWN[name]} {_short(name, row[name])}" for name in names)
+        if len(said) <= room:
+            return said
+    return ""
+
+
+def _short(name: str, value: float) -> str:
+    text = f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+class TrainingBar(lightning.Callback):
+    """Shows one bar over all epochs.
+
+    Args:
+        epochs: How many there are.
+        steps: Batches of one epoch, to train on and held out.
+        console: Where it is shown.
+    """
+
+    def __init__(self, epochs: int, steps: int, console: Console | None = None) -> None:
+        self.epochs, self.total = epochs, epochs * steps
+        self._console = console or Console(stderr=True)
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
+        """Show the bar; a resumed run starts where it was."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=_BAR),
+            TextColumn("{task.fields[terms]}"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
+        # The steps of an epoch are unlike those that score it: look back over many of both.
+        self._bar = Bar(*columns, console=self._console, speed_estimate_period=300)
+        self._bar.start()
+        done = len(pl_module.history)
+        self._task = self._bar.add_task(
+            self._epoch(pl_module, done),
+            total=self.total,
+            completed=self.total * done // self.epochs,
+            terms="",
+        )
+
+    def _epoch(self, learner: Learner, epoch: int) -> str:
+        phase = learner.method.phase(epoch)
+        shown = "" if phase == "main" else f" {phase}"
+        return f"epoch {epoch + 1}/{self.epochs}{shown}"
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
+        """Go one step on."""
+        if self._bar is not None and self._task is not None:
+            epoch = self._epoch(pl_module, trainer.current_epoch)
+            self._bar.update(self._task, advance=1, description=epoch)
+
+    def on_validation_batch_end(self, *_: Any) -> None:  # noqa: ANN401
+        """Go one step on: held-out batches take their time too."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, advance=1)
+
+    def show_row(self, learner: Learner) -> None:
+        """Show what the epoch gave."""
+        if self._bar is not None and self._task is not None:
+            row = learner.history[-1]
+            words = len(self._epoch(learner, row["epoch"] - 1))
+            room = self._console.width - words - _BAR - _TIME - _GAPS
+            self._bar.update(self._task, terms=shown_terms(row, room))
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ANN401, ARG002
+        """Leave the bar as it is, also after an error or Ctrl-C."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _tensorboard(folder: Path) -> Logger:
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    return TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
+
+
+def _mlflow(folder: Path) -> Logger:
+    from lightning.pytorch.loggers import MLFlowLogger
+
+    if os.environ.get("MLFLOW_TRACKING_URI"):  # MLflow's own way to name a server
+        return MLFlowLogger("raters", run_name=folder.name)
+    return MLFlowLogger(
+        "raters",
+        run_name=folder.name,
+        tracking_uri=f"sqlite:///{folder / 'mlflow.db'}",
+        artifact_location=str(folder / "mlruns"),
+    )
+
+
+def _wandb(folder: Path) -> Logger:
+    from lightning.pytorch.loggers import WandbLogger
+
+    return WandbLogger(project="raters", name=folder.name, save_dir=folder)
+
+
+LOGGERS: dict[str, Callable[[Path], Logger]] = {
+    "tensorboard": _tensorboard,
+    "mlflow": _mlflow,
+    "wandb": _wandb,
+}
+
+
+def refuse_loggers(names: Sequence[str], folder: Path | None) -> None:
+    """Refuse loggers that are not installed, or that have no folder to write to."""
+    for name in names:
+        if find_spec(name) is None:
+            raise RatersError(f"found no {name}, expected pip install 'raters[{name}]'")
+        if folder is None:
+            raise RatersError(f"found the logger {name!r} and no folder, expected folder='run'")
+
+
+def make_loggers(names: Sequence[str], folder: Path | None, config: ModelConfig) -> list[Logger]:
+    """Make loggers that write into the folder of the run, and tell them what is trained."""
+    if folder is None:
+        return []
+    loggers = [LOGGERS[name](folder.absolute()) for name in names]
+    chosen: dict[str, Any] = {"method": config.method, **config.options}
+    chosen |= config.training.model_dump(mode="json")
+    for logger in loggers:
+        logger.log_hyperparams(chosen)
+    return loggers
+
+
+def log_row(learner: Learner) -> None:
+    """Tell all loggers the numbers of the last epoch."""
+    row = learner.history[-1]
+    numbers = {name: value for name, value in row.items() if isinstance(value, int | float)}
+    for logger in learner.trainer.loggers:
+        logger.log_metrics(numbers, step=row["epoch"])
+        logger.save()

@@ -1,0 +1,438 @@
+"""Looks at a study before training: which cases are used, and who used which class, read once."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.methods.registry import learning_method
+from raters.study.backend import Image
+from raters.study.case import Case
+from raters.study.classes import MISSING
+from raters.study.geometry import difference
+from raters.study.scan import MaskFacts
+from raters.study.study import Study, many
+from raters.training.normalise import image_of
+
+HELD_OUT = ("val", "valid", "validate", "validation", "dev")
+
+Flags = NDArray[np.bool_]
+
+
+class Partition(NamedTuple):
+    """Positions of cases in a study.
+
+    Attributes:
+        train: Cases that are trained on.
+        held_out: Cases that the best epoch is chosen on; may be empty.
+    """
+
+    train: NDArray[np.intp]
+    held_out: NDArray[np.intp]
+
+
+def partition(study: Study, share: float, seed: int, method: str | None = None) -> Partition:
+    """Take the splits 'train' and 'val' (or 'validation', ...), or hold out a share of groups.
+
+    Cases of other splits, such as 'test', are never touched.
+
+    Args:
+        study: All cases.
+        share: The share of groups to hold out if no split says so.
+        seed: Randomness of that.
+        method: Leave out cases that this method cannot learn from: that no rater labelled, or
+            without reference for `truth`. A held-out case needs either.
+
+    Example:
+        >>> study = Study.from_arrays(labels=np.zeros((10, 1, 2, 2), int))
+        >>> [len(part) for part in partition(study, 0.2, seed=0)]
+        [8, 2]
+    """
+    train, held_out = by_split(study)
+    chosen = len(held_out) > 0
+    if method is not None:
+        teaches = learnable(study, method)
+        if not teaches[train].any():
+            raise _nothing_to_learn(study, method)
+        scores = teaches | has_reference(study)
+        train, held_out = train[teaches[train]], held_out[scores[held_out]]
+    if not chosen and share > 0 and len(set(study.index.groups[train])) > 1:
+        rest = study.select(cases=list(study.index.ids[train]))
+        names = rest.split(seed=seed, train=1 - share, val=share).index.splits
+        train, held_out = train[names != "val"], train[names == "val"]
+    return Partition(train, held_out)
+
+
+def left_out(study: Study, used: Sequence[str] | NDArray[np.object_]) -> int:
+    """Return how many cases of the splits that are used at all are not among those used."""
+    return len(set(study.index.ids[np.concatenate(by_split(study))]) - set(used))
+
+
+def by_split(study: Study) -> Partition:
+    """Return the cases of the splits 'train' and 'val'; all are of 'train' by default."""
+    splits = study.index.splits
+    train = np.flatnonzero(splits == "train")
+    held_out = np.flatnonzero(np.isin(splits, HELD_OUT))
+    if not len(train):
+        train = np.flatnonzero(splits == "")
+    if not len(train):
+        found = ", ".join(sorted(set(splits))) or "none"
+        raise RatersError(f"found only cases of the splits {found}, expected some of 'train'")
+    return Partition(train, held_out)
+
+
+def _nothing_to_learn(study: Study, method: str) -> RatersError:
+    if not learning_method(method).raters:
+        return RatersError(
+            f"found no reference of case {study.index.ids[0]!r} or any other to train on, "
+            f"expected some: {method} trains on references "
+            '(--reference "truth/{case}.png")'
+        )
+    if not study.raters:
+        return RatersError("found no raters, expected labels to learn from")
+    return RatersError("found no labels in the cases to train on, expected at least one")
+
+
+def labelled(study: Study) -> Flags:
+    """Return for each case whether one of the raters labelled it; no mask file is read.
+
+    Example:
+        >>> answers = np.array([[0, MISSING], [MISSING, MISSING], [1, 1]])
+        >>> labelled(Study.from_arrays(np.ones((3, 1)), answers))
+        array([ True, False,  True])
+    """
+    found = np.zeros(len(study), bool)
+    if study.kind == "classification":
+        triplets = study.triplets
+        found[triplets.task[triplets.label != MISSING]] = True
+        return found
+    if study.rules.absent == "empty" and study.raters:
+        return ~found
+    return np.array(
+        [any(labels_there(study, k, r) for r in study.raters) for k in range(len(study))], bool
+    )
+
+
+def has_reference(study: Study) -> Flags:
+    """Return for each case whether it has a reference; no mask file is read.
+
+    Example:
+        >>> study = Study.from_arrays(np.ones((2, 1)), reference=np.array([1, MISSING]))
+        >>> has_reference(study)
+        array([ True, False])
+    """
+    if study.kind == "classification":
+        known = study.reference_labels
+        return np.zeros(len(study), bool) if known is None else known != MISSING
+    if not study.backend.holds()["reference"]:
+        return np.zeros(len(study), bool)
+    return np.array([labels_there(study, k, None) for k in range(len(study))], bool)
+
+
+def labels_there(study: Study, position: int, rater: str | None) -> bool:
+    """Ask the store; where it does not know without reading, a case counts as labelled."""
+    knows = getattr(study.backend, "labelled", None)
+    return True if knows is None else bool(knows(study.row(position), rater))
+
+
+def learnable(study: Study, method: str) -> Flags:
+    """Return for each case whether a method can learn from it: its labels, or its reference."""
+    return labelled(study) if learning_method(method).raters else has_reference(study)
+
+
+def left_out_note(number: int, method: str) -> list[str]:
+    """Return how many cases are left out.
+
+    Example:
+        >>> left_out_note(2, "pixel-cm")
+        ['2 cases are left out: none of the raters labelled them']
+    """
+    if not number:
+        return []
+    them = "it" if number == 1 else "them"
+    lacks = f"none of the raters labelled {them}"
+    if not learning_method(method).raters:
+        lacks = f"{method} trains on references, and there is none of {them}"
+    return [f"{many(number, 'case')} {'is' if number == 1 else 'are'} left out: {lacks}"]
+
+
+MOST_READ = 500
+"""Cases whose labels are read to see which classes are in use, and how rare they are."""
+
+MOST_COUNTED = 50
+"""Cases whose labels are counted to see how many a pixel has."""
+
+Counts = NDArray[np.int64]
+
+
+class CaseCounts(NamedTuple):
+    """How often each class was given.
+
+    Attributes:
+        labels: `(raters, L)`; for tables all raters together, `(1, L)`.
+        pixels: How many pixels somebody labelled.
+    """
+
+    labels: Counts
+    pixels: int
+
+
+class Survey:
+    """What training must know of the labels in a study, read when it is asked for, and once.
+
+    Example:
+        >>> labels = np.array([[[[0, 1]], [[1, 1]]], [[[0, 0]], [[-1, 0]]]])
+        >>> found = survey(Study.from_arrays(labels=labels))
+        >>> found.labels_per_pixel(), found.class_counts().tolist()
+        (1.75, [4, 3])
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._cases: dict[int, CaseCounts] = {}
+
+    def case(self, position: int) -> CaseCounts:
+        """Return how often each class was given in a case."""
+        if position not in self._cases:
+            count = _answers if self.study.kind == "classification" else _masks
+            self._cases[position] = count(self.study, self.study[position])
+        return self._cases[position]
+
+    @cached_property
+    def first_image(self) -> Image:
+        """The image of the first case: the others must have as many channels and axes."""
+        return image_of(self.study[0])
+
+    def labels_per_pixel(self) -> float:
+        """Return the mean number of labels of a pixel that anybody labelled."""
+        cases = [self.case(k) for k in _spread_over(len(self.study), MOST_COUNTED)]
+        return sum(int(c.labels.sum()) for c in cases) / max(sum(c.pixels for c in cases), 1)
+
+    def class_counts(self) -> Counts:
+        """Return how often each class was given, `(L,)`."""
+        total = np.zeros(len(self.study.classes), np.int64)
+        for k in _spread_over(len(self.study), MOST_READ):
+            total += self.case(k).labels.sum(axis=0)
+        return total
+
+    def used_by_raters(self) -> Flags:
+        """Return which rater uses which class, `(raters, L)`."""
+        study = self.study
+        used = np.zeros((len(study.raters), len(study.classes)), bool)
+        if study.kind == "classification":
+            used[study.triplets.rater, study.triplets.label] = True
+            return used
+        for position in _jumping(len(study)):
+            used |= self.case(position).labels > 0
+            if used.any(axis=0).all() and _any_two_share(_foreground(study, used)):
+                break  # nothing more can be found
+        return used
+
+    def without_labels(self) -> tuple[str, ...]:
+        """Name the raters who labelled nothing; masks are read until each has one that counts.
+
+        Example:
+            >>> answers = np.array([[0, MISSING, 1], [MISSING, MISSING, 1]])
+            >>> names = ["ann", "bob", "cy"]
+            >>> Survey(Study.from_arrays(np.ones((2, 1)), answers, raters=names)).without_labels()
+            ('bob',)
+        """
+        study = self.study
+        silent = np.ones(len(study.raters), bool)
+        if study.kind == "classification":
+            silent[study.triplets.rater[study.triplets.label != MISSING]] = False
+        elif study.rules.absent == "empty":
+            silent[:] = False
+        else:
+            for position in range(len(study)):
+                names = enumerate(study.raters)
+                if any(silent[k] and labels_there(study, position, name) for k, name in names):
+                    silent &= ~self.case(position).labels.any(axis=1)
+                if not silent.any():
+                    break
+        return tuple(name for name, none in zip(study.raters, silent, strict=True) if none)
+
+    def refuse_unlabelled(self) -> None:
+        """Refuse a study in which nobody labelled anything."""
+        if not any(self.case(k).pixels for k in range(len(self.study))):
+            raise RatersError("found no labels in the cases to train on, expected at least one")
+
+    def any_reference(self) -> bool:
+        """Return whether a case has a reference."""
+        study = self.study
+        if study.reference_labels is not None:
+            return bool((study.reference_labels != MISSING).any())
+        for case in study.iter_cases():
+            facts = case.mask_facts(None)
+            if facts is not None and facts.labels:
+                return True
+        return False
+
+
+def survey(study: Study) -> Survey:
+    """Return the survey of a study; there is one for as long as the study lives."""
+    found: Survey = vars(study).setdefault("_survey", Survey(study))
+    return found
+
+
+def _answers(study: Study, case: Case) -> CaseCounts:
+    given = case.answers.label
+    return CaseCounts(np.bincount(given, minlength=len(study.classes))[None], int(len(given) > 0))
+
+
+def _masks(study: Study, case: Case) -> CaseCounts:
+    masks = {rater: case.mask_facts(rater) for rater in study.raters}
+    there = {rater: facts for rater, facts in masks.items() if facts is not None}
+    grid, empty = case.geometry, study.rules.absent == "empty"
+    if any(difference(facts.geometry, grid) is not None for facts in there.values()):
+        return _counted(case.labels, len(study.classes))  # resampled, or refused
+    size = prod(grid.shape)
+    labels = np.zeros((len(study.raters), len(study.classes)), np.int64)
+    for k, (rater, facts) in enumerate(masks.items()):
+        if facts is not None:
+            labels[k] = _by_class(study, case, rater, facts)
+        elif empty:
+            labels[k, 0] = size
+    if not there:
+        return CaseCounts(labels, size if empty and masks else 0)
+    whole = (empty and len(there) < len(masks)) or any(f.missing is None for f in there.values())
+    return CaseCounts(labels, size - (0 if whole else _nowhere(list(there.values()))))
+
+
+def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Counts:
+    values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
+    try:
+        numbers = study.encode(values, facts.coded)
+    except RatersError as error:
+        raise error.at(file=facts.source, case=case.id, rater=rater) from None
+    known = numbers != MISSING
+    counts = np.zeros(len(study.classes), np.int64)
+    np.add.at(counts, numbers[known], times[known])
+    return counts
+
+
+def _nowhere(masks: Sequence[MaskFacts]) -> int:
+    """Count the pixels that none of the masks has a label at."""
+    bits = [np.frombuffer(zlib.decompress(m.missing or b""), np.uint8) for m in masks]
+    return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
+
+
+def _counted(labels: NDArray[np.int16], num_classes: int) -> CaseCounts:
+    there = labels != MISSING
+    counts = [
+        np.bincount(row[known], minlength=num_classes)
+        for row, known in zip(labels, there, strict=True)
+    ]
+    return CaseCounts(np.array(counts), int(there.any(axis=0).sum()))
+
+
+def warn_of_unlabelled(names: Sequence[str]) -> None:
+    """Warn, by name, of raters of whom nothing can be learnt."""
+    if not names:
+        return
+    several = "s" if len(names) > 1 else ""
+    named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    warnings.warn(
+        f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
+        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
+        stacklevel=2,
+    )
+
+
+def check_classes(train: Study, method: str) -> None:
+    """Warn of unused classes, and of raters who have no class in common.
+
+    Raises:
+        RatersError: No two raters use a common class, and the method learns their matrices.
+    """
+    entry = learning_method(method)
+    used = survey(train).used_by_raters() if entry.raters else _used_by_reference(train)
+    if not used.any():
+        return  # nothing was labelled: that is said elsewhere
+    _warn_of_unused(train, np.any(used, axis=0))
+    if entry.raters and not _any_two_share(_foreground(train, used)):
+        said = _nothing_shared(train, used)
+        # Where some cases were looked at only, the others may have one.
+        if method.endswith("-cm") and not _sampled(train):
+            raise RatersError(f"{said}; {method} cannot tell their errors from the truth")
+        warnings.warn(said, stacklevel=2)
+
+
+def _used_by_reference(study: Study) -> Flags:
+    used = np.zeros((1, len(study.classes)), bool)
+    if study.reference_labels is not None:
+        known = study.reference_labels
+        used[0, known[known != MISSING]] = True
+        return used
+    for position in _jumping(len(study)):
+        facts = study[position].mask_facts(None)
+        if facts is not None:
+            used[0] |= _by_class(study, study[position], None, facts) > 0
+        if used.all():
+            break
+    return used
+
+
+def _spread_over(cases: int, most: int) -> list[int]:
+    """Return at most so many positions, evenly spread."""
+    return [int(k) for k in np.linspace(0, cases - 1, min(cases, most)).astype(int)]
+
+
+def _jumping(cases: int) -> Iterator[int]:
+    """Return at most `MOST_READ` positions, spread over all and in an order that jumps."""
+    chosen = np.unique(_spread_over(cases, MOST_READ))
+    yield from np.random.default_rng(0).permutation(chosen).tolist()
+
+
+def _sampled(study: Study) -> bool:
+    """Return whether only some cases were looked at; tables are looked at whole."""
+    return study.kind == "segmentation" and len(study) > MOST_READ
+
+
+def _looked_at(study: Study) -> str:
+    return f" in the {MOST_READ} cases looked at" if _sampled(study) else ""
+
+
+def _foreground(study: Study, used: Flags) -> Flags:
+    """Leave out the background of masks, that everybody uses, and raters who use nothing else."""
+    drawn = used[:, 1:] if study.kind == "segmentation" else used
+    return drawn[drawn.any(axis=1)]
+
+
+def _any_two_share(used: Flags) -> bool:
+    """Return whether some class has two raters; fewer than two raters have nothing to share."""
+    return len(used) < 2 or bool((used.sum(axis=0) > 1).any())
+
+
+def _warn_of_unused(study: Study, used: Flags) -> None:
+    unused = [name for name, there in zip(study.classes.names, used, strict=True) if not there]
+    if not unused:
+        return
+    where = _looked_at(study)
+    several = "es" if len(unused) > 1 else ""
+    named = ", ".join(map(repr, unused[:20]))
+    warnings.warn(
+        f"found no label of the class{several} {named}{where}: an unused class cannot be learnt",
+        stacklevel=3,
+    )
+
+
+def _nothing_shared(study: Study, used: Flags) -> str:
+    names = np.array(study.classes.names, object)
+    first = 1 if study.kind == "segmentation" else 0
+    each = [
+        f"{rater}: {', '.join(names[first:][row[first:]])}"
+        for rater, row in zip(study.raters, used, strict=True)
+        if row[first:].any()
+    ]
+    more = f"; and {len(each) - 20:,} more" if len(each) > 20 else ""
+    where = _looked_at(study)
+    return f"found no class that two raters use{where}, expected one ({'; '.join(each[:20])}{more})"
