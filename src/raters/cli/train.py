@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from raters.cli.saying import say, wrapped
 from raters.cli.study_options import OpenStudy, described, open_study, takes_study
-from raters.cli.tables import show_notes, show_rows, study_notes
+from raters.cli.tables import say, show_notes, show_rows, study_notes, wrapped
 from raters.errors import RatersError
 from raters.wording import printable
 
