@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, described, takes_study
-from raters.cli.tables import say, show_notes, show_rows, study_notes
+from raters.cli.tables import end_with_failures, say, show_notes, show_rows, study_notes
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS
 from raters.wording import many
