@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.datasets.base import Dataset, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
@@ -58,7 +57,7 @@ class _ColourMasks(FilesBackend):
         return RawMask(values, Geometry(values.shape), str(path), coded=True)
 
 
-def _by_colour(picture: NDArray[Any], path: Path) -> NDArray[np.int16]:
+def _by_colour(picture: Array, path: Path) -> Labels:
     """Turn `(3, rows, columns)` into class numbers."""
     if picture.ndim != 3 or len(picture) != 3:
         message = f"found shape {picture.shape}, expected three channels (red, green, blue)"

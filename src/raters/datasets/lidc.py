@@ -5,11 +5,10 @@ from __future__ import annotations
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.datasets.arrays import Lazy, masks_study
 from raters.datasets.base import Dataset, Form, listed
 from raters.errors import RatersError
@@ -129,7 +128,7 @@ def _read_crops(path: Path) -> Study:
     )
 
 
-def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _arrays(path: Path) -> tuple[Array, Array, Array]:
     """Read the three arrays and check that they belong together."""
     try:
         # Opened here: numpy leaves a file open that it cannot read.

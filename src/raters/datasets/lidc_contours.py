@@ -14,11 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.datasets.arrays import Lazy, masks_study
 from raters.datasets.base import of_all
 from raters.study.classes import Classes
@@ -51,7 +51,7 @@ class _Annotation:
     number: int
     contours: list[_Contour] = field(default_factory=list)
 
-    def points(self, spacing: float) -> NDArray[np.float64]:
+    def points(self, spacing: float) -> Floats:
         """Return all points in millimetres, `(points, 3)`."""
         parts = [
             np.column_stack([c.points * spacing, np.full(len(c.points), c.z)])
@@ -68,7 +68,7 @@ class _Scan:
     patient: str
     thickness: float
     spacing: float
-    heights: NDArray[np.float64]
+    heights: Floats
     annotations: list[_Annotation] = field(default_factory=list)
 
 
@@ -91,7 +91,7 @@ class _Nodule:
                 draw(mask[..., k], contour.points - self.low[:2], contour.inside)
         return masks
 
-    def affine(self) -> NDArray[np.float64]:
+    def affine(self) -> Floats:
         """Return voxels to millimetres (RAS); where the scan begins in x and y is not known."""
         heights, size = self.scan.heights, self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
@@ -220,7 +220,7 @@ def _slice_of(scan: _Scan, z: float) -> int:
     return int(np.abs(scan.heights - z).argmin())
 
 
-def cluster(points: list[NDArray[np.float64]], reach: float) -> list[list[int]]:
+def cluster(points: list[Floats], reach: float) -> list[list[int]]:
     """Group annotations that come closer than `reach`, at most four to a group.
 
     Args:
@@ -246,7 +246,7 @@ def cluster(points: list[NDArray[np.float64]], reach: float) -> list[list[int]]:
     return sorted(whole + [group for group in fine if group[0] in within])
 
 
-def _near(a: NDArray[np.float64], b: NDArray[np.float64], reach: float) -> bool:
+def _near(a: Floats, b: Floats, reach: float) -> bool:
     from scipy.spatial import cKDTree
 
     gap = np.maximum(a.min(0) - b.max(0), b.min(0) - a.max(0))
@@ -268,7 +268,7 @@ def _joined(pairs: list[tuple[int, int]], number: int, most: int) -> list[list[i
 # Drawing.
 
 
-def draw(mask: NDArray[np.int8], points: NDArray[Any], inside: bool) -> None:
+def draw(mask: NDArray[np.int8], points: Array, inside: bool) -> None:
     """Fill an outline in a slice: 1 within it for a nodule, 0 within and on it to cut out.
 
     Example:

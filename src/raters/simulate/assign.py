@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Flags, Floats
 from raters.errors import RatersError
 
 How = Literal["all", "one"] | int | Sequence[float]
 
 
-def assign(cases: int, raters: int, how: How, rng: np.random.Generator) -> NDArray[np.bool_]:
+def assign(cases: int, raters: int, how: How, rng: np.random.Generator) -> Flags:
     """Return which rater labels which case; the rest is MISSING.
 
     Args:
@@ -64,7 +64,7 @@ def parse_assign(text: str) -> How:
         ) from None
 
 
-def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> Flags:
     """Return each case to those who have the fewest so far, ties at random."""
     if not 1 <= k <= raters:
         raise RatersError(f"found {k} raters per case, expected 1 to {raters}")
@@ -77,9 +77,7 @@ def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> NDArra
     return given
 
 
-def _shares(
-    cases: int, shares: NDArray[np.float64], raters: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _shares(cases: int, shares: Floats, raters: int, rng: np.random.Generator) -> Flags:
     if shares.shape != (raters,) or not ((shares >= 0) & (shares <= 1)).all():
         raise RatersError(
             f"found shares {shares.tolist()}, expected {raters} numbers from 0 to 1, one per rater"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
@@ -102,8 +103,8 @@ class DiceOf:
 
 
 def dice(
-    drawn: NDArray[np.int16],
-    truth: NDArray[np.int16],
+    drawn: Labels,
+    truth: Labels,
     foreground: Sequence[int],
     target: int | None = None,
 ) -> float:

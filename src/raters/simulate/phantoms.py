@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.noise import generator, smooth_noise
 from raters.simulate.shape import Mask
@@ -18,7 +19,7 @@ from raters.study.study import CaseIndex, Study
 
 def draw_discs(
     space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+) -> tuple[NDArray[np.float32], Labels]:
     """Draw disc (1) and cup (2), nested; dark vessels leave from the disc."""
     from scipy.ndimage import gaussian_filter
 
@@ -48,11 +49,11 @@ def _fundus(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floa
 
 def _round(
     space: tuple[int, ...],
-    centre: NDArray[np.float64],
+    centre: Floats,
     radius: float,
     irregular: float,
     rng: np.random.Generator,
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Draw a disc (ball), a little oval and irregular."""
     radii = radius * rng.uniform(0.92, 1.08, len(space))
     offset = np.indices(space, np.float32) - centre.reshape(-1, *[1] * len(space))
@@ -62,7 +63,7 @@ def _round(
 
 def draw_lesions(
     space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+) -> tuple[NDArray[np.float32], Labels]:
     """Draw a few lesions, mostly small; each has its own contrast and an irregular outline."""
     from scipy.ndimage import gaussian_filter
 
@@ -86,7 +87,7 @@ def tissue(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float
     return np.asarray(image + 0.025 * rng.standard_normal(space), np.float32)
 
 
-def _blob(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+def _blob(space: tuple[int, ...], rng: np.random.Generator) -> Flags:
     """Draw an ellipse (ellipsoid) with an irregular outline; it has one pixel at least."""
     size = min(space)
     radius = size * rng.uniform(0.16, 0.38) ** 2.2 + 1
@@ -103,7 +104,7 @@ def _blob(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]
     return blob
 
 
-Point = NDArray[np.float64]
+Point = Floats
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Bead:
 
 def draw_vessels(
     space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+) -> tuple[NDArray[np.float32], Labels]:
     """Draw trees of vessels, brighter than their surroundings, thick ones more so."""
     from scipy.ndimage import gaussian_filter
 
@@ -223,7 +224,7 @@ def _around(dimensions: int, k: int, number: int, rng: np.random.Generator) -> P
 
 
 Image = NDArray[np.float32]
-Truth = NDArray[np.int16]
+Truth = Labels
 Phantom = Callable[[tuple[int, ...], np.random.Generator], tuple[Image, Truth]]
 
 PHANTOMS: dict[str, tuple[Phantom, tuple[str, ...]]] = {
@@ -304,5 +305,5 @@ class _Part:
     def __len__(self) -> int:
         return len(self._drawn.names)
 
-    def __getitem__(self, case: int, /) -> NDArray[np.float32] | NDArray[np.int16]:
+    def __getitem__(self, case: int, /) -> NDArray[np.float32] | Labels:
         return self._drawn(range(len(self))[case])[self._part]

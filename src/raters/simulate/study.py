@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.progress import track
 from raters.simulate.assign import How
@@ -26,8 +25,8 @@ PIXEL_CM = "good,over,under,wrong,blank"
 
 
 def simulate(
-    truth: Study | NDArray[Any],
-    raters: str | Mapping[str, NDArray[np.float64]] = PIXEL_CM,
+    truth: Study | Array,
+    raters: str | Mapping[str, Floats] = PIXEL_CM,
     *,
     severity: float | None = None,
     mean_dice: float | None = None,
@@ -81,7 +80,7 @@ def simulate(
     source = source.select(raters=[])
     if not len(source):
         raise RatersError("found no cases, expected at least one", kind="empty")
-    specs: tuple[Spec, ...] | Mapping[str, NDArray[np.float64]] = (
+    specs: tuple[Spec, ...] | Mapping[str, Floats] = (
         parse_raters(raters) if isinstance(raters, str) else raters
     )
     if source.kind == "classification":
@@ -92,7 +91,7 @@ def simulate(
     return simulate_masks(source, specs, amounts, assign, seed, target)
 
 
-def given_cases(study: Study, raters: int, how: How, seed: int) -> NDArray[np.bool_]:
+def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
     """Assign cases to raters, `(cases, raters)`, whatever the order of the cases."""
     order = sorted(range(len(study)), key=study.cases.__getitem__)
     given = np.empty((len(study), raters), bool)
@@ -108,7 +107,7 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
 
 
-def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np.float64]:
+def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
     """Return the confusion `(raters, L, L)` that simulated raters really have on a case.
 
     For class labels it is the known matrix of each rater. For masks it is counted over
@@ -116,7 +115,7 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np
     have are those of the identity.
     """
     position = _position(study, case)
-    whole: NDArray[np.float64] = _simulated(study).true_confusion(study.row(position), draws)
+    whole: Floats = _simulated(study).true_confusion(study.row(position), draws)
     return whole[_columns(study)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.simulate.assign import How
 from raters.simulate.backend import SimulatedTable
@@ -24,7 +24,7 @@ Matrices = dict[str, Matrix]
 
 def simulate_classes(
     source: Study,
-    raters: Sequence[Spec] | Mapping[str, NDArray[np.float64]],
+    raters: Sequence[Spec] | Mapping[str, Floats],
     assign: How,
     seed: int,
     spread: float,
@@ -60,7 +60,7 @@ def simulate_classes(
 
 
 def matrices_of(
-    raters: Sequence[Spec] | Mapping[str, NDArray[np.float64]],
+    raters: Sequence[Spec] | Mapping[str, Floats],
     num_classes: int,
     seed: int,
     spread: float = 0.01,
@@ -111,7 +111,7 @@ def _matrix(spec: Spec, num_classes: int, seed: int, spread: float, attempt: int
     return skilled(KINDS[spec.kind], spec.amount, num_classes, rng, spread)
 
 
-def _checked(name: str, matrix: NDArray[np.float64], num_classes: int) -> Matrix:
+def _checked(name: str, matrix: Floats, num_classes: int) -> Matrix:
     given = np.asarray(matrix, np.float64)
     if given.shape != (num_classes, num_classes):
         raise RatersError(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.simulate.assign import How
 from raters.simulate.backend import MaskRater, SimulatedMasks
@@ -85,7 +85,7 @@ class _Severities:
 
     def __init__(self, source: Study, seed: int, target: int | None) -> None:
         self._source, self._seed, self._target = source, seed, target
-        self._truths: list[NDArray[np.int16]] = []
+        self._truths: list[Labels] = []
 
     def of(self, specs: Sequence[Spec], amounts: Amounts) -> list[MaskRater]:
         raters = [self._rater(spec, amounts) for spec in specs]
@@ -139,7 +139,7 @@ class _Severities:
             most=mean(0.0, False),
         )
 
-    def _sample(self) -> list[NDArray[np.int16]]:
+    def _sample(self) -> list[Labels]:
         """Read the true masks of some cases, chosen by their names."""
         if self._truths:
             return self._truths
@@ -160,7 +160,7 @@ class _Severities:
             )
         return self._truths
 
-    def _has_foreground(self, truth: NDArray[np.int16]) -> bool:
+    def _has_foreground(self, truth: Labels) -> bool:
         return bool((truth > 0).any() if self._target is None else (truth == self._target).any())
 
 

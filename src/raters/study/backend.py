@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-from numpy.typing import NDArray
-
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.geometry import Geometry
 
@@ -60,7 +59,7 @@ class RawMask:
         covered: With one file per class, the classes that are drawn and wholly hidden by others.
     """
 
-    values: NDArray[Any]
+    values: Array
     geometry: Geometry
     source: str
     coded: bool = False
@@ -72,7 +71,7 @@ class RawMask:
 class Image:
     """An image `(channels, *space)` with its grid and where it comes from."""
 
-    array: NDArray[Any]
+    array: Array
     geometry: Geometry
     source: str
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.backend import Axes, Image, RawMask
 from raters.study.classes import MISSING
@@ -20,7 +20,7 @@ class Arrays(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, case: int, /) -> NDArray[Any] | None: ...
+    def __getitem__(self, case: int, /) -> Array | None: ...
 
 
 class ArraysBackend:

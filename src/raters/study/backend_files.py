@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Flags, Ints
 from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
@@ -121,7 +121,7 @@ class FilesBackend:
     def _read_by_class(self, files: Files) -> RawMask:
         """Put one file per class together as bits: class k sets bit k."""
         total: RawMask | None = None
-        bits: NDArray[np.int64] = np.zeros(0, np.int64)
+        bits: Ints = np.zeros(0, np.int64)
         for bit, name in enumerate(self.class_names):
             if name not in files:
                 continue
@@ -281,7 +281,7 @@ def _white_as_one(mask: RawMask) -> RawMask:
     return replace(mask, values=white.astype(np.uint8))
 
 
-def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
+def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> Flags:
     """Return where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
     if len(others) > 1:
@@ -294,9 +294,7 @@ def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.asarray(mask.values == (others[0] if others else 1))
 
 
-def _resolve_overlap(
-    bits: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules, source: str
-) -> NDArray[np.int64]:
+def _resolve_overlap(bits: Ints, names: tuple[str, ...], rules: LabelRules, source: str) -> Ints:
     """Turn bits into values: the bits themselves to combine, else 1 + the number of the class."""
     if rules.overlap == "combine":
         return bits
@@ -316,7 +314,7 @@ def _resolve_overlap(
 
 
 def _covered(
-    bits: NDArray[np.int64], values: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules
+    bits: Ints, values: Ints, names: tuple[str, ...], rules: LabelRules
 ) -> tuple[str, ...]:
     """Name the classes that were drawn and of which the class listed last left nothing."""
     if rules.overlap != "priority":

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.study.backend import Axes, Backend, Image, RawMask
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
@@ -28,7 +29,7 @@ class TableBackend:
         self,
         triplets: Triplets,
         inputs: Backend | None = None,
-        reference: NDArray[np.int16] | None = None,
+        reference: Labels | None = None,
     ) -> None:
         self.triplets = _in_task_order(triplets)
         self.reference = reference
@@ -65,7 +66,7 @@ class TableBackend:
         rows: NDArray[np.intp],
         raters: Sequence[str],
         classes: Classes,
-        class_table: NDArray[np.int16] | None,
+        class_table: Labels | None,
     ) -> Triplets:
         """Return the answers to some tasks by some raters, numbered anew."""
         whole = self.triplets

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study import check_report as hints
@@ -100,7 +100,7 @@ def _scan_mask(
     scan.grid = scan.grid or mask.geometry
 
 
-def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
+def _digest(values: Array, counts: dict[int, int]) -> bytes:
     """Return a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
     small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
     hasher = sha256(repr(values.shape).encode())

@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.backend_arrays import ArraysBackend
 from raters.study.classes import MISSING
@@ -51,13 +51,13 @@ class PackedWriter:
             else:
                 self._put(name, position, values, dtype or values.dtype, arrays.id)
 
-    def put_features(self, position: int, features: NDArray[Any], case: str) -> None:
+    def put_features(self, position: int, features: Array, case: str) -> None:
         """Write the features of one task into its row."""
         self._put("features", position, features, features.dtype, case)
         self._put("has_image", position, np.ones((), bool), np.dtype(bool), case)
 
     def _put(
-        self, name: str, position: int, values: NDArray[Any], dtype: np.dtype[Any], case: str
+        self, name: str, position: int, values: Array, dtype: np.dtype[Any], case: str
     ) -> None:
         with self._lock:
             if name not in self._files:
@@ -144,7 +144,7 @@ class RowFile:
         self._path = path
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
-    def put(self, row: int, values: NDArray[Any]) -> None:
+    def put(self, row: int, values: Array) -> None:
         """Write one row; several threads may do so at once."""
         whole = np.ascontiguousarray(values, self.dtype)
         data = memoryview(whole.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
@@ -202,13 +202,13 @@ def lost_images(folder: Path) -> Iterator[RatersError]:
         yield RatersError(message, kind="missing-file", file=folder / "images.npy")
 
 
-def open_array(path: Path, cases: int) -> NDArray[Any] | None:
+def open_array(path: Path, cases: int) -> Array | None:
     """Open one array with at least so many rows; None if it is not there."""
     if not path.exists():
         return None
     refuse_special(path)
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise RatersError(f"not a whole array: {error}", kind="unreadable", file=path) from None
     if array.ndim == 0 or len(array) < cases:
@@ -219,7 +219,7 @@ def open_array(path: Path, cases: int) -> NDArray[Any] | None:
     return array
 
 
-def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows | None:
+def with_gaps(inputs: Array | None, there: Array | None) -> Rows | None:
     """Return images or features by row, None for cases that have none."""
     return None if inputs is None else Rows(inputs, lambda row, _: there is None or there[row])
 
@@ -227,23 +227,23 @@ def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows |
 class Rows:
     """Rows of an array, with None for those that say nothing."""
 
-    def __init__(self, array: NDArray[Any], known: Callable[[int, NDArray[Any]], bool]) -> None:
+    def __init__(self, array: Array, known: Callable[[int, Array], bool]) -> None:
         self._array, self._known = array, known
 
     def __len__(self) -> int:
         return len(self._array)
 
-    def __getitem__(self, row: int) -> NDArray[Any] | None:
+    def __getitem__(self, row: int) -> Array | None:
         values = read_row(self._array, row)
         return values if self._known(row, values) else None
 
-    def look(self, row: int) -> NDArray[Any]:
+    def look(self, row: int) -> Array:
         """Return a view of a row: of a file, only what is looked at is read."""
-        found: NDArray[Any] = self._array[row]
+        found: Array = self._array[row]
         return found
 
 
-def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
+def read_row(array: Array, row: int) -> Array:
     """Read one row; pages of a mapped file would stay with the process and look like its memory."""
     if not (isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename):
         return np.asarray(array[row])
@@ -253,9 +253,9 @@ def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
     return np.fromfile(array.filename, array.dtype, count, offset=place).reshape(shape)
 
 
-def _known_mask(row: int, values: NDArray[Any]) -> bool:  # noqa: ARG001
+def _known_mask(row: int, values: Array) -> bool:  # noqa: ARG001
     return bool((values != MISSING).any())
 
 
-def _known_affine(row: int, values: NDArray[Any]) -> bool:  # noqa: ARG001
+def _known_affine(row: int, values: Array) -> bool:  # noqa: ARG001
     return not bool(np.isnan(values).any())

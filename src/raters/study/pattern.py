@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Ints
 from raters.errors import RatersError
 from raters.study import formats
 
@@ -287,7 +288,7 @@ def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
-def _numbers_after_prefix(names: Sequence[str]) -> NDArray[np.int64] | None:
+def _numbers_after_prefix(names: Sequence[str]) -> Ints | None:
     """Read names such as "task-12" as numbers: much the faster way for millions."""
     if not names:
         return None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.backend import Backend, LabelRules
 from raters.study.backend_arrays import ArraysBackend
@@ -105,7 +105,7 @@ def inputs_of(given: str, tasks: list[str], column: Callable[[str], Mapping[str,
     return FilesBackend(cases, LabelRules())
 
 
-def _array(path: Path, tasks: int) -> NDArray[Any]:
+def _array(path: Path, tasks: int) -> Array:
     array = open_array(path, tasks)
     if array is None:
         raise RatersError("no such file", kind="missing-file", file=path)

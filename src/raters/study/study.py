@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.notebook import html
 from raters.study.backend import Backend, LabelRules
@@ -183,7 +184,7 @@ class Study:
         groups: Sequence[str] | None = None,
         cases: Sequence[str] | None = None,
         splits: Sequence[str] | None = None,
-        affines: Sequence[NDArray[np.float64] | None] | None = None,
+        affines: Sequence[Floats | None] | None = None,
         channels: Sequence[str] = (),
         about: Mapping[str, str] | None = None,
     ) -> Study:
@@ -364,7 +365,7 @@ class Study:
         return cast("FilesBackend", self.backend).classes
 
     @cached_property
-    def _choice(self) -> tuple[Classes, NDArray[np.int16] | None]:
+    def _choice(self) -> tuple[Classes, Labels | None]:
         if self._chosen is None:
             return self._all_classes, None
         return self._all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
@@ -393,9 +394,7 @@ class Study:
         """Where a case of this study is in the store."""
         return position if self.rows is None else int(self.rows[position])
 
-    def encode(
-        self, values: NDArray[Any], coded: bool, ignore: Collection[int] | None = None
-    ) -> NDArray[np.int16]:
+    def encode(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
         """Turn the values of a mask into class numbers of this study.
 
         Args:
@@ -421,7 +420,7 @@ class Study:
         return self.backend.selected(rows, self.raters, self.classes, self._choice[1])
 
     @cached_property
-    def reference_labels(self) -> NDArray[np.int16] | None:
+    def reference_labels(self) -> Labels | None:
         """The true class of each case of a classification study, MISSING where unknown."""
         whole = getattr(self.backend, "reference", None)
         if whole is None or self.kind != "classification":
@@ -459,7 +458,7 @@ class Study:
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
-    def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
+    def _named(self, wanted: Sequence[str]) -> Flags:
         keep = np.zeros(len(self), bool)
         for name in wanted:
             if name in self._positions:
@@ -473,7 +472,7 @@ class Study:
             keep |= fits
         return keep
 
-    def _in_split(self, split: str) -> NDArray[np.bool_]:
+    def _in_split(self, split: str) -> Flags:
         keep = np.asarray(self.index.splits == split, bool)
         if not keep.any():
             found = sorted(set(self.index.splits) - {""})
@@ -530,7 +529,7 @@ class Study:
         return TorchDataset(self, transform)
 
 
-def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
+def _refuse_unknown(numbers: Array, num_classes: int) -> None:
     if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
         raise RatersError(
             f"found class numbers from {numbers.min()} to {numbers.max()}, "

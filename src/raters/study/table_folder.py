@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from raters.arrays import Ints, Labels
 from raters.errors import RatersError
 from raters.study.backend import Backend
 from raters.study.backend_arrays import ArraysBackend
@@ -98,7 +99,7 @@ def _read(path: Path) -> Triplets:
     )
 
 
-def _positions(column: pa.ChunkedArray, names: list[Any]) -> NDArray[np.int64]:
+def _positions(column: pa.ChunkedArray, names: list[Any]) -> Ints:
     """Find each cell of a column in the list of names.
 
     Numbers leave Arrow by DLPack: its other ways import pandas, which takes longer than the rest.
@@ -245,7 +246,7 @@ def _truth(
     values: list[str] | None,
     rows: NDArray[np.intp],
     size: int,
-) -> NDArray[np.int16] | None:
+) -> Labels | None:
     if values is None:
         return None
     known = {str(c.value): k for k, c in enumerate(content.classes)} | {"": MISSING}

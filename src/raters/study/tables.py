@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from raters.arrays import Ints, Labels
 from raters.errors import RatersError
 from raters.study.pattern import natural_order
 from raters.study.table_files import (
@@ -136,7 +137,7 @@ def _encoded(values: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     return np.concatenate([chunk.indices.to_numpy() for chunk in chunks]), chunks[-1].dictionary
 
 
-def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], pa.Array]:
+def _ranks(numbers: Ints) -> tuple[NDArray[np.int32], pa.Array]:
     """Number the different numbers in their order, by a table of all up to the largest."""
     seen = np.zeros(numbers.max() + 1, dtype=bool)
     seen[numbers] = True
@@ -144,7 +145,7 @@ def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], pa.Array]:
     return ranks[numbers], pa.array(np.flatnonzero(seen))
 
 
-def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, NDArray[np.int64]] | None:
+def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, Ints] | None:
     """Read names such as "task-12": counting is several times as fast as looking up texts.
 
     Names that a number would not give back ("task-012") are left alone.
@@ -314,7 +315,7 @@ def _triplets(task: Column, rater: Column, label: Column, rules: CellRules) -> T
 
 def _label_values(
     task: Column, rater: Column, label: Column, rules: CellRules
-) -> tuple[tuple[int | str, ...], NDArray[np.int16]]:
+) -> tuple[tuple[int | str, ...], Labels]:
     """Sort the distinct labels, and map positions in `label.names` to them (missing: -1)."""
     if len(label.names) > MOST_VALUES:
         raise RatersError(

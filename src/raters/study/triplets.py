@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Flags, Labels
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class CaseAnswers:
     """
 
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     raters: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -48,14 +49,14 @@ class CaseAnswers:
         for rater, label in zip(self.rater, self.label, strict=True):
             yield self.raters[rater], int(label)
 
-    def of(self, rater: str) -> NDArray[np.int16]:
+    def of(self, rater: str) -> Labels:
         """Return all answers of one rater, by name: none, one or several."""
         if rater not in self.raters:
             known = ", ".join(self.raters[:20])
             raise RatersError(f"found no rater {rater!r}, expected one of {known}", rater=rater)
         return np.asarray(self.label[self.rater == self.raters.index(rater)])
 
-    def by_rater(self) -> list[NDArray[np.int16]]:
+    def by_rater(self) -> list[Labels]:
         """Return the answers of each rater, in the order of `raters`: the full axis."""
         order = np.argsort(self.rater, kind="stable")
         ends = np.searchsorted(self.rater[order], np.arange(1, len(self.raters)))
@@ -93,7 +94,7 @@ class Triplets:
 
     task: NDArray[np.int32]
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     tasks: NDArray[np.object_]
     raters: tuple[str, ...]
     values: tuple[int | str, ...]
@@ -173,7 +174,7 @@ class Triplets:
         )
 
 
-def _mask(chosen: ArrayLike | None, size: int) -> NDArray[np.bool_]:
+def _mask(chosen: ArrayLike | None, size: int) -> Flags:
     if chosen is None:
         return np.ones(size, dtype=bool)
     mask = np.zeros(size, dtype=bool)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study.case import Case
@@ -66,9 +66,9 @@ class CaseArrays:
     """All of one case in memory, for as long as it takes to write it."""
 
     id: str
-    labels: NDArray[np.int16] | None
-    image: NDArray[Any] | None
-    reference: NDArray[np.int16] | None
+    labels: Labels | None
+    image: Array | None
+    reference: Labels | None
     geometry: Geometry
 
 

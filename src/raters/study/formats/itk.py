@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.study.formats import geometry
 from raters.study.formats.base import (
@@ -158,7 +158,7 @@ def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
     raise RatersError(message, kind="unreadable", file=path)
 
 
-def _exact_affine(text: str, affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exact_affine(text: str, affine: Floats) -> Floats:
     """The affine that we wrote, unless the file has been given another geometry since."""
     try:
         exact = np.array([float(word) for word in text.split()]).reshape(affine.shape)
