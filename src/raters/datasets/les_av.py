@@ -17,13 +17,7 @@ from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
 from raters.study.study import CaseIndex, Study
 
-COLOURS = {
-    (0, 0, 0): 0,
-    (255, 0, 0): 1,
-    (0, 0, 255): 2,
-    (0, 255, 0): 3,
-    (255, 255, 255): MISSING,
-}
+COLOURS = {(0, 0, 0): 0, (255, 0, 0): 1, (0, 0, 255): 2, (0, 255, 0): 3, (255, 255, 255): MISSING}
 """Red arteries, blue veins, green where they cross; white vessels are of unknown kind."""
 
 _FOV = "masks/ (the field of view) is not used: outside it the reference is background"

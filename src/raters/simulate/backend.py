@@ -195,11 +195,7 @@ class SimulatedTable(TableBackend):
     """
 
     def __init__(
-        self,
-        triplets: Triplets,
-        study: Study,
-        reference: Labels,
-        confusions: dict[str, Floats],
+        self, triplets: Triplets, study: Study, reference: Labels, confusions: dict[str, Floats]
     ) -> None:
         has_inputs = getattr(study.backend, "has_inputs", True)
         super().__init__(triplets, Source(study) if has_inputs else None, reference)

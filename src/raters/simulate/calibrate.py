@@ -103,10 +103,7 @@ class DiceOf:
 
 
 def dice(
-    drawn: Labels,
-    truth: Labels,
-    foreground: Sequence[int],
-    target: int | None = None,
+    drawn: Labels, truth: Labels, foreground: Sequence[int], target: int | None = None
 ) -> float:
     """Return the mean Dice over the foreground classes of the truth, or that of the target."""
     scores = []

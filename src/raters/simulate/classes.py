@@ -124,10 +124,7 @@ def hammer_spammer(
 
 Kind = Callable[[float, int, np.random.Generator], Matrix]
 
-KINDS: dict[str, Kind] = {
-    "pairwise-flipper": pairwise_flipper,
-    "hammer-spammer": hammer_spammer,
-}
+KINDS: dict[str, Kind] = {"pairwise-flipper": pairwise_flipper, "hammer-spammer": hammer_spammer}
 """Kinds of raters by name; a new one is a function of skill, number of classes and randomness."""
 
 

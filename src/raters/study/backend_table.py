@@ -26,10 +26,7 @@ class TableBackend:
     """
 
     def __init__(
-        self,
-        triplets: Triplets,
-        inputs: Backend | None = None,
-        reference: Labels | None = None,
+        self, triplets: Triplets, inputs: Backend | None = None, reference: Labels | None = None
     ) -> None:
         self.triplets = _in_task_order(triplets)
         self.reference = reference

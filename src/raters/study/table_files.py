@@ -150,8 +150,7 @@ def _first_repeated(names: list[str]) -> str | None:
 
 def _refuse_repeated_column(source: TableFile, name: str) -> NoReturn:
     raise RatersError(
-        f"found {source.names.count(name)} columns named {name!r}, expected one",
-        kind="columns",
+        f"found {source.names.count(name)} columns named {name!r}, expected one", kind="columns"
     )
 
 
@@ -159,8 +158,7 @@ def refuse_empty_name(source: TableFile, column: str, row: int) -> NoReturn:
     """Report that a task or a rater has no name; rows count from 1."""
     counted = " (the header not counted)" if source.header else ""
     raise RatersError(
-        f"found nothing in column {column!r} of row {row}{counted}, expected a name",
-        kind="value",
+        f"found nothing in column {column!r} of row {row}{counted}, expected a name", kind="value"
     )
 
 
@@ -251,8 +249,7 @@ class _Parquet:
             return _trimmed(pc.fill_null(as_text(array), ""))
         except pa.ArrowException as error:
             raise RatersError(
-                f"column {name!r} holds {array.type}, expected text or numbers",
-                kind="columns",
+                f"column {name!r} holds {array.type}, expected text or numbers", kind="columns"
             ) from error
 
 

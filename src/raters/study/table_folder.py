@@ -241,11 +241,7 @@ def _inputs(
 
 
 def _truth(
-    folder: Path,
-    content: StudyFile,
-    values: list[str] | None,
-    rows: NDArray[np.intp],
-    size: int,
+    folder: Path, content: StudyFile, values: list[str] | None, rows: NDArray[np.intp], size: int
 ) -> Labels | None:
     if values is None:
         return None

@@ -52,8 +52,7 @@ def refuse_encoding(line: int | None = None) -> NoReturn:
     """Report that text must be UTF-8; without a line it is UTF-16."""
     found = "text in UTF-16" if line is None else f"bytes that are not UTF-8 in line {line}"
     raise RatersError(
-        f'found {found}, expected UTF-8 (save it again as "CSV UTF-8")',
-        kind="unreadable",
+        f'found {found}, expected UTF-8 (save it again as "CSV UTF-8")', kind="unreadable"
     )
 
 

@@ -299,8 +299,7 @@ def _triplets(task: Column, rater: Column, label: Column, rules: CellRules) -> T
     held = labels >= 0
     if not held.any():
         raise RatersError(
-            "has no label: all cells are empty or hold the missing value",
-            kind="table",
+            "has no label: all cells are empty or hold the missing value", kind="table"
         )
     kept = slice(None) if held.all() else held
     return Triplets(

@@ -13,13 +13,7 @@ import numpy as np
 from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.study.formats import geometry, itk
-from raters.study.formats.base import (
-    UNLIMITED,
-    Format,
-    check_claim,
-    library,
-    reading,
-)
+from raters.study.formats.base import UNLIMITED, Format, check_claim, library, reading
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
