@@ -294,12 +294,11 @@ def _same_truth(found: Array, expected: Array, path: Path) -> None:
     """Reject human labels of other images: their own column of true classes tells."""
     differing = int(np.sum(found != expected))
     if differing:
-        raise RatersError(
+        message = (
             f"found another true class than the images have in {differing:,} of "
-            f"{len(expected):,} rows, expected none: these labels are of other images",
-            kind="dataset",
-            file=path,
+            f"{len(expected):,} rows, expected none: these labels are of other images"
         )
+        raise RatersError(message, kind="dataset", file=path)
 
 
 CIFAR10 = Dataset(

@@ -121,12 +121,11 @@ def _check(download: Download, part: Path) -> None:
         found = hashlib.file_digest(file, kind).hexdigest()
     if found != expected:
         part.unlink()
-        raise RatersError(
+        message = (
             f"found {kind} {found} in what came from {download.url}, expected {expected}; "
-            "it was not kept",
-            kind="checksum",
-            file=part.with_name(download.file),
+            "it was not kept"
         )
+        raise RatersError(message, kind="checksum", file=part.with_name(download.file))
 
 
 def _reason(error: Exception) -> str:
@@ -134,9 +133,8 @@ def _reason(error: Exception) -> str:
 
 
 def _by_hand(download: Download, final: Path, reason: str) -> RatersError:
-    return RatersError(
+    message = (
         f"could not be fetched ({reason}); get {download.url} "
-        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}",
-        kind="download",
-        file=final,
+        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}"
     )
+    return RatersError(message, kind="download", file=final)

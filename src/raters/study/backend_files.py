@@ -249,12 +249,11 @@ def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> Non
     """
     for value, name in names.items():
         if known.setdefault(value, name) != name:
-            raise RatersError(
+            message = (
                 f"found {name!r} as the name of value {value}, expected {known[value]!r} as in "
-                "the files before it",
-                kind="class-names",
-                file=file,
+                "the files before it"
             )
+            raise RatersError(message, kind="class-names", file=file)
 
 
 def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
@@ -285,12 +284,11 @@ def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> Flags:
     """Return where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
     if len(others) > 1:
-        raise RatersError(
+        message = (
             f"found values {', '.join(map(str, others[:5]))}, expected 0 and one other value "
-            "in a file of one class (a grey mask needs --threshold)",
-            kind="unknown-value",
-            file=mask.source,
+            "in a file of one class (a grey mask needs --threshold)"
         )
+        raise RatersError(message, kind="unknown-value", file=mask.source)
     return np.asarray(mask.values == (others[0] if others else 1))
 
 
@@ -302,13 +300,12 @@ def _resolve_overlap(bits: Ints, names: tuple[str, ...], rules: LabelRules, sour
         several = (bits & (bits - 1)) != 0
         if several.any():
             found = [n for k, n in enumerate(names) if (int(bits[several][0]) >> k) & 1]
-            raise RatersError(
+            message = (
                 f"found {int(several.sum())} pixels in the classes {' and '.join(found)} at once, "
                 "expected one class per pixel: --overlap priority lets the class listed last win "
-                "(list them with --values), --overlap combine makes it a class of its own",
-                kind="overlap",
-                file=source,
+                "(list them with --values), --overlap combine makes it a class of its own"
             )
+            raise RatersError(message, kind="overlap", file=source)
     # The highest bit that is set: 0 for background, k + 1 for class k.
     return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
 
@@ -340,8 +337,5 @@ def refuse_other_grid(
     found = difference(own, other)
     if found is not None:
         what, mine, theirs = found
-        raise RatersError(
-            f"found {what} {mine}, expected {theirs} as in {other_file} ({hint})",
-            kind="geometry",
-            file=own_file,
-        )
+        message = f"found {what} {mine}, expected {theirs} as in {other_file} ({hint})"
+        raise RatersError(message, kind="geometry", file=own_file)

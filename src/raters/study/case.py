@@ -120,10 +120,8 @@ class Case:
         if self.kind == "classification":
             return Geometry(())
         if self._grid is None:
-            raise RatersError(
-                f"found neither image nor mask of case {self.id!r}, expected one of them",
-                case=self.id,
-            )
+            message = f"found neither image nor mask of case {self.id!r}, expected one of them"
+            raise RatersError(message, case=self.id)
         return self._grid[0]
 
     def raw_mask(self, rater: str | None) -> RawMask | None:

@@ -124,12 +124,11 @@ class Journal:
     def _read(self, lines: list[str]) -> None:
         plan = _parsed(lines[0])
         if plan != self._plan:
-            raise RatersError(
+            message = (
                 f"holds other work ({_difference(plan, self._plan)}): "
-                "choose another folder, or --overwrite to replace it",
-                kind="folder-taken",
-                file=self._path.parent,
+                "choose another folder, or --overwrite to replace it"
             )
+            raise RatersError(message, kind="folder-taken", file=self._path.parent)
         self._end = _length(lines[0])
         for line in lines[1:]:
             entry = _parsed(line)  # the last line may be cut where the import was stopped

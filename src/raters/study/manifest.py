@@ -81,21 +81,19 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
     for column in columns:
         close = get_close_matches(column.lower(), COLUMNS, n=1, cutoff=0.75)
         if column not in COLUMNS and close:
-            raise RatersError(
+            message = (
                 f"found column {column!r}, expected {close[0]!r} "
-                f"(the columns of a manifest are {', '.join(COLUMNS)})",
-                kind="columns",
-                file=path,
+                f"(the columns of a manifest are {', '.join(COLUMNS)})"
             )
+            raise RatersError(message, kind="columns", file=path)
     only_images = "image" in columns and "mask" not in columns
     for needed in ("case",) if only_images else ("case", "rater"):
         if needed not in columns:
-            raise RatersError(
+            message = (
                 f"found columns {', '.join(columns)}, expected a column {needed!r} "
-                f"(the columns of a manifest are {', '.join(COLUMNS)})",
-                kind="columns",
-                file=path,
+                f"(the columns of a manifest are {', '.join(COLUMNS)})"
             )
+            raise RatersError(message, kind="columns", file=path)
 
 
 def _add_row(

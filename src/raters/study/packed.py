@@ -66,13 +66,12 @@ class PackedWriter:
                 self._first.setdefault(name, f"case {case!r}")
             file = self._files[name]
         if file.shape[1:] != values.shape or not np.can_cast(dtype, file.dtype):
-            raise RatersError(
+            message = (
                 f"found {name} of shape {values.shape} and type {dtype} in case {case!r}, expected "
                 f"{file.shape[1:]} and {file.dtype} as in {self._first[name]}: "
-                "the packed form needs one shape and type, the canonical form takes any",
-                kind="one-shape",
-                case=case,
+                "the packed form needs one shape and type, the canonical form takes any"
             )
+            raise RatersError(message, kind="one-shape", case=case)
         file.put(position, values)
 
     def _clear(self, name: str, position: int) -> None:
@@ -178,11 +177,8 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
         message = f"no such file, expected the labels by {len(content.raters)} raters"
         raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
     if labels is not None and labels.shape[1] != len(content.raters):
-        raise RatersError(
-            f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml",
-            kind="study-file",
-            file=folder / "labels.npy",
-        )
+        message = f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml"
+        raise RatersError(message, kind="study-file", file=folder / "labels.npy")
     return ArraysBackend(
         content.raters,
         None if labels is None else Rows(labels, lambda *_: True),

@@ -156,11 +156,8 @@ class Pattern:
             folder, missed = folder / folders[0], missed + 1
         if not self.root.exists():
             missing = next(p for p in (*reversed(self.root.parents), self.root) if not p.exists())
-            return RatersError(
-                f"no such folder (looking for {self.text!r}); {there(missing.parent)}",
-                kind="missing-folder",
-                file=missing,
-            )
+            message = f"no such folder (looking for {self.text!r}); {there(missing.parent)}"
+            return RatersError(message, kind="missing-folder", file=missing)
         return RatersError(
             f"nothing matches {self.text!r}: expected names like {self.levels[missed]!r} "
             f"in {folder}, {there(folder)}",

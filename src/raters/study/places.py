@@ -186,11 +186,8 @@ def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
     if path.exists() and not path.is_dir():
         raise RatersError("found a file, expected a folder to write to", file=path)
     if path.exists() and not (path / mark).exists() and not is_empty(path):
-        raise RatersError(
-            f"found a folder that is not empty, expected a new one or one of {what}",
-            kind="folder-taken",
-            file=path,
-        )
+        message = f"found a folder that is not empty, expected a new one or one of {what}"
+        raise RatersError(message, kind="folder-taken", file=path)
 
 
 def _with_links(out: Path) -> Iterator[Path]:

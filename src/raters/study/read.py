@@ -252,19 +252,17 @@ def _all_of(problems: Sequence[RatersError]) -> RatersError:
 def _is_manifest(path: Path) -> bool:
     """Look whether a CSV lists mask files; reject what cannot be a table at all."""
     if not path.exists():
-        raise RatersError(
+        message = (
             "no such file or folder; expected a folder, a manifest, a table, or a pattern "
-            "such as 'masks/{rater}/{case}.nii.gz'",
-            kind="missing-file",
-            file=path,
+            "such as 'masks/{rater}/{case}.nii.gz'"
         )
+        raise RatersError(message, kind="missing-file", file=path)
     if not path.name.lower().endswith(TABLE_SUFFIXES):
-        raise RatersError(
+        message = (
             f"found a file that is not a table ({', '.join(TABLE_SUFFIXES)}), expected a table, "
-            "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'",
-            kind="pattern",
-            file=path,
+            "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'"
         )
+        raise RatersError(message, kind="pattern", file=path)
     refuse_special(path)
     if path.suffix.lower() != ".csv":
         return False
@@ -366,9 +364,8 @@ def _not_a_study(folder: Path) -> RatersError:
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
-    return RatersError(
+    message = (
         f"found no {STUDY_FILE} in it, expected a folder written by 'raters import' "
-        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}",
-        kind="not-a-study",
-        file=folder,
+        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}"
     )
+    return RatersError(message, kind="not-a-study", file=folder)

@@ -84,12 +84,11 @@ def _classes(
     classes = Classes.of(given)
     unknown = found - {v for c in classes for v in (c.value, *c.also)}
     if unknown:
-        raise RatersError(
+        message = (
             f"found the label {sorted(map(str, unknown))[0]!r}, "
-            f"expected one of {', '.join(map(str, classes.values))}",
-            kind="unknown-value",
-            file=path,
+            f"expected one of {', '.join(map(str, classes.values))}"
         )
+        raise RatersError(message, kind="unknown-value", file=path)
     return classes
 
 

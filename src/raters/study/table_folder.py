@@ -201,11 +201,8 @@ def open_table(
     size = len(triplets.tasks)
     fits = len(rows) == 0 or int(rows.max()) < size
     if not fits or list(triplets.tasks[rows]) != list(index.ids):
-        raise RatersError(
-            f"found {size} tasks, expected the {len(index)} cases of cases.csv in order",
-            kind="study-file",
-            file=folder / LABELS_FILE,
-        )
+        message = f"found {size} tasks, expected the {len(index)} cases of cases.csv in order"
+        raise RatersError(message, kind="study-file", file=folder / LABELS_FILE)
     inputs, problems = _inputs(folder, content, index, size)
     return TableBackend(triplets, inputs, _truth(folder, content, truth, rows, size)), problems
 
@@ -216,11 +213,8 @@ def _with_class_numbers(triplets: Triplets, content: StudyFile, folder: Path) ->
     unknown = [v for v in triplets.values if v not in classes.values]
     if unknown or triplets.raters != tuple(content.raters):
         found = f"the label {unknown[0]!r}" if unknown else f"raters {triplets.raters[:5]}"
-        raise RatersError(
-            f"found {found}, expected the classes and raters of study.yaml",
-            kind="study-file",
-            file=folder / LABELS_FILE,
-        )
+        message = f"found {found}, expected the classes and raters of study.yaml"
+        raise RatersError(message, kind="study-file", file=folder / LABELS_FILE)
     position = {value: k for k, value in enumerate(classes.values)}
     table = np.array([position[v] for v in triplets.values] or [0], np.int16)
     return replace(triplets, label=table[triplets.label], values=classes.values)
@@ -248,11 +242,8 @@ def _truth(
     known = {str(c.value): k for k, c in enumerate(content.classes)} | {"": MISSING}
     unknown = next((v for v in values if v not in known), None)
     if unknown is not None:
-        raise RatersError(
-            f"found the reference {unknown!r}, expected a class of study.yaml",
-            kind="unknown-value",
-            file=folder / CASES_FILE,
-        )
+        message = f"found the reference {unknown!r}, expected a class of study.yaml"
+        raise RatersError(message, kind="unknown-value", file=folder / CASES_FILE)
     truth = np.full(size, MISSING, np.int16)
     truth[rows] = [known[value] for value in values]
     return truth

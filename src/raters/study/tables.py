@@ -341,10 +341,8 @@ def _label_values(
 def _refuse_fraction(name: int, task: Column, rater: Column, label: Column) -> NoReturn:
     at = int(np.argmax(label.cells == name))
     where, who = task.names[task.cells[at]], rater.names[rater.cells[at]]
-    raise RatersError(
+    message = (
         f"found label {label.names[name]} by rater {who!r} for task {where!r}, "
-        "expected classes: whole numbers or names",
-        kind="value",
-        case=where,
-        rater=who,
+        "expected classes: whole numbers or names"
     )
+    raise RatersError(message, kind="value", case=where, rater=who)

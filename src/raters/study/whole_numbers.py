@@ -130,14 +130,13 @@ def refuse_grey(counts: dict[int, int], file: str) -> None:
         RatersError: that asks for a threshold.
     """
     if len(counts) > MOST_VALUES:
-        raise RatersError(
+        message = (
             f"found {len(counts)} values from {min(counts)} to {max(counts)}, expected few: "
             "a grey mask needs --threshold (for example --threshold 127); "
             "if these are classes, name them with --values; "
             "if they number the segments or objects of this one image, they are no classes: "
             "write the segments' boundaries instead (skimage.segmentation.find_boundaries), or "
             "one class at a time (--threshold 0 tells objects from background); "
-            "if this is an image, name it with --images",
-            kind="grey",
-            file=file,
+            "if this is an image, name it with --images"
         )
+        raise RatersError(message, kind="grey", file=file)

@@ -223,11 +223,8 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Inputs.of(study).refuse(folder, stems=stems)
     ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
     if not ours and folder.exists() and not is_empty(folder):
-        raise RatersError(
-            "found a folder that is not empty and not a study, expected a new or empty one",
-            kind="folder-taken",
-            file=folder,
-        )
+        message = "found a folder that is not empty and not a study, expected a new or empty one"
+        raise RatersError(message, kind="folder-taken", file=folder)
 
 
 def _clear(folder: Path) -> None:
@@ -251,12 +248,11 @@ def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
     """Reject a folder with cases that the study does not have: their files would remain."""
     lost = journal.cases - set(study.index.ids)
     if lost:
-        raise RatersError(
+        message = (
             f"holds the case {min(lost)!r}, which is not in this study: "
-            "choose another folder, or --overwrite to replace it",
-            kind="folder-taken",
-            file=folder,
+            "choose another folder, or --overwrite to replace it"
         )
+        raise RatersError(message, kind="folder-taken", file=folder)
 
 
 def _study_file(study: Study, form: Form) -> StudyFile:
