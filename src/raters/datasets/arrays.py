@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study, name_array
 
@@ -98,8 +98,7 @@ def class_study(
         raters: The names of the raters.
         answers: Positions of task, rater and label of each answer.
     """
-    from raters.study.backend_table import TableBackend
-    from raters.study.triplets import Triplets
+    from raters.study.triplets import TableBackend, Triplets
 
     task, rater, label = (np.asarray(column, np.int32) for column in answers)
     triplets = Triplets(task, rater, label, index.ids, tuple(raters), classes.values)  # type: ignore[arg-type]

@@ -18,10 +18,9 @@ from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
 from raters.study.backend import Axes, Image, RawMask
-from raters.study.backend_table import TableBackend
 from raters.study.geometry import Geometry
 from raters.study.study import Study
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 
 
 def rater_confusion(

@@ -12,7 +12,7 @@ from raters.arrays import Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.noise import generator, smooth_noise
 from raters.simulate.shape import Mask
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
 

@@ -15,7 +15,6 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study import check_report as hints
 from raters.study.backend_files import FilesBackend, add_names
-from raters.study.backend_table import TableBackend
 from raters.study.case import Case
 from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
@@ -24,6 +23,7 @@ from raters.study.journal import sum_errors
 from raters.study.parallel import ordered_map
 from raters.study.read import study_of
 from raters.study.study import Study
+from raters.study.triplets import TableBackend
 from raters.study.whole_numbers import refuse_grey, value_counts
 
 

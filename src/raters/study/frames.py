@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raters.errors import RatersError
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.foreign import array_of
 from raters.study.read_table import as_values, inputs_of, one_per_task, table_study
 from raters.study.study import Study

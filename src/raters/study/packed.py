@@ -13,7 +13,7 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study

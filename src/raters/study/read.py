@@ -15,10 +15,15 @@ from raters.errors import RatersError
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
-from raters.study.files_index import FilesIndex, index_patterns, index_truth
+from raters.study.files_index import (
+    FilesIndex,
+    index_manifest,
+    index_patterns,
+    index_truth,
+    is_manifest,
+)
 from raters.study.foreign import library_class
 from raters.study.journal import JOURNAL_FILE
-from raters.study.manifest import index_manifest, is_manifest
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import ANONYMOUS, CaseIndex, Study, many

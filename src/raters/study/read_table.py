@@ -12,17 +12,15 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.backend import Backend, LabelRules
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend, Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 
 
 def read_table_study(

@@ -207,8 +207,8 @@ class Study:
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
+        from raters.study.backend import arrays_backend, names_of_cases, same_length
         from raters.study.foreign import converted
-        from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
 
         images, labels, reference, affines = converted(images, labels, reference, affines)
         number = same_length(
@@ -412,7 +412,7 @@ class Study:
     @cached_property
     def triplets(self) -> Triplets:
         """All answers of a classification study in long form, as selected."""
-        from raters.study.backend_table import TableBackend
+        from raters.study.triplets import TableBackend
 
         if not isinstance(self.backend, TableBackend):
             raise RatersError("found masks, expected a table: triplets are for class labels")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.classes import Classes, LabelClass
-from raters.study.manifest import read_cells
+from raters.study.files_index import read_cells
 from raters.study.paths import written_whole
 from raters.study.plain_yaml import read_plain_yaml
 from raters.study.study import CaseIndex
