@@ -22,6 +22,7 @@ from raters.datasets.base import Dataset, first_there, folder_of, listed, of_all
 from raters.datasets.download import Download
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 from raters.errors import RatersError
+from raters.simulate.classes import CIFAR_CLASSES as CLASSES
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import Classes
@@ -30,9 +31,6 @@ from raters.study.study import CaseIndex, Study
 if TYPE_CHECKING:
     from raters.study.backend import Backend
 
-CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
 RATERS = ("human1", "human2", "human3")
 
 _BATCHES = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
@@ -167,17 +165,14 @@ def _from_folders(source: Path) -> _Pictures:
 
 def _from_zip(path: Path) -> _Pictures:
     with zipfile.ZipFile(path) as archive:
-        members = {_tail(n): n for n in archive.namelist() if n.lower().endswith(_PICTURES)}
+        pictures = [n for n in archive.namelist() if n.lower().endswith(_PICTURES)]
+    members = {"/".join(n.split("/")[-3:]): n for n in pictures}
     names = sorted(n for n in members if n.split("/")[0] in ("train", "test"))
     if not names:
         message = f"found no train/<class>/<image> in it. {CIFAR10.expected()}"
         raise CIFAR10.wrong(message, path)
     images = Lazy(len(names), _zip_reader(path, [members[name] for name in names]))
     return _by_name(SourceArrays([path], [], None, images), names, path)
-
-
-def _tail(name: str) -> str:
-    return "/".join(name.split("/")[-3:])
 
 
 def _zip_reader(path: Path, members: list[str]) -> Any:  # noqa: ANN401

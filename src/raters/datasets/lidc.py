@@ -67,7 +67,7 @@ def _read_folders(source: Path) -> Study:
         study = read_study(
             f"{nodule}/mask-{{rater}}/slice-{{case}}.png",
             images=f"{nodule}/images/slice-{{case}}.png",
-            values=_classes(),
+            values=Classes((LabelClass("background", 0), LabelClass("nodule", 255, also=(1,)))),
             absent="empty",
         )
     except RatersError as error:
@@ -98,11 +98,6 @@ def _with_readers(study: Study) -> Study:
         raters=READERS,
         about=LIDC.about(ANONYMOUS, note),
     )
-
-
-def _classes() -> Classes:
-    """Take masks of 0 and 255, and of 0 and 1."""
-    return Classes((LabelClass("background", 0), LabelClass("nodule", 255, also=(1,))))
 
 
 # Packed crops.

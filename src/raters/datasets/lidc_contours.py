@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Floats
 from raters.datasets.arrays import Lazy, masks_study
 from raters.datasets.base import of_all
+from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
 
@@ -105,8 +106,6 @@ class _Nodule:
 
 def read_contours(path: Path) -> Study:
     """Open the SQLite file; masks are drawn when they are asked for."""
-    from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
-
     scans = _scans(path)
     nodules = _nodules(scans)
     if not nodules:
@@ -130,8 +129,6 @@ def read_contours(path: Path) -> Study:
 
 
 def _scans(path: Path) -> list[_Scan]:
-    from raters.datasets.lidc import LIDC
-
     try:
         # As a URI, so that a file that is not there is not made, and nothing is ever written.
         base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
@@ -145,8 +142,6 @@ def _scans(path: Path) -> list[_Scan]:
 
 
 def _check_tables(base: sqlite3.Connection, path: Path) -> None:
-    from raters.datasets.lidc import LIDC
-
     for table, columns in _TABLES.items():
         found = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
         for column in columns:

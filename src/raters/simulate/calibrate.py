@@ -251,7 +251,7 @@ class _Severities:
         raters = [self._rater(spec, amounts) for spec in specs]
         if amounts.group_dice is None:
             return raters
-        free = [_is_free(spec) and spec.kind != "blank" for spec in specs]
+        free = [s.amount is None and s.mean_dice is None and s.kind != "blank" for s in specs]
         factor = self._factor(raters, free, amounts.group_dice)
         return [
             replace(rater, severity=factor * rater.severity) if scaled else rater
@@ -304,10 +304,10 @@ class _Severities:
         if self._truths:
             return self._truths
         order = sorted(range(len(self._source)), key=self._source.cases.__getitem__)
-        pixels = 0
+        pixels, t = 0, self._target
         for k in generator(self._seed, "calibration cases").permutation(order):
             truth = self._source[int(k)].reference
-            if truth is not None and self._has_foreground(truth):
+            if truth is not None and (truth > 0 if t is None else truth == t).any():
                 self._truths.append(truth)
                 pixels += truth.size
             if len(self._truths) >= _MOST_CASES or (pixels > _SAMPLE_PIXELS):
@@ -319,10 +319,3 @@ class _Severities:
                 kind="empty",
             )
         return self._truths
-
-    def _has_foreground(self, truth: Labels) -> bool:
-        return bool((truth > 0).any() if self._target is None else (truth == self._target).any())
-
-
-def _is_free(spec: Spec) -> bool:
-    return spec.amount is None and spec.mean_dice is None

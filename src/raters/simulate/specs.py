@@ -1,4 +1,4 @@
-"""Reads whom to simulate: 'good,over:2.5,under@0.7,5xhammer-spammer:0.3'."""
+"""Reads whom to simulate ('good,over:2.5,under@0.7,5xhammer-spammer:0.3'), and who labels what."""
 
 from __future__ import annotations
 

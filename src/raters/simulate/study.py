@@ -185,15 +185,8 @@ def simulate_classes(
     numbers = np.stack([uniforms(seed, name, source.cases) for name in matrices], axis=1)
     labels = labels_at(truth, np.stack(list(matrices.values())), numbers)
     labels[~given_cases(source, len(matrices), assign, seed)] = MISSING
-    task, rater = np.nonzero(labels != MISSING)
-    triplets = Triplets(
-        task.astype(np.int32),
-        rater.astype(np.int32),
-        labels[task, rater],
-        source.index.ids,
-        tuple(matrices),
-        source.classes.values,
-    )
+    names, values = source.index.ids, source.classes.values
+    triplets = Triplets.of_dense(labels, names, tuple(matrices), values)
     said = {name: f"right {np.diag(m).mean():.3f}" for name, m in matrices.items()}
     return replace(
         source,

@@ -227,8 +227,9 @@ def arrays_backend(
     if not _is_classification(labels, reference):
         masks = ArraysBackend(names, labels, images, reference, affines)
         return masks, "segmentation", names, found
+    dense = np.zeros((len(ids), 0), np.int16) if labels is None else np.asarray(labels, np.int16)
     table = TableBackend(
-        _triplets(labels, ids, names, found),
+        Triplets.of_dense(dense, ids, names, found.values),
         None if images is None else ArraysBackend([], None, images),
         None
         if reference is None
@@ -290,21 +291,3 @@ def _classes(given: Any, labels: Any, reference: Any) -> Classes:  # noqa: ANN40
     arrays = [a for group in (labels, reference) if group is not None for a in group]
     highest = max((int(np.max(a)) for a in arrays if a is not None and np.size(a)), default=1)
     return Classes.from_values(range(max(highest, 1) + 1))
-
-
-def _triplets(
-    labels: Any,  # noqa: ANN401
-    ids: NDArray[np.object_],
-    raters: tuple[str, ...],
-    classes: Classes,
-) -> Triplets:
-    dense = np.zeros((len(ids), 0), np.int16) if labels is None else np.asarray(labels, np.int16)
-    task, rater = np.nonzero(dense >= 0)
-    return Triplets(
-        task.astype(np.int32),
-        rater.astype(np.int32),
-        dense[task, rater],
-        ids,
-        raters,
-        classes.values,
-    )

@@ -179,7 +179,8 @@ class FilesBackend:
             path = next(iter(files.values()))
             header = formats.probe(path)
             axis = self._channel_axis(path, header, ndim)
-            self._grids[case] = Geometry(_without(header.shape, axis), header.affine), str(path)
+            space = tuple(n for k, n in enumerate(header.shape) if k != axis)
+            self._grids[case] = Geometry(space, header.affine), str(path)
         return self._grids.get(case)
 
     def image(self, case: int, ndim: Axes = None) -> Image | None:
@@ -254,10 +255,6 @@ def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> Non
                 "the files before it"
             )
             raise RatersError(message, kind="class-names", file=file)
-
-
-def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    return shape if axis is None else shape[:axis] + shape[axis + 1 :]
 
 
 def _read_mask(path: Path, rules: LabelRules) -> RawMask:

@@ -81,13 +81,8 @@ def _scan_mask(
     try:
         with enough_memory(case.id, rater):
             counts = value_counts(mask.values)
-    except RatersError as error:
-        yield error.at(file=mask.source)
-        return
-    if mask.coded and set(counts) <= {MISSING}:
-        return  # arrays have a place for every rater, also for one who skipped the case
-    try:
-        with enough_memory(case.id, rater):
+            if mask.coded and set(counts) <= {MISSING}:
+                return  # arrays have a place for every rater, also for one who skipped the case
             if study.classes_named:
                 study.encode(mask.values, mask.coded)
             elif not mask.coded:

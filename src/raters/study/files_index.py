@@ -39,19 +39,14 @@ def index_patterns(
 ) -> FilesIndex:
     """Find the files of all patterns and match them by the names that they share."""
     _refuse_bad_fields(labels, images, reference)
-    problems: list[RatersError] = []
-    beside = [
-        (p, role, _found(p, problems))
-        for p, role in ((images, "image"), (reference, "reference"))
-        if p
-    ]
+    table = _Table(labels)
+    roles = ((images, "image"), (reference, "reference"))
+    beside = [(p, role, table.found(p)) for p, role in roles if p]
     # '{case}/{rater}.nii.gz' also fits '{case}/image.nii.gz': what is an image is not a mask.
     taken = {match.path for _, _, matches in beside for match in matches}
-    masks = [match for match in _found(labels, problems) if match.path not in taken]
+    masks = [match for match in table.found(labels) if match.path not in taken]
     if not masks:
         raise labels.nothing_found()
-    identity = tuple(name for name in labels.fields if name not in NOT_IDENTITY)
-    table = _Table(identity, problems)
     for match in masks:
         table.add_mask(match)
     for pattern, role, matches in beside:
@@ -62,12 +57,10 @@ def index_patterns(
 def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
     """Find true masks and their images where there are no raters (yet)."""
     _refuse_bad_fields(reference, images, None, needed=("case",))
-    problems: list[RatersError] = []
-    identity = tuple(name for name in reference.fields if name not in NOT_IDENTITY)
-    table = _Table(identity, problems)
-    pictures = [] if images is None else _found(images, problems)
+    table = _Table(reference)
+    pictures = [] if images is None else table.found(images)
     taken = {match.path for match in pictures}
-    masks = [match for match in _found(reference, problems) if match.path not in taken]
+    masks = [match for match in table.found(reference) if match.path not in taken]
     table.add_beside(masks, reference, "reference")
     if images is not None:
         table.add_beside(pictures, images, "image")
@@ -84,21 +77,9 @@ def index_images(images: Pattern) -> FilesIndex:
                 kind="pattern",
             )
     _refuse_bad_fields(images, None, None, needed=("case",))
-    problems: list[RatersError] = []
-    table = _Table(tuple(n for n in images.fields if n not in NOT_IDENTITY), problems)
-    table.add_beside(_found(images, problems), images, "image")
+    table = _Table(images)
+    table.add_beside(table.found(images), images, "image")
     return table.index()
-
-
-def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
-    before = len(problems)
-    matches = list(pattern.walk(problems))
-    if pattern.levels[-1].endswith("*"):
-        # 'Thumbs.db' fits '{case}.*' too, and is never meant.
-        matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
-    if not matches and len(problems) == before:
-        raise pattern.nothing_found()
-    return matches
 
 
 def _refuse_bad_fields(
@@ -129,13 +110,24 @@ def _refuse_bad_fields(
 class _Table:
     """Collects the files of each case under its identity."""
 
-    def __init__(self, identity: tuple[str, ...], problems: list[RatersError]) -> None:
-        self.identity, self.problems = identity, problems
+    def __init__(self, pattern: Pattern) -> None:
+        self.identity = tuple(name for name in pattern.fields if name not in NOT_IDENTITY)
+        self.problems: list[RatersError] = []
         self.files: dict[Identity, CaseFiles] = {}
         self.extra: dict[Identity, dict[str, str]] = {}
         self.raters: set[str] = set()
         self.class_names: set[str] = set()
         self.modalities: set[str] = set()
+
+    def found(self, pattern: Pattern) -> list[Match]:
+        before = len(self.problems)
+        matches = list(pattern.walk(self.problems))
+        if pattern.levels[-1].endswith("*"):
+            # 'Thumbs.db' fits '{case}.*' too, and is never meant.
+            matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
+        if not matches and len(self.problems) == before:
+            raise pattern.nothing_found()
+        return matches
 
     def add_mask(self, match: Match) -> None:
         fields = match.fields

@@ -16,6 +16,9 @@ from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, Volume
 from raters.study.whole_numbers import whole_numbers
 
+Given = Any
+"""What a user gives: an array or an image of any library, or a sequence of them."""
+
 Affine = Floats
 
 
@@ -191,11 +194,8 @@ _HINT = "resample them first"
 
 
 def converted(
-    images: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
-    reference: Any,  # noqa: ANN401
-    affines: Any,  # noqa: ANN401
-) -> tuple[Any, Any, Any, Any]:
+    images: Given, labels: Given, reference: Given, affines: Given
+) -> tuple[Given, Given, Given, Given]:
     """Turn what other libraries hold into arrays and affines; plain arrays stay as they are.
 
     Raises:
@@ -249,11 +249,7 @@ def _is_foreign(one: Any) -> bool:  # noqa: ANN401
 
 
 def _case(
-    reader: Any,  # noqa: ANN401
-    given: Any,  # noqa: ANN401
-    what: str,
-    case: int,
-    grids: list[tuple[str, Geometry]],
+    reader: Given, given: Given, what: str, case: int, grids: list[tuple[str, Geometry]]
 ) -> Array | None:
     if given is None:
         return None

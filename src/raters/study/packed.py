@@ -172,7 +172,7 @@ EMPTY = {
 def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
     """Open the arrays of a packed folder, with at least so many rows, without reading them."""
     arrays = {name: open_array(folder / f"{name}.npy", cases) for name in EMPTY}
-    labels, affines = arrays["labels"], arrays["affines"]
+    labels, affines, reference = arrays["labels"], arrays["affines"], arrays["reference"]
     if labels is None and content.kind == "segmentation" and content.raters:
         message = f"no such file, expected the labels by {len(content.raters)} raters"
         raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
@@ -183,8 +183,8 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
         content.raters,
         None if labels is None else Rows(labels, lambda *_: True),
         with_gaps(arrays["images"], arrays["has_image"]),
-        None if arrays["reference"] is None else Rows(arrays["reference"], _known_mask),
-        None if affines is None else Rows(affines, _known_affine),
+        None if reference is None else Rows(reference, lambda _, m: bool((m != MISSING).any())),
+        None if affines is None else Rows(affines, lambda _, a: not bool(np.isnan(a).any())),
     )
 
 
@@ -247,11 +247,3 @@ def read_row(array: Array, row: int) -> Array:
     count = math.prod(shape)
     place = array.offset + range(len(array))[row] * count * array.itemsize
     return np.fromfile(array.filename, array.dtype, count, offset=place).reshape(shape)
-
-
-def _known_mask(row: int, values: Array) -> bool:  # noqa: ARG001
-    return bool((values != MISSING).any())
-
-
-def _known_affine(row: int, values: Array) -> bool:  # noqa: ARG001
-    return not bool(np.isnan(values).any())

@@ -115,7 +115,9 @@ class Inputs:
         Raises:
             RatersError: that names the folder and the input.
         """
-        names = list(self._cases() if stems is None else stems)  # each pattern is held against all
+        if stems is None:
+            stems = (case_path(case) for study in self.studies for case in study.index.ids)
+        names = list(stems)  # each pattern is held against all
         for place in _with_links(Path(out)):
             self._refuse_within(place, out)
             self._refuse_over(place, out, files)
@@ -160,9 +162,6 @@ class Inputs:
             for name in files if files is not None else (f"{stem}{ending}" for stem in stems):
                 if pattern.match(f"{front}{name}") is not None:
                     raise _refused(out, f"whose files would be read as {text} the next time")
-
-    def _cases(self) -> Iterator[str]:
-        return (case_path(case) for study in self.studies for case in study.index.ids)
 
     def _files(self) -> Iterator[Path]:
         yield from self.files

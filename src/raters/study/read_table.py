@@ -68,12 +68,7 @@ def table_study(
     return Study(backend, index, triplets.raters, "classification", _classes=classes)
 
 
-def _classes(
-    triplets: Triplets,
-    truth: list[Any] | None,
-    given: Any,  # noqa: ANN401
-    path: Path | None,
-) -> Classes:
+def _classes(triplets: Triplets, truth: Any, given: Any, path: Path | None) -> Classes:  # noqa: ANN401
     found = set(triplets.values) | {v for v in truth or () if v is not None}
     if given is None:
         whole = all(isinstance(v, int) for v in found)

@@ -211,15 +211,8 @@ class Study:
         from raters.study.foreign import converted
 
         images, labels, reference, affines = converted(images, labels, reference, affines)
-        number = same_length(
-            images=images,
-            labels=labels,
-            reference=reference,
-            groups=groups,
-            cases=cases,
-            splits=splits,
-            affines=affines,
-        )
+        beside = {"groups": groups, "cases": cases, "splits": splits, "affines": affines}
+        number = same_length(images=images, labels=labels, reference=reference, **beside)
         ids = names_of_cases(cases, number)
         index = CaseIndex.of(
             ids,
@@ -322,9 +315,9 @@ class Study:
 
     def __getitem__(self, case: str | int | slice | list[str]) -> Case | Study:
         if isinstance(case, slice):
-            return self._at(np.arange(len(self))[case])
+            return self.take(np.arange(len(self))[case])
         if isinstance(case, list):
-            return self._at(np.array([self[name]._position for name in case], np.intp))
+            return self.take(np.array([self[name]._position for name in case], np.intp))
         if isinstance(case, str):
             if case not in self._positions:
                 raise RatersError(
@@ -337,7 +330,7 @@ class Study:
             raise RatersError(f"found case number {case}, expected {last}")
         return Case(self, range(len(self))[case])
 
-    def _at(self, positions: NDArray[np.intp]) -> Study:
+    def take(self, positions: NDArray[np.intp]) -> Study:
         """Return the study of some cases, by position."""
         rows = positions if self.rows is None else self.rows[positions]
         return replace(self, index=self.index.take(positions), rows=rows, opened=None)
@@ -450,7 +443,7 @@ class Study:
         if split is not None:
             keep &= self._in_split(split)
         chosen = replace(
-            self._at(np.flatnonzero(keep)),
+            self.take(np.flatnonzero(keep)),
             raters=self.raters if raters is None else self._known_raters(raters),
         )
         if classes is None:

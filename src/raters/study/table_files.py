@@ -199,13 +199,10 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     separator = table_text.separator(path, text)
     first = table_text.first_row(text, separator)
     if header is None:
-        header = not wide or _numbered_by_pandas(first) or not rules.all_numbers(first)
+        # A header of numbers, where pandas left its index without a name.
+        numbered = len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
+        header = not wide or numbered or not rules.all_numbers(first)
     return _Text(path, separator, first, header)
-
-
-def _numbered_by_pandas(first: list[str]) -> bool:
-    """Know a header of numbers, where pandas left its index without a name."""
-    return len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
 
 
 @contextmanager

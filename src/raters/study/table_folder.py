@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from raters.arrays import Ints, Labels
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend, Backend
-from raters.study.canonical import open_canonical
 from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
 from raters.study.paths import refuse_special, written_whole
 from raters.study.study import CaseIndex, Study
-from raters.study.study_file import CASES_FILE, StudyFile
+from raters.study.study_file import CASES_FILE, StudyFile, open_canonical
 from raters.study.triplets import TableBackend, Triplets
 from raters.study.write import CaseArrays, Writer
 
@@ -47,11 +46,17 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
         True
     """
     columns = {
-        "task": pa.DictionaryArray.from_arrays(triplets.task, _texts(triplets.tasks)),
-        "worker": pa.DictionaryArray.from_arrays(triplets.rater, _texts(triplets.raters)),
+        "task": pa.DictionaryArray.from_arrays(
+            triplets.task, pa.array(triplets.tasks, pa.string())
+        ),
+        "worker": pa.DictionaryArray.from_arrays(
+            triplets.rater, pa.array(triplets.raters, pa.string())
+        ),
         "label": pa.DictionaryArray.from_arrays(triplets.label, _values(triplets.values)),
     }
-    names = [list(triplets.tasks), triplets.raters, triplets.values]
+    names = json.dumps([list(triplets.tasks), triplets.raters, triplets.values]).encode()
+    # Compressed: the names of millions of tasks would make a footer too large for some readers.
+    packed = base64.b64encode(zlib.compress(names, level=1))
     table = pa.table(columns)
     with (
         written_whole(path, "wb") as file,
@@ -61,7 +66,7 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
         ) as writer,
     ):
         writer.write_table(table, row_group_size=_ROW_GROUP)
-        writer.add_key_value_metadata({_NAMES: _pack(names)})
+        writer.add_key_value_metadata({_NAMES: packed})
 
 
 def read_triplets(path: Path) -> Triplets:
@@ -84,7 +89,8 @@ def _read(path: Path) -> Triplets:
         metadata = file.metadata
     if _NAMES not in (metadata.metadata or {}):
         raise ValueError("its metadata has no lists of names")
-    tasks, raters, values = _unpack(metadata.metadata[_NAMES])
+    packed = metadata.metadata[_NAMES]
+    tasks, raters, values = json.loads(zlib.decompress(base64.b64decode(packed)))
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=["task", "worker"]) as file:
         table = file.read(["task", "worker", "label"])
     return Triplets(
@@ -114,23 +120,9 @@ def _positions(column: pa.ChunkedArray, names: list[Any]) -> Ints:
     return np.asarray(found[np.from_dlpack(cells.indices)])
 
 
-def _texts(names: Sequence[str] | NDArray[np.object_]) -> pa.Array:
-    return pa.array(names, type=pa.string())
-
-
 def _values(values: Sequence[int | str]) -> pa.Array:
     whole = bool(values) and isinstance(values[0], int)
     return pa.array(values, type=pa.int64() if whole else pa.string())
-
-
-def _pack(names: list[Any]) -> bytes:
-    """Compress: the names of millions of tasks would make a footer too large for some readers."""
-    return base64.b64encode(zlib.compress(json.dumps(names).encode(), level=1))
-
-
-def _unpack(packed: bytes) -> list[Any]:
-    names: list[Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
-    return names
 
 
 LABELS_FILE = "labels.parquet"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.arrays import Flags, Labels
+from raters.arrays import Array, Flags, Labels
 from raters.errors import RatersError
 from raters.study.classes import MISSING, Classes
 
@@ -111,6 +111,14 @@ class Triplets:
         object.__setattr__(self, "tasks", np.asarray(self.tasks, dtype=object))
         if not self.task.shape == self.rater.shape == self.label.shape == (len(self),):
             raise ValueError("task, rater and label must be vectors of one length")
+
+    @classmethod
+    def of_dense(
+        cls, labels: Array, tasks: Array, raters: tuple[str, ...], values: tuple[int | str, ...]
+    ) -> Triplets:
+        """Take labels `(tasks, raters)` that are positions in `values`, MISSING for no answer."""
+        task, rater = np.nonzero(labels != MISSING)
+        return cls(task, rater, labels[task, rater], tasks, raters, values)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return self.task.size

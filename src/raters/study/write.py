@@ -20,6 +20,7 @@ import numpy as np
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
+from raters.study import study_file
 from raters.study.case import Case
 from raters.study.geometry import Geometry
 from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
@@ -28,15 +29,7 @@ from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
 from raters.study.places import Inputs
 from raters.study.study import Study
-from raters.study.study_file import (
-    CASES_FILE,
-    STUDY_FILE,
-    ClassEntry,
-    Form,
-    StudyFile,
-    write_cases_file,
-    write_study_file,
-)
+from raters.study.study_file import CASES_FILE, STUDY_FILE, Form, StudyFile
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -196,9 +189,9 @@ def _write_cases(
     result.written = len(kept) - result.skipped
     columns = writer.finish(kept)
     rows = np.array(kept, np.intp)
-    write_cases_file(result.folder, study.index.take(rows), **columns)
+    study_file.write_cases_file(result.folder, study.index.take(rows), **columns)
     write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
-    write_study_file(result.folder, writer.content)
+    study_file.write_study_file(result.folder, writer.content)
     return result
 
 
@@ -263,7 +256,9 @@ def _study_file(study: Study, form: Form) -> StudyFile:
         form=form,
         kind=study.kind,
         raters=list(study.raters),
-        classes=[ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes],
+        classes=[
+            study_file.ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes
+        ],
         ignore=_missing_value(study) if masks else None,
         channels=list(study.channels),
         about=dict(study.about),
@@ -285,10 +280,11 @@ def _plan(study: Study, content: StudyFile) -> dict[str, Any]:
 
 
 def _writer(study: Study, folder: Path, content: StudyFile) -> Writer:
-    from raters.study.canonical import CanonicalWriter
     from raters.study.packed import PackedWriter
     from raters.study.table_folder import TableWriter
 
     packed = content.form == "packed"
-    writer: Writer = (PackedWriter if packed else CanonicalWriter)(study, folder, content)
+    writer: Writer = (PackedWriter if packed else study_file.CanonicalWriter)(
+        study, folder, content
+    )
     return TableWriter(study, folder, writer) if study.kind == "classification" else writer

@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.arrays import Floats
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
-Array = NDArray[Any]
 Affine = Floats | None
 Write = Callable[[Path, Array, Affine], None]
 

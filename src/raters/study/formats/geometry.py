@@ -7,9 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from raters.arrays import Floats
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.study.formats.base import Array
 from raters.study.geometry import Volume
 
 _TOLERANCE = 0.01  # voxels
