@@ -635,19 +635,17 @@ COMPARE: dict[str, Callable[[Path, Path, str, Found], None]] = {
 }
 
 
-def report(found: Found, shown: int) -> int:
-    """Print all that was found; return the number of differences."""
+def show(found: Found, shown: int) -> int:
+    """Print what was found in the results of one command; return the number of differences."""
     for where, what in found.new.items():
-        print(f"new      {where}: {'; '.join(what[:shown])}{_more(what, shown)}")
+        print(f"  new      {where}: {'; '.join(what[:shown])}{_more(what, shown)}")
     for where, what in found.differences.items():
         for line in what[:shown]:
-            print(f"DIFFERS  {where}: {line}")
+            print(f"  DIFFERS  {where}: {line}")
         if len(what) > shown:
-            print(f"DIFFERS  {where}: {_more(what, shown)}")
-    number = sum(map(len, found.differences.values()))
-    print(f"{found.values:,} values and arrays compared, {number:,} differences", end="")
-    print(f" in {len(found.differences)} files" if number else "")
-    return number
+            print(f"  DIFFERS  {where}:{_more(what, shown)}")
+    sys.stdout.flush()
+    return sum(map(len, found.differences.values()))
 
 
 def _more(what: list[str], shown: int) -> str:
@@ -672,9 +670,10 @@ def main() -> int:
     for name, tree in (("before", asked.before), ("after", asked.after)):
         (asked.work / name).mkdir(parents=True, exist_ok=True)
         sides.append(Side(tree, asked.work / name))
-    found, start, seconds = Found(), time.monotonic(), [0.0, 0.0]
+    start, seconds, values, differences = time.monotonic(), [0.0, 0.0], 0, 0
     commands = needed(asked.only)
     for name, command in commands.items():
+        found = Found()
         with ThreadPoolExecutor() as pool:
             ended = list(pool.map(Side.run, sides, [name] * 2, [command] * 2))
         seconds = [a + e["seconds"] for a, e in zip(seconds, ended, strict=True)]
@@ -683,9 +682,12 @@ def main() -> int:
             if end["code"]:
                 found.differs(name, f"{side} ended with {end['code']}: {' '.join(end['error'])}")
         compare_folders(sides[0].folder, sides[1].folder, name, found)
+        differences += show(found, asked.shown)
+        values += found.values
     took = time.monotonic() - start
     print(f"{len(commands)} commands: {seconds[0]:.0f} and {seconds[1]:.0f} CPU-s, {took:.0f} s")
-    return 1 if report(found, asked.shown) else 0
+    print(f"{values:,} values and arrays compared, {differences:,} differences")
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("raters.demo.small.phantom_study", smaller)
+        patch.setattr("raters.demo.draw.phantom_study", smaller)
         patch.setattr("raters.simulate.calibrate._DRAWS", 100)
         run_command(DEMO, patch)
     return folder

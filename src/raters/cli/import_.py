@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import LEFT_OUT, end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import show_notes
+from raters.cli.tables import LEFT_OUT, end_with_failures, show_notes
 from raters.errors import RatersError
 from raters.wording import many
 

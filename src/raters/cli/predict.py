@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import end_with_failures
-from raters.cli.saying import say
-from raters.cli.tables import show_notes
+from raters.cli.tables import end_with_failures, say, show_notes
 from raters.errors import RatersError
 from raters.wording import many
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from raters.cli.saying import say, wrapped
 from raters.cli.study_options import OpenStudy, described, open_study, takes_study
-from raters.cli.tables import show_notes, show_rows, study_notes
+from raters.cli.tables import say, show_notes, show_rows, study_notes, wrapped
 from raters.errors import RatersError
 from raters.wording import printable
 
@@ -192,7 +191,7 @@ def command() -> Any:  # noqa: ANN401
 
 def _remember(out: str, opened: OpenStudy) -> None:
     """Write into the run which study it learned from, so that `raters report` finds it."""
-    from raters.study.remember import remember_study
+    from raters.study.places import remember_study
     from raters.training.run import holds_run
 
     if holds_run(Path(out)):
