@@ -19,7 +19,7 @@ from PIL import Image
 import raters
 from raters.fusion.write import write_consensus
 from raters.report.dispatch import report
-from raters.study.remember import remember_study
+from raters.study.places import remember_study
 
 NAMES = {"good": 0, "over": 3, "under": -3, "wide": 6, "shifted": 0}
 SIDE = 256

@@ -23,7 +23,7 @@ from raters.report.dispatch import kind_of, make_report, report, study_of
 from raters.report.fusion_files import read_fusion
 from raters.report.fusion_words import border_sentence, error_shares, left_out_sentence
 from raters.report.leave_out import left_out_scores
-from raters.study.remember import remember_study, remembered_options
+from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 
 SIDE = 48

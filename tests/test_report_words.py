@@ -27,7 +27,7 @@ from raters.report.run_raters import Estimated, foreground_of, rater_section
 from raters.report.run_scores import raters_together
 from raters.report.tables import shown_value
 from raters.report.words import cases_sentence, size_sentence, volumes_sentence
-from raters.study.remember import remember_study, remembered_study
+from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
 
 SIDE = 32

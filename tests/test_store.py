@@ -20,7 +20,7 @@ import raters
 from makers import save
 from raters.errors import RatersError
 from raters.study.study import Study
-from raters.training import store as stores
+from raters.training import cases as stores
 from raters.training.cases import CaseStore, cache_folder, key_of
 from raters.training.dataset import CaseDataset, Item
 from raters.training.loader import enough_workers, loader

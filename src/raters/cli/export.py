@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from raters.cli.saying import say, wrapped
+from raters.cli.tables import say, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.saying import wrapped
+from raters.cli.tables import wrapped
 from raters.fusion.methods import KINDS
 from raters.fusion.methods import METHODS as FUSION
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from raters.cli.saying import say, wrapped
 from raters.cli.study_options import OpenStudy, described, open_study, takes_study
-from raters.cli.tables import show_notes, show_rows, study_notes
+from raters.cli.tables import say, show_notes, show_rows, study_notes, wrapped
 from raters.errors import RatersError
 from raters.wording import printable
 
@@ -134,12 +133,16 @@ def _asked(
 
 def _checked(method: str | None, options: dict[str, Any], config: str) -> Checked:
     """Check all options before anything is read; the file of options is named where it errs."""
+    from raters.cli.train_options import read_config
     from raters.training.options import DEFAULT_METHOD, checked_options
 
     try:
         return checked_options(method or DEFAULT_METHOD, options)
-    except RatersError as error:
-        if config:
+    except RatersError:
+        try:
+            of_file = read_config(config, method).options if config else {}
+            checked_options(method or DEFAULT_METHOD, of_file)
+        except RatersError as error:
             raise error.at(file=config) from None
         raise
 
@@ -188,7 +191,7 @@ def command() -> Any:  # noqa: ANN401
 
 def _remember(out: str, opened: OpenStudy) -> None:
     """Write into the run which study it learned from, so that `raters report` finds it."""
-    from raters.study.remember import remember_study
+    from raters.study.places import remember_study
     from raters.training.run import holds_run
 
     if holds_run(Path(out)):

@@ -204,17 +204,9 @@ SHOWN = (
 """What `raters train --help` shows; `--help-all` shows the rest too."""
 
 PANELS = {
-    "Network": ("network", "width", "depth", "norm", "dropout"),
-    "Data": (
-        "normalise",
-        "patch_size",
-        "patches_per_case",
-        "foreground",
-        "augment",
-        "class_weights",
-        "val_fraction",
-    ),
-    "Machine": ("num_workers", "cache", "precision", "devices", "num_nodes", "loggers"),
+    "Network": "network width depth norm dropout",
+    "Data": "normalise patch_size patches_per_case foreground augment class_weights val_fraction",
+    "Machine": "num_workers cache precision devices num_nodes loggers",
 }
 """Where options of training stand in the help; the others stand under 'Training'."""
 
@@ -226,7 +218,7 @@ def training_options() -> list[TypedOption]:
         >>> {option.field: option.panel for option in training_options()}["width"]
         'Network'
     """
-    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names.split()}
     fields = TrainingOptions.model_fields
     made = [TypedOption(k, info, panel_of.get(k, "Training")) for k, info in fields.items()]
     order = ["Training", *PANELS]
@@ -264,16 +256,8 @@ def show(command: Any, everything: bool) -> Any:  # noqa: ANN401
 
 
 FACTS = (
-    "format",
-    "network",
-    "kind",
-    "raters",
-    "unlabelled",
-    "classes",
-    "channels",
-    "spatial_dims",
-    "patch_size",
-    "normalisation",
+    *("format", "network", "kind", "raters", "unlabelled", "classes", "channels", "spatial_dims"),
+    *("patch_size", "normalisation"),
 )
 """What the `config.yaml` of a run says of its data and of what was chosen for them."""
 
@@ -299,68 +283,46 @@ def read_config(file: str, method: str | None = None) -> TrainConfig:
         file: The file; no tag in it makes an object.
         method: The method that takes the place of the file's own.
     """
-    path = Path(file)
-    content = _mapping(_yaml(path), "the file", path)
-    facts = [key for key in content if key in FACTS]
-    _refuse_unknown(content, ("method", "options", "training", *FACTS), path)
-    named = content.get("method")
-    if named is not None and not isinstance(named, str):
-        raise RatersError(f"found the method {named!r}, expected a name", file=path)
-    chosen = method or named or DEFAULT_METHOD
-    try:
-        options = _method_options(content.get("options"), chosen, path)
-        training = _training_options(content.get("training"), path)
-    except RatersError as error:
-        raise error.at(file=path) from None
-    ignored = f"facts of that run's data are not used: {', '.join(facts)}"
-    return TrainConfig(named, {**options, **training}, [ignored] if facts else [])
-
-
-def _method_options(found: Any, method: str, path: Path) -> dict[str, Any]:  # noqa: ANN401
-    """Return the options of the method; those that make it what it is may be written out."""
-    entry = learning_method(method)
-    options = _mapping(found, "options", path)
-    kept = {k: v for k, v in options.items() if k not in entry.fixed or entry.fixed[k] != v}
-    _refuse_unknown(kept, entry.options.model_fields, path, "options.")
-    return kept
-
-
-def _training_options(found: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401
-    options = _mapping(found, "training", path)
-    _refuse_unknown(options, TrainingOptions.model_fields, path, "training.")
-    return options
-
-
-def _yaml(path: Path) -> Any:  # noqa: ANN401
     import yaml
 
     from raters.study.paths import read_text
     from raters.study.plain_yaml import load_plain
 
     try:
-        return load_plain(read_text(path))
+        return _understood(load_plain(read_text(Path(file))), method)
+    except RatersError as error:
+        raise error.at(file=file) from None
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise RatersError(f"cannot be read ({why}), expected a YAML file", file=path) from None
+        raise RatersError(f"cannot be read ({why}), expected a YAML file", file=file) from None
     except yaml.YAMLError as error:
         raise RatersError(
-            f"found no plain YAML ({error}), expected method, options and training", file=path
+            f"found no plain YAML ({error}), expected method, options and training", file=file
         ) from None
 
 
-def _mapping(found: Any, what: str, path: Path) -> dict[str, Any]:  # noqa: ANN401
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        kind = type(found).__name__
-        raise RatersError(f"found {what} as {kind}, expected keys and values", file=path)
-    return {str(key): value for key, value in found.items()}
+def _understood(found: Any, method: str | None) -> TrainConfig:  # noqa: ANN401
+    content = _keys(found, "the file", ("method", "options", "training", *FACTS))
+    facts = [key for key in content if key in FACTS]
+    named = content.get("method")
+    if named is not None and not isinstance(named, str):
+        raise RatersError(f"found the method {named!r}, expected a name")
+    entry = learning_method(method or named or DEFAULT_METHOD)
+    options = _keys(content.get("options"), "options", entry.options.model_fields)
+    # Those that make the method what it is may be written out.
+    own = {k: v for k, v in options.items() if k not in entry.fixed or entry.fixed[k] != v}
+    training = _keys(content.get("training"), "training", TrainingOptions.model_fields)
+    ignored = f"facts of that run's data are not used: {', '.join(facts)}"
+    return TrainConfig(named, {**own, **training}, [ignored] if facts else [])
 
 
-def _refuse_unknown(
-    found: Iterable[str], known: Iterable[str], path: Path, where: str = ""
-) -> None:
-    for key in found:
+def _keys(found: Any, what: str, known: Iterable[str]) -> dict[str, Any]:  # noqa: ANN401
+    """Return keys and values that are known; none where nothing was found."""
+    if not isinstance(found, dict | None):
+        raise RatersError(f"found {what} as {type(found).__name__}, expected keys and values")
+    content = {str(key): value for key, value in (found or {}).items()}
+    for key in content:
         if key not in known:
-            message = f"found the key {where + key!r}, {expected_one_of(known, key)}"
-            raise RatersError(message, file=path)
+            where = key if what == "the file" else f"{what}.{key}"
+            raise RatersError(f"found the key {where!r}, {expected_one_of(known, key)}")
+    return content

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from raters.errors import RatersError
-from raters.networks import TruthNetwork
-from raters.networks.backbone import Backbone
+from raters.networks.backbone import Backbone, TruthNetwork
 from raters.training.config import ModelConfig
 
 Place = Literal["auto", "inside", "outside"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.export.network import ExportNetwork, Place, goes_inside, normalising_layer
 from raters.methods.base import Method
-from raters.networks import TruthNetwork
+from raters.networks.backbone import TruthNetwork
 from raters.training.config import ModelConfig
 from raters.training.model import Model
 from raters.version import __version__

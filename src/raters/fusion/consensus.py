@@ -213,7 +213,7 @@ class Consensus:
             How many cases were written and which failed (`failures`).
         """
         from raters.fusion.write import write_consensus
-        from raters.study.remember import remember_study
+        from raters.study.places import remember_study
 
         result = write_consensus(self, folder, soft, overwrite, progress)
         if self.study.opened is not None:

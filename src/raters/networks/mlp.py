@@ -23,18 +23,12 @@ class MLP(Backbone):
     dense = False
 
     def __init__(
-        self,
-        channels: int,
-        spatial_dims: int,  # noqa: ARG002
-        width: int,
-        depth: int,
-        norm: Norm,  # noqa: ARG002
-        dropout: float,
+        self, channels: int, *_: int, width: int, depth: int, dropout: float, **__: Norm
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         self.features = channels
-        for _ in range(depth):
+        for _layer in range(depth):
             layers += [
                 nn.Linear(self.features, width),
                 nn.ReLU(inplace=True),

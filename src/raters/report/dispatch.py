@@ -13,9 +13,8 @@ from raters.report.case_view import SHOWN
 from raters.report.page import write
 from raters.study.paths import PREDICT_JOURNAL
 from raters.study.pattern import is_pattern
-from raters.study.places import Inputs
+from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
 from raters.study.read import read
-from raters.study.remember import SOURCE_FILE, remembered_options, remembered_study
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
 

@@ -21,12 +21,15 @@ from raters.study.formats.base import (
     Affine,
     Array,
     Format,
+    Pixels,
     check_claim,
     check_dtype,
+    image_of,
+    is_grey,
+    labels_of,
     native,
     refuse_jpeg,
 )
-from raters.study.formats.colour import Pixels, image_of, is_grey, labels_of
 from raters.study.geometry import Header, Volume
 
 if TYPE_CHECKING:
