@@ -29,7 +29,8 @@ VERBS = {
     "fuse": "fuse masks/{rater}/{case}.png -m staple -o fused",
     "train": "train masks/{rater}/{case}.png --images images/{case}.png -m pixel-cm -o run"
     " --epochs 2 --width 4 --depth 2",
-    "evaluate": "evaluate run masks/{rater}/{case}.png --images images/{case}.png --split val",
+    "evaluate": "evaluate run masks/{rater}/{case}.png --images images/{case}.png"
+    " --reference truth/{case}.png --split val -o scores",
     "report": "report run",
 }
 OTHER_WORDS = {"val": "held-out", "--epochs": "--max-epochs"}
@@ -41,13 +42,15 @@ def make_study(folder: Path) -> int:
     random = np.random.default_rng(0)
     rows, columns = np.mgrid[:SIDE, :SIDE]
     masks = 0
-    for name in ("images", *(f"masks/{rater}" for rater in RATERS)):
+    for name in ("images", "truth", *(f"masks/{rater}" for rater in RATERS)):
         (folder / name).mkdir(parents=True)
     for case in range(CASES):
         middle, radius = random.uniform(10, SIDE - 10, 2), random.uniform(4, 8)
         distance = np.hypot(rows - middle[0], columns - middle[1])
         image = 90 + 70 * (distance < radius) + random.normal(0, 15, distance.shape)
         Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / f"images/c{case:02}.png")
+        truth = (distance < radius).astype(np.uint8)
+        Image.fromarray(truth).save(folder / f"truth/c{case:02}.png")
         for k, rater in enumerate(RATERS):
             if (case + 4 * k) % 12 == 0:  # 2 of each rater
                 continue

@@ -28,7 +28,7 @@ CUTS = {"dice": "at 0.5", "dice_best": "at the best cut", "dice_area": "at the a
 """Dice at each cut, as columns; see `dice_at_cuts`."""
 
 PAPER: Row = {"form": "paper"}
-"""A method as its paper describes it: `raters.methods.paper_forms` says what that is."""
+"""A method as its paper describes it: `raters.methods.options` says what that is."""
 
 PAPER_LOSS: Row = {
     "likelihood": "marginal",

@@ -72,7 +72,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
-    "methods/paper_forms.py": (METHODS, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),
     "methods/separate.py": (f"{LOSS}?separate", METHODS),
@@ -492,7 +491,7 @@ def main() -> None:
     rows = _rows(given.out)
     done = [key for key, row in rows.items() if not (given.again and row["result"] == "survived")]
     waiting = [mutant for mutant in chosen if mutant.key not in done]
-    if waiting:
+    with contextlib.suppress(KeyboardInterrupt):
         _try(waiting, rows, given.out, 3600 * given.hours)
     _show(chosen, rows)
 
@@ -505,6 +504,8 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) -> None:
+    if not waiting:
+        return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.insert(0, str(SOURCE.parent))

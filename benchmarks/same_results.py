@@ -3,10 +3,11 @@
     python benchmarks/same_results.py DATA --before TREE --after TREE [--work FOLDER] [--only WORD]
 
 DATA holds chase_db1, lidc64, gleason2019 and labelme. A tree is a checkout: its `src` is used. Each
-command is a process of its own, in `FOLDER/before` or `FOLDER/after`; a side whose tree has not
-changed is not run again. Masks, weights and all numbers in CSV, JSON and YAML are compared bit for
-bit; wall-clock times, versions and sentences are not. What only the newer version has (files,
-columns, keys, tensors) is listed but is no difference; what is missing there is one.
+command is a process of its own (forked from one that has the libraries imported), in
+`FOLDER/before` or `FOLDER/after`; what an unchanged tree has run is not run again. Masks, weights
+and all numbers in CSV, JSON and YAML are compared bit for bit; wall-clock times, versions and
+sentences are not. What only the newer version has (files, columns, keys, tensors) is listed but is
+no difference; what is missing there is one.
 
 The commands are written in the older version's words: whoever renames adds a line to `RENAMED`.
 """
@@ -21,7 +22,6 @@ import json
 import math
 import os
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -29,6 +29,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "epochs": ("max_epochs",),
     "normalise": ("normalize",),
     "matrix_rate": ("confusion_lr_scale",),
-    "right": ("init_accuracy",),
+    "right": ("init_accuracy", "accuracy"),
     # Options, keys and columns.
     "held_out": ("val_fraction", "val_loss", "val"),
     "held-out": ("val",),
@@ -80,7 +81,7 @@ COMMANDS: dict[str, str] = {
     "studies/few-nodules": "import studies/lidc --form packed --cases 'LIDC-IDRI-00[0-4]*'"
     " --new-split train=0.6,val=0.1,test=0.3",
     "studies/drawn": 'simulate "../inputs/chase_db1/{case}_1stHO.png"'
-    " --raters good,over,under,wrong --seed 5 --cases Image_01L,Image_02L",
+    " --raters good,over,under,wrong --seed 5 --cases Image_01L",
     "agree/chase": "agree studies/chase --surfaces --cases 'Image_01*' --json",
     "agree/lidc": "agree studies/lidc --json",
     "agree/gleason": f"agree studies/gleason {FEW} --json",
@@ -91,7 +92,7 @@ COMMANDS: dict[str, str] = {
     "fused/chase-pooled": "fuse studies/chase -m dawid-skene --pool",
     "fused/chase-spatial": "fuse studies/chase -m spatial-staple --cases Image_01L"
     " --option iterations=8 --option window=21",
-    "fused/lidc-staple": "fuse studies/lidc -m staple --anonymous --option starts=auto"
+    "fused/lidc-staple": "fuse studies/lidc -m staple --anonymous --option starts=union"
     " --cases 'LIDC-IDRI-00*'",
     "fused/lidc-simple": "fuse studies/lidc -m simple --option iterations=5",
     "fused/lidc-mean": "fuse studies/lidc -m mean --soft --cases 'LIDC-IDRI-01*'",
@@ -106,12 +107,12 @@ COMMANDS: dict[str, str] = {
     "fused/labelme-mean": "fuse studies/labelme -m mean --soft",
     "fused/labelme-dawid-skene": "fuse studies/labelme -m dawid-skene --soft",
     "fused/labelme-one-coin": "fuse studies/labelme -m one-coin --option smoothing=0.5",
-    "scores/chase-staple": "evaluate fused/chase-staple studies/chase --cases 'Image_0[12]*'"
+    "scores/fused-chase-staple": "evaluate fused/chase-staple studies/chase --cases 'Image_0[12]*'"
     " --json",
-    "scores/gleason-staple": f"evaluate fused/gleason-staple studies/gleason {FEW} --json",
-    "scores/lidc-simple": "evaluate fused/lidc-simple studies/lidc --no-surfaces --json",
-    "scores/nodules-spatial": f"evaluate fused/nodules-spatial {NODULES} --json",
-    "scores/labelme-dawid-skene": "evaluate fused/labelme-dawid-skene studies/labelme --json",
+    "scores/fused-gleason-staple": f"evaluate fused/gleason-staple studies/gleason {FEW} --json",
+    "scores/fused-lidc-simple": "evaluate fused/lidc-simple studies/lidc --no-surfaces --json",
+    "scores/fused-nodules-spatial": f"evaluate fused/nodules-spatial {NODULES} --json",
+    "scores/fused-labelme-dawid-skene": "evaluate fused/labelme-dawid-skene studies/labelme --json",
 }
 """By the folder that a command writes, which is given to it as `-o`."""
 
@@ -276,27 +277,26 @@ class Side:
         fusion = [p.read_text("utf-8") for p in sources if "fusion" in p.parts]
         self.fusion_words = frozenset(re.findall(r"^    (\w+): ", "\n".join(fusion), re.M))
         self.options_of = cache(self._options_of)
-        found = self.python("import raters; print(raters.__file__)").stdout.strip()
-        if not Path(found).is_relative_to(self.tree):
-            sys.exit(f"{found} would be used, expected a file in {self.tree}")
+        self.process: subprocess.Popen[str] | None = None
 
-    def python(self, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Python with this version of raters."""
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=self.folder if self.folder.exists() else None,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def raters(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line of this version."""
-        return self.python("from raters.cli import main; main()", *arguments)
+    def raters(self, *arguments: str) -> dict[str, Any]:
+        """Run the command line of this version; return its exit code, seconds and output."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, "--serve", str(self.tree)],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps(arguments), file=self.process.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer | {n: (self.folder / f"{n}.txt").read_text("utf-8") for n in ("out", "err")}
 
     def _options_of(self, verb: str) -> frozenset[str]:
-        said = "".join(self.raters(verb, flag).stdout for flag in ("--help", "--help-all"))
+        said = "".join(self.raters(verb, flag)["out"] for flag in ("--help", "--help-all"))
         return frozenset(re.findall(r"--[a-z][a-z-]+", said))
 
     def words(self, command: str) -> list[str]:
@@ -325,25 +325,24 @@ class Side:
         shutil.rmtree(self.folder / name, ignore_errors=True)
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         done.parent.mkdir(parents=True, exist_ok=True)
-        before = _children_seconds()
         ended = self._try(name, command)
+        if "--json" in command and ended["code"] == 0:
+            (self.folder / name / "printed.json").write_text(ended["out"], "utf-8")
         found = {
             "key": key,
-            "code": ended.returncode,
-            "error": ended.stderr.strip().splitlines()[-1:],
-            "seconds": round(_children_seconds() - before, 2),
+            "code": ended["code"],
+            "error": ended["err"].strip().splitlines()[-1:],
+            "seconds": ended["seconds"],
         }
-        if "--json" in command and ended.returncode == 0:
-            (self.folder / name / "printed.json").write_text(ended.stdout)
         done.write_text(json.dumps(found))
         return found
 
-    def _try(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
+    def _try(self, name: str, command: str) -> dict[str, Any]:
         """Run it; where a value is refused (a split's name), once more with its new name."""
         words = self.words(command)
         ended = self.raters(*words, "-o", name)
         other = [RENAMED[w][0] if "-" in w and w in RENAMED else w for w in words]
-        if ended.returncode and other != words:
+        if ended["code"] and other != words:
             ended = self.raters(*other, "-o", name)
         return ended
 
@@ -352,9 +351,26 @@ def _as_option(word: str) -> str:
     return "--" + word.replace("_", "-")
 
 
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def serve(tree: Path) -> None:
+    """Import the libraries once; then run each command that is asked for in a fork of this one."""
+    import monai.networks.nets  # noqa: F401
+
+    import raters.cli
+
+    if not Path(raters.cli.__file__).is_relative_to(tree):
+        sys.exit(f"found raters in {raters.cli.__file__}, expected it in {tree}")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            for number, name in ((1, "out.txt"), (2, "err.txt")):
+                os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
+            sys.argv = ["raters", *json.loads(line)]
+            raters.cli.main()
+            sys.exit()
+        _, status, used = os.wait4(child, 0)
+        seconds = round(used.ru_utime + used.ru_stime, 2)
+        answer = {"code": os.waitstatus_to_exitcode(status), "seconds": seconds}
+        print(json.dumps(answer), flush=True)
 
 
 def needed(only: str | None) -> dict[str, str]:
@@ -619,19 +635,17 @@ COMPARE: dict[str, Callable[[Path, Path, str, Found], None]] = {
 }
 
 
-def report(found: Found, shown: int) -> int:
-    """Print all that was found; return the number of differences."""
+def show(found: Found, shown: int) -> int:
+    """Print what was found in the results of one command; return the number of differences."""
     for where, what in found.new.items():
-        print(f"new      {where}: {'; '.join(what[:shown])}{_more(what, shown)}")
+        print(f"  new      {where}: {'; '.join(what[:shown])}{_more(what, shown)}")
     for where, what in found.differences.items():
         for line in what[:shown]:
-            print(f"DIFFERS  {where}: {line}")
+            print(f"  DIFFERS  {where}: {line}")
         if len(what) > shown:
-            print(f"DIFFERS  {where}: {_more(what, shown)}")
-    number = sum(map(len, found.differences.values()))
-    print(f"{found.values:,} values and arrays compared, {number:,} differences", end="")
-    print(f" in {len(found.differences)} files" if number else "")
-    return number
+            print(f"  DIFFERS  {where}:{_more(what, shown)}")
+    sys.stdout.flush()
+    return sum(map(len, found.differences.values()))
 
 
 def _more(what: list[str], shown: int) -> str:
@@ -640,6 +654,9 @@ def _more(what: list[str], shown: int) -> str:
 
 def main() -> int:
     """Run the commands with both trees and compare what they wrote."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(Path(sys.argv[2]))
+        return 0
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--before", type=Path, required=True)
@@ -653,19 +670,24 @@ def main() -> int:
     for name, tree in (("before", asked.before), ("after", asked.after)):
         (asked.work / name).mkdir(parents=True, exist_ok=True)
         sides.append(Side(tree, asked.work / name))
-    found, start, seconds = Found(), time.monotonic(), [0.0, 0.0]
+    start, seconds, values, differences = time.monotonic(), [0.0, 0.0], 0, 0
     commands = needed(asked.only)
     for name, command in commands.items():
-        ended = [side.run(name, command) for side in sides]
+        found = Found()
+        with ThreadPoolExecutor() as pool:
+            ended = list(pool.map(Side.run, sides, [name] * 2, [command] * 2))
         seconds = [a + e["seconds"] for a, e in zip(seconds, ended, strict=True)]
         print(f"{name:28} {ended[0]['seconds']:6.1f} s {ended[1]['seconds']:6.1f} s", flush=True)
         for side, end in zip(("before", "after"), ended, strict=True):
             if end["code"]:
                 found.differs(name, f"{side} ended with {end['code']}: {' '.join(end['error'])}")
         compare_folders(sides[0].folder, sides[1].folder, name, found)
+        differences += show(found, asked.shown)
+        values += found.values
     took = time.monotonic() - start
     print(f"{len(commands)} commands: {seconds[0]:.0f} and {seconds[1]:.0f} CPU-s, {took:.0f} s")
-    return 1 if report(found, asked.shown) else 0
+    print(f"{values:,} values and arrays compared, {differences:,} differences")
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

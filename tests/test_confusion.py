@@ -147,6 +147,8 @@ def test_pixelwise_error_compares_the_row_of_the_true_class() -> None:
         by_rater.append(np.mean([np.mean(v) for v in by_class.values()]))
     expected = np.sqrt(np.mean(by_rater))
     assert cm.root_mean_square(estimated, true, truth) == pytest.approx(expected)
+    summed = 2 * np.mean(by_rater)  # two entries per row
+    assert cm.squared_frobenius(estimated, true, truth) == pytest.approx(summed)
 
 
 def test_dominance_is_by_column_of_the_mean() -> None:

@@ -52,7 +52,8 @@ def few_draws() -> Iterator[None]:
 
 
 def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
-    said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path)
+    few = "import raters.simulate.calibrate\nraters.simulate.calibrate._DRAWS = 100"
+    said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path, before=few)
     assert said == Outcome(0, "24 cases by three raters: one\n", "")
     assert {path.name for path in (tmp_path / "one").iterdir()} == {
         "images",

@@ -63,8 +63,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train everything with two processes; in a last training the second of them dies."""
     folder = tmp_path_factory.mktemp("together")
-    started([sys.executable, str(SCRIPT), str(folder), "2", *RUNS], folder)
+    started([sys.executable, str(SCRIPT), str(folder), "2", *RUNS, "dies"], folder, expected=1)
     return folder
 
 
@@ -103,12 +104,11 @@ def test_torchrun_starts_them_too(alone: Path, tmp_path: Path) -> None:
     same(found(tmp_path, "masks", 1), found(alone, "masks", 0))
 
 
-def test_a_process_that_dies_is_said_in_a_line(tmp_path: Path) -> None:
-    started([sys.executable, str(SCRIPT), str(tmp_path), "2", "dies"], tmp_path, expected=1)
-    said = (tmp_path / "out.txt").read_text()
+def test_a_process_that_dies_is_said_in_a_line(together: Path) -> None:
+    said = (together / "out.txt").read_text()
     assert "error: found a process of this training gone" in said
     assert "Traceback" not in said
-    log = (tmp_path / "run-masks/log.txt").read_text()
+    log = (together / "dies/run-masks/log.txt").read_text()
     assert "epoch 1/3" in log and "stopped by an error: found a process" in log
 
 

@@ -19,6 +19,8 @@ from raters.cli import main
 from raters.fusion.methods import METHODS as FUSION_METHODS
 from raters.fusion.methods import _arguments
 from raters.methods.registry import METHODS as LEARNING_METHODS
+from raters.simulate.phantoms import phantom_study
+from raters.study.study import Study
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -57,10 +59,16 @@ def registries(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw the demo's study once for all pages: they only need its files."""
+    """Draw the demo's study once for all pages, with a quarter of its pixels: they need files."""
     folder = tmp_path_factory.mktemp("drawn")
+
+    def smaller(kind: str, number: int, shape: tuple[int, ...], seed: int) -> Study:
+        return phantom_study(kind, number, tuple(side // 2 for side in shape), seed)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("raters.demo.draw.phantom_study", smaller)
+        patch.setattr("raters.simulate.calibrate._DRAWS", 100)
         run_command(DEMO, patch)
     return folder
 
@@ -82,6 +90,7 @@ def test_blocks_run(
     page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("raters.simulate.calibrate._DRAWS", 100)  # of 1000: only time
     monkeypatch.syspath_prepend(tmp_path)  # as Python does with the folder of a script
     names: dict[str, object] = {}  # a page's blocks follow one another
     for language, file, text in blocks(page):

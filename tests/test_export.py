@@ -43,6 +43,7 @@ NETWORKS = [
 SIZES = [(1, (16, 24, 8)), (3, (17, 21, 9)), (1, (5, 1, 9))]
 STUDY = {"mode": "study", "mean": [3.0, 50.0], "std": [2.0, 9.0]}
 CASE: dict[str, Any] = {"mode": "case", "mean": [], "std": []}
+Bundles = dict[str, tuple[Path, Model]]
 
 
 def model_of(
@@ -102,13 +103,9 @@ def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
     return runner(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "spatial_dims", "width", "depth"), [NETWORKS[0], NETWORKS[-1]], ids=str
-)
-def test_onnx_of_networks(
-    name: str, spatial_dims: int, width: int, depth: int, tmp_path: Path
-) -> None:
-    model = model_of(name, spatial_dims, width, depth)
+@pytest.mark.parametrize("network", [("unet", 2, 2, 2), NETWORKS[-1]], ids=str)
+def test_onnx_of_networks(network: tuple[str, int, int, int], tmp_path: Path) -> None:
+    model = model_of(*network)
     check(model, onnx_runs(model, tmp_path))
 
 
@@ -122,7 +119,7 @@ def test_separate_is_the_mean_of_those_who_labelled() -> None:
 
 
 def test_an_images_own_mean_can_be_inside(tmp_path: Path) -> None:
-    model = model_of(normalisation=CASE)
+    model = model_of("cnn", normalisation=CASE)
     check(model, program_of(truth_of(model)).module())
     check(model, onnx_runs(model, tmp_path))
 
@@ -329,54 +326,72 @@ import sys
 from monai.bundle.scripts import verify_net_in_out
 from monai.bundle.workflows import ConfigWorkflow
 
-bundle, pictures, out = sys.argv[1:]
-configs = {
-    "config_file": bundle + "/configs/inference.json",
-    "meta_file": bundle + "/configs/metadata.json",
-    "bundle_root": bundle,
-}
-verify_net_in_out("network_def", device="cpu", any=13, **configs)
-workflow = ConfigWorkflow(
-    workflow_type="infer", logging_file=False, dataset_dir=pictures, output_dir=out, **configs
-)
-workflow.initialize()
-assert not workflow.check_properties()
-workflow.run()
+for place in sys.argv[1:]:
+    bundle = place + "/bundle"
+    configs = {
+        "config_file": bundle + "/configs/inference.json",
+        "meta_file": bundle + "/configs/metadata.json",
+        "bundle_root": bundle,
+    }
+    verify_net_in_out("network_def", device="cpu", any=13, **configs)
+    workflow = ConfigWorkflow(
+        workflow_type="infer",
+        logging_file=False,
+        dataset_dir=place + "/images",
+        output_dir=place + "/out",
+        **configs,
+    )
+    workflow.initialize()
+    assert not workflow.check_properties()
+    workflow.run()
 assert "raters" not in sys.modules
 """
+RNG = np.random.default_rng(0)
+PICTURES = [RNG.integers(0, 255, s, dtype=np.uint8) for s in [(30, 22), (9, 11), (10, 40)]]
+AFFINE = np.array([[0, -2, 0, 5], [1.5, 0, 0, -7], [0, 0, 3, 11], [0, 0, 0, 1.0]])
+VOLUME = images(1, 1, (13, 9, 7))[0, 0]
+CLASSIFIED = [(RNG.random((12, 9)) ** (k + 1) * 255).astype(np.uint8) for k in range(6)]
 
 
-def run_bundle(bundle: Path, pictures: Path, out: Path) -> None:
-    """Run a bundle as `python -m monai.bundle run` does, in a Python of its own."""
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """Run three bundles as `python -m monai.bundle run` does, in a Python of their own."""
     if find_spec("ignite") is None:
         pytest.skip("found no pytorch-ignite, expected it: MONAI runs bundles with it")
-    places = [str(bundle), str(pictures), str(out)]
+    classes = [{"name": n, "value": v} for n, v in zip("abc", (0, 90, 255), strict=True)]
+    how = {"mode": "study", "mean": [120.0], "std": [40.0]}
+    models = {
+        "pictures": model_of(channels=1, patch_size=(16, 12), classes=classes, normalisation=how),
+        "volumes": model_of(spatial_dims=3, channels=1, normalisation=CASE),
+        "classes": model_of("cnn", width=4, channels=1, normalisation=CASE),
+    }
+    above = tmp_path_factory.mktemp("bundles")
+    for name, model in models.items():
+        (above / name / "images").mkdir(parents=True)
+        done = export(model, "monai-bundle", above / name / "bundle")
+        assert {"LICENSE", "docs/README.md", "models/model.pt"} < done.files.keys()
+    for name, pictures in (("pictures", PICTURES), ("classes", CLASSIFIED)):
+        for k, picture in enumerate(pictures):
+            Image.fromarray(picture).save(above / name / f"images/c{k}.png")
+    file = nib.Nifti1Image(VOLUME, AFFINE)  # type: ignore[no-untyped-call]
+    nib.save(file, above / "volumes/images/one.nii.gz")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RUN_BUNDLE, *places],
+        [sys.executable, "-W", "ignore", "-c", RUN_BUNDLE, *(str(above / name) for name in models)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return {name: (above / name, model) for name, model in models.items()}
 
 
-def test_a_bundle_of_pictures_in_windows(tmp_path: Path) -> None:
+def test_a_bundle_of_pictures_in_windows(bundles: Bundles) -> None:
     """Rows stay rows, classes get the values of files, and small images are not padded."""
-    classes = [{"name": n, "value": v} for n, v in zip("abc", (0, 90, 255), strict=True)]
-    how = {"mode": "study", "mean": [120.0], "std": [40.0]}
-    model = model_of(channels=1, patch_size=(16, 12), classes=classes, normalisation=how)
-    done = export(model, "monai-bundle", tmp_path / "bundle")
-    assert {"LICENSE", "docs/README.md", "models/model.pt"} < done.files.keys()
-    check_metadata(tmp_path / "bundle", model)
-    rng = np.random.default_rng(0)
-    (tmp_path / "images").mkdir()
-    drawn = {f"c{k}.png": rng.integers(0, 255, s, dtype=np.uint8) for k, s in enumerate([(30, 22), (9, 11), (10, 40)])}  # fmt: skip  # noqa: E501
-    for name, picture in drawn.items():
-        Image.fromarray(picture).save(tmp_path / "images" / name)
-    run_bundle(tmp_path / "bundle", tmp_path / "images", tmp_path / "out")
+    place, model = bundles["pictures"]
+    check_metadata(place / "bundle", model)
     values = np.array([0, 90, 255])
-    for name, picture in drawn.items():
-        found = np.asarray(Image.open(tmp_path / "out" / name))
+    for k, picture in enumerate(PICTURES):
+        found = np.asarray(Image.open(place / f"out/c{k}.png"))
         truth = np.sort(model.truth(picture), axis=0)
         sure = truth[-1] - truth[-2] > 1e-3  # windows are blended in another order of sums
         assert sure.mean() > 0.9
@@ -384,38 +399,23 @@ def test_a_bundle_of_pictures_in_windows(tmp_path: Path) -> None:
         assert len(np.unique(found)) > 1
 
 
-def test_a_bundle_of_volumes_keeps_their_geometry(tmp_path: Path) -> None:
-    model = model_of(spatial_dims=3, channels=1, normalisation=CASE)
-    export(model, "monai-bundle", tmp_path / "bundle")
-    check_metadata(tmp_path / "bundle", model)
-    weights = torch.load(tmp_path / "bundle/models/model.pt", weights_only=True)
+def test_a_bundle_of_volumes_keeps_their_geometry(bundles: Bundles) -> None:
+    place, model = bundles["volumes"]
+    check_metadata(place / "bundle", model)
+    weights = torch.load(place / "bundle/models/model.pt", weights_only=True)
     assert all(isinstance(value, Tensor) for value in weights.values())
-    volume = images(1, 1, (13, 9, 7))[0, 0]
-    affine = np.array([[0, -2, 0, 5], [1.5, 0, 0, -7], [0, 0, 3, 11], [0, 0, 0, 1.0]])
-    (tmp_path / "images").mkdir()
-    file = nib.Nifti1Image(volume, affine)  # type: ignore[no-untyped-call]
-    nib.save(file, tmp_path / "images/one.nii.gz")
-    run_bundle(tmp_path / "bundle", tmp_path / "images", tmp_path / "out")
-    found = nib.load(tmp_path / "out/one.nii.gz")
+    found = nib.load(place / "out/one.nii.gz")
     assert isinstance(found, nib.Nifti1Image)
-    np.testing.assert_allclose(found.affine, affine, atol=1e-5)
-    labels = model.predict(volume)
+    np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
+    labels = model.predict(VOLUME)
     assert np.array_equal(np.asarray(found.dataobj), labels) and len(np.unique(labels)) > 1
 
 
-def test_a_bundle_that_classifies_writes_a_table(tmp_path: Path) -> None:
-    model = model_of("cnn", width=4, channels=1, normalisation=CASE)
-    export(model, "monai-bundle", tmp_path / "bundle")
-    check_metadata(tmp_path / "bundle", model)
-    (tmp_path / "images").mkdir()
-    rng = np.random.default_rng(0)
-    expected = {}
-    for k in range(6):
-        picture = (rng.random((12, 9)) ** (k + 1) * 255).astype(np.uint8)
-        Image.fromarray(picture).save(tmp_path / f"images/c{k}.png")
-        expected[f"c{k}.png"] = float(model.predict(picture))
-    run_bundle(tmp_path / "bundle", tmp_path / "images", tmp_path / "out")
-    with open(tmp_path / "out/predictions.csv", encoding="utf-8") as file:
+def test_a_bundle_that_classifies_writes_a_table(bundles: Bundles) -> None:
+    place, model = bundles["classes"]
+    check_metadata(place / "bundle", model)
+    expected = {f"c{k}.png": float(model.predict(p)) for k, p in enumerate(CLASSIFIED)}
+    with open(place / "out/predictions.csv", encoding="utf-8") as file:
         found = {Path(name).name: float(value) for name, value in csv.reader(file)}
     assert found == expected
 

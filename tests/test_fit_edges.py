@@ -223,7 +223,7 @@ class TestWhatIsRefused:
             ({"seed": 2**63}, r"found seed=.*, expected"),
             ({"warm_up": 2.5}, r"found warm_up=2\.5, expected a whole number"),
             ({"select": "reference"}, "no reference of a held-out case"),
-            ({"select": "likelihood", "held_out": 0}, "no held-out cases"),
+            ({"select": "likelihood", "val_fraction": 0}, "no held-out cases"),
             ({"lr": 1e30}, "found a loss of nan in epoch"),
         ],
     )

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import raters
 from command_line import Run, run_in_process
-from distributed_script import masks
+from distributed_script import PLAIN, masks, table
 from kill_script import EPOCH, options_of
 from raters.errors import RatersError
 from raters.methods import METHODS, MethodEntry
@@ -29,6 +29,7 @@ from raters.methods.options import MethodOptions
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
 from raters.training.config import read_config
+from raters.training.loader import whole_cases
 from raters.training.model import Model
 from raters.training.options import checked_options
 from raters.training.prepare import make_loader, plan_training
@@ -63,7 +64,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, str(HERE / "kill_script.py"), str(folder)],
         env={**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"},
-        timeout=300,
+        timeout=600,
         check=True,
     )
     return folder
@@ -100,7 +101,7 @@ def same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 def whole_batch(study: Study) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the images of the training cases, normalised, and their labels."""
     cases = [case for case in study.iter_cases() if case.split == "train"]
-    plan = plan_training(study, checked_options("vote", {}))
+    plan = plan_training(study, checked_options("global-cm", {}))
     normalise = plan.config.normaliser()
     images = torch.stack([torch.from_numpy(normalise(np.asarray(c.image))) for c in cases])
     labels = torch.stack([torch.from_numpy(c.labels.astype(np.int64)) for c in cases])
@@ -149,6 +150,53 @@ class TestPass:
         checkpoint = read_checkpoint(runs / "toy-em" / "checkpoints" / "last.ckpt")
         kept = checkpoint["raters"]["method"]["before"]
         assert kept.keys() == fresh("toy-em", runs).network.state_dict().keys()
+
+
+def shown(study: Study, num_workers: int = 0, **given: Any) -> list[dict[str, Tensor]]:
+    """Return the batches of a pass."""
+    network = PLAIN if study.kind == "segmentation" else {}  # no MONAI
+    options = {**network, "batch_size": 3, "num_workers": num_workers, **given}
+    planned = plan_training(study, checked_options("global-cm", options))
+    method: Method = planned.config.build()
+    return list(whole_cases(make_loader(planned, method, "train"), 3))
+
+
+class TestCasesOfAPass:
+    """Which items a pass consists of."""
+
+    def test_tables(self) -> None:
+        study = table()
+        batches = shown(study)
+        cases = torch.cat([batch["case"] for batch in batches]).tolist()
+        assert cases == list(range(32))
+        for batch in batches:
+            assert batch["corner"].shape == batch["space"].shape == (len(batch["case"]), 0)
+            for k, case in enumerate(batch["case"].tolist()):
+                given = batch["labels"][k] >= 0
+                answers = study[case].answers
+                assert batch["labels"][k][given].tolist() == answers.label.tolist()
+                assert batch["raters"][k][given].tolist() == answers.rater.tolist()
+
+    def test_workers_change_nothing(self) -> None:
+        for one, other in zip(
+            shown(masks(), patch_size=(5, 4)), shown(masks(), 1, patch_size=(5, 4)), strict=True
+        ):
+            assert one.keys() == other.keys()
+            assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+    @pytest.mark.parametrize("world", [2, 3, 9])
+    def test_processes_share_the_cases(self, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen, owners = [], dict[int, set[int]]()
+        for rank in range(world):
+            monkeypatch.setattr("raters.training.loader.processes", lambda r=rank: (r, world))
+            for batch in shown(masks(), patch_size=(5, 4), batch_size=9):
+                for case, corner in zip(
+                    batch["case"].tolist(), batch["corner"].tolist(), strict=True
+                ):
+                    seen.append((case, *corner))
+                    owners.setdefault(case, set()).add(rank)
+        assert seen == list(product(range(8), (0, 5), (0, 4)))
+        assert all(len(ranks) == 1 for ranks in owners.values())
 
 
 def adam(parameters: Any, steps: int, lr: float = 0.01) -> tuple[Any, Any]:

@@ -222,9 +222,13 @@ def test_what_kind_each_method_is() -> None:
 
 def test_a_method_must_say_how_it_learns() -> None:
     method = Method(made_task(), learning_method("truth").parse({}))
-    for ask in (method.step, method.held_out, method.truth, method.target):
+    alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
+    for ask in (*alone, method.draw_latent):
         with pytest.raises(NotImplementedError):
             ask(None)  # type: ignore[arg-type]
+    for ask_with in (method.as_rater, method.sample, method.weighted):
+        with pytest.raises(NotImplementedError):
+            ask_with(None, None)  # type: ignore[arg-type]
 
 
 # Options

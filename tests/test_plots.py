@@ -49,8 +49,13 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def drawn(figure: Figure) -> Figure:
-    figure.savefig(BytesIO(), format="png", dpi=40)
+    """Lay a figure out and shape all its texts, without painting: a test below saves them all."""
+    figure.draw_without_rendering()
     return figure
+
+
+def painted(figure: Figure) -> None:
+    figure.savefig(BytesIO(), format="png", dpi=40)
 
 
 def texts(figure: Figure, axes: int = 0) -> list[str]:
@@ -468,9 +473,9 @@ def test_empty_input_says_what_was_expected(kind: str) -> None:
 
 
 def test_nothing_but_gaps_is_drawn() -> None:
-    drawn(plots.confusion(np.full((2, 3, 3), np.nan)))
-    drawn(plots.skills([{"rater": "ann", "class": "x", "sensitivity": None}], ["sensitivity"]))
-    drawn(plots.overlay(np.full((1, 4, 4), np.nan), np.full((1, 4, 4), MISSING)))
+    painted(plots.confusion(np.full((2, 3, 3), np.nan)))
+    painted(plots.skills([{"rater": "ann", "class": "x", "sensitivity": None}], ["sensitivity"]))
+    painted(plots.overlay(np.full((1, 4, 4), np.nan), np.full((1, 4, 4), MISSING)))
     pair = {"rater_a": "ann", "rater_b": "bob", "dice": None}
-    drawn(plots.agreement([pair]))
-    drawn(plots.skill_scatter([np.nan, 0.5], [0.5, np.nan]))
+    painted(plots.agreement([pair]))
+    painted(plots.skill_scatter([np.nan, 0.5], [0.5, np.nan]))

@@ -78,11 +78,12 @@ def ended(process: Any) -> None:
     assert process.exitcode == 0
 
 
-def wait_until(happened: Callable[[], bool], process: Any) -> bool:
-    """Wait as closely as possible; False if the process ended without it."""
+def wait_until(happened: Callable[[], bool], process: Any, pause: float = 0.002) -> bool:
+    """Wait, with a pause of 0 as closely as possible; False if the process ended without it."""
     while process.is_alive():
         if happened():
             return True
+        time.sleep(pause)
     return False
 
 
@@ -158,7 +159,7 @@ class TestKilled:
         for _ in range(2):
             process = started(train, folder, **large)
             there = (folder / CHECKPOINT).exists()
-            assert wait_until(temporary.exists, process)
+            assert wait_until(temporary.exists, process, pause=0)
             os.kill(process.pid, signal.SIGKILL)
             process.join()
             torn += temporary.exists()

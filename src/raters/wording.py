@@ -123,3 +123,9 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
     if close:
         return f"expected a known one{hint}"
     return f"expected one of {', '.join(listed[:MOST_LISTED])} and {len(listed) - MOST_LISTED} more"
+
+
+def many(number: int, what: str) -> str:
+    """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending}"

@@ -20,8 +20,7 @@ from raters.study.triplets import Triplets
 def answer_agreement(study: Study) -> Agreement:
     """Compare all raters of a table; `raters.agree` says what the tables hold."""
     triplets, classes = study.triplets, len(study.classes)
-    votes = np.zeros((len(study), classes), np.int64)
-    np.add.at(votes, (triplets.task, triplets.label), 1)
+    votes = votes_of(study)
     couples = PairTable.of(triplets, classes)
     result = Agreement("classification")
     result.overall = _overall(study, votes, couples)
@@ -30,6 +29,13 @@ def answer_agreement(study: Study) -> Agreement:
     result.cases = rank_cases(_case_rows(study, votes), "entropy")
     result.notes = _notes(study, votes)
     return result
+
+
+def votes_of(study: Study) -> Ints:
+    """Count the labels of each task, `(tasks, classes)`."""
+    votes = np.zeros((len(study), len(study.classes)), np.int64)
+    np.add.at(votes, (study.triplets.task, study.triplets.label), 1)
+    return votes
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import LEFT_OUT, end_with_failures, go_on
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import MOST_ROWS, show_notes, show_rows, study_notes
+from raters.cli.tables import (
+    LEFT_OUT,
+    MOST_ROWS,
+    end_with_failures,
+    go_on,
+    show_notes,
+    show_rows,
+    study_notes,
+)
 
 if TYPE_CHECKING:
     from raters.agreement.agree import Agreement

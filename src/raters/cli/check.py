@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.wording import printable
+from raters.wording import many, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,8 +61,6 @@ def show(report: CheckReport) -> None:
 
 def _show_summary(report: CheckReport, console: Console) -> None:
     from rich.table import Table
-
-    from raters.study.study import many
 
     table = Table.grid(padding=(0, 2))
     groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
@@ -142,8 +140,6 @@ def _say_more(rows: int, console: Console) -> None:
 
 
 def _show_problems(report: CheckReport, console: Console) -> None:
-    from raters.study.study import many
-
     by_kind: dict[tuple[str, str], list[Problem]] = defaultdict(list)
     for problem in report.problems:
         by_kind[problem.level, problem.kind].append(problem)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import MOST_ROWS, say, show_notes, show_rows, study_notes
+from raters.cli.tables import MOST_ROWS, end_with_failures, say, show_notes, show_rows, study_notes
 from raters.rows import Row, interval, with_interval
-from raters.study.study import many
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Comparison, Evaluation

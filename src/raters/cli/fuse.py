@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.failures import end_with_failures
 from raters.cli.study_options import OpenStudy, described, takes_study
-from raters.cli.tables import say, show_notes, show_rows, study_notes
+from raters.cli.tables import end_with_failures, say, show_notes, show_rows, study_notes
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.rows import Row
@@ -123,8 +123,6 @@ def _short(row: Row) -> Row:
 
 
 def _report(result: ImportResult) -> None:
-    from raters.study.study import many
-
     was = "was" if result.skipped == 1 else "were"
     there = f", {result.skipped:,} {was} there already" if result.skipped else ""
     typer.echo(f"{many(result.written, 'case')} fused{there}: {result.folder}")

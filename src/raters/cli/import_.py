@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import LEFT_OUT, end_with_failures
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import show_notes
+from raters.cli.tables import LEFT_OUT, end_with_failures, show_notes
 from raters.errors import RatersError
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
@@ -69,8 +69,6 @@ def _fractions(text: str) -> dict[str, float]:
 
 def report(result: ImportResult) -> None:
     """Return what was written; cases that failed end with exit code 2."""
-    from raters.study.study import many
-
     there = f", {result.skipped:,} there already" if result.skipped else ""
     show_notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")

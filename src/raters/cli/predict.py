@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.failures import end_with_failures
-from raters.cli.tables import say, show_notes
+from raters.cli.tables import end_with_failures, say, show_notes
 from raters.errors import RatersError
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.prediction.predict_study import PredictResult
@@ -125,7 +125,6 @@ def _move(model: Model, device: str) -> None:
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     """Return what was done, and how fast: without what it took to load the model."""
     from raters.rows import to_json
-    from raters.study.study import many
 
     if as_json:
         typer.echo(to_json({**result.to_dict(), "whole_seconds": whole}))

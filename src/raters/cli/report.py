@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.failures import LEFT_OUT, end_with_failures, go_on
 from raters.cli.study_options import OpenStudy, open_study, read_options, takes_study
+from raters.cli.tables import LEFT_OUT, end_with_failures, go_on
 
 if TYPE_CHECKING:
     from pathlib import Path

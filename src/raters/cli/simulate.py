@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,12 +33,10 @@ def simulate(
         ),
     ] = "",
     severity: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Severity, in pixels, of raters that name none."),
+        float | None, typer.Option(help="Severity, in pixels, of raters that name none.")
     ] = None,
     mean_dice: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Mean Dice of raters that name none."),
+        float | None, typer.Option(help="Mean Dice of raters that name none.")
     ] = None,
     assign: Annotated[
         str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")

@@ -101,8 +101,8 @@ def evaluate(
         >>> model = raters.fit(study, "global-cm", epochs=5, progress=False)
         >>> raters.evaluate(model, study, "test").main["score"]
         1.0
-        >>> raters.evaluate(labels[:, 0], study).scores.loc[1, ["against", "accuracy"]].tolist()
-        ['0', 1.0]
+        >>> raters.evaluate(labels[:, 0], study).summary[1]["accuracy"]  # rater '0' with itself
+        1.0
     """
     if _is_run(predictions):
         from raters.evaluation.runs import score_runs

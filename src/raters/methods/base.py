@@ -159,7 +159,7 @@ class Method(Training):
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
 
-    How it trains, in passes, phases and turns, is told by the hooks of `Training`.
+    How it trains, in passes, phases and turns, is up to the hooks of `Training`.
     """
 
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})

@@ -192,7 +192,7 @@ class ConfusionMethod(NetworkMethod):
             confusion = self._confusion(image, features)
             for rater in asked.raters:
                 number = number_of(self.task, rater)
-                found[as_key(self.task, rater)] = confusion.told(found["truth"], number)
+                found[as_key(self.task, rater)] = confusion.as_rater(found["truth"], number)
         if asked.confusion:
             found["confusion"] = self._matrices(image, features)
         return found | self.sampled(image, asked, latents)

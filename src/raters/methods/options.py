@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -145,3 +146,43 @@ class OracleOptions(ConfusionOptions):
         description="known matrices of each case and rater (masks), or of each rater",
     )
     warm_up: float = Field(default=0, ge=0, description="not used: the matrices are known")
+
+
+# What a method is in its paper: `form='paper'`. What papers leave open is chosen here, and stated:
+# it should not be taken for theirs.
+GLOBAL_PAPER: Mapping[str, Any] = {
+    "likelihood": "marginal",  # eq. 2 and 3
+    "trace": 0.01,  # appendix A
+    "trace_over": "listing",  # F.1
+    "warm_up": 0,
+    "positivity": "softplus",  # F.2
+    "start": "listing",  # F.2: 6 I - 5
+}
+"""`global-cm` of Tanno et al. (2019): eq. 4 as their listings (appendix F) have it.
+
+The matrices learn at the rate of the network (`confusion_lr_scale=1`)."""
+
+SINGLE_PAPER: Mapping[str, Any] = {**GLOBAL_PAPER, "on": "vote"}
+"""`single-cm` as the baseline of Tanno et al. (2019), section 3.3: on the vote, with the trace."""
+
+_ZHANG: Mapping[str, Any] = {
+    "likelihood": "marginal",  # eq. 1 to 3
+    "trace": 0.01,  # ours: the paper sweeps 0 to 0.9 and names none
+    "trace_over": "all",  # eq. 4
+    "warm_up": 2,  # ours: the paper says 'sufficient iterations'
+    # Section 3.4. Two epochs of a small study do not bring random matrices to the identity, which
+    # is what it is for: here they also start near it (`init_accuracy`).
+    "warm_up_on": "trace",
+    "annotator": "cnn",  # section 3.2, appendix A.2
+    "positivity": "softplus",  # ours: that of Tanno et al. (2019); the paper names none
+}
+
+PIXEL_PAPER: Mapping[str, Any] = {**_ZHANG, "prior": 0.0}
+"""`pixel-cm` of Zhang et al. (2020)."""
+
+LOW_RANK_PAPER: Mapping[str, Any] = {
+    **_ZHANG,
+    "factors": "product",  # appendix A.4
+    "rank": 2,  # ours: theirs is 1, where rows are all equal and the truth network learns nothing
+}
+"""`low-rank-cm` of Zhang et al. (2020), appendix A.4."""

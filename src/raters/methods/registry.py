@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 from raters.methods import options as o
-from raters.methods import paper_forms as forms
 from raters.wording import expected_one_of, worded
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ METHODS: dict[str, MethodEntry] = {
         "one learnt matrix per rater",
         "raters.methods.global_cm:GlobalCM",
         o.GlobalOptions,
-        paper_form=forms.GLOBAL_PAPER,
+        paper_form=o.GLOBAL_PAPER,
         paper="Tanno et al., Learning from noisy labels by regularized estimation of annotator "
         "confusion, CVPR 2019",
         when="class labels by named raters, also with one label for each case",
@@ -158,7 +157,7 @@ METHODS: dict[str, MethodEntry] = {
         "one learnt matrix for all raters",
         "raters.methods.global_cm:SingleCM",
         o.SingleOptions,
-        paper_form=forms.SINGLE_PAPER,
+        paper_form=o.SINGLE_PAPER,
         paper="Sukhbaatar et al., Training convolutional networks with noisy labels, ICLR "
         "workshop 2015",
         when="class labels by anonymous raters, or by many with few labels each",
@@ -167,7 +166,7 @@ METHODS: dict[str, MethodEntry] = {
         "matrices at each pixel",
         "raters.methods.pixel_cm:PixelCM",
         o.PixelOptions,
-        paper_form=forms.PIXEL_PAPER,
+        paper_form=o.PIXEL_PAPER,
         paper="Zhang et al., Disentangling human error from the ground truth in segmentation of "
         "medical images, NeurIPS 2020",
         when="masks by named raters (--shared: anonymous ones), also with one mask for each case",
@@ -176,7 +175,7 @@ METHODS: dict[str, MethodEntry] = {
         "low-rank matrices at each pixel",
         "raters.methods.pixel_cm:LowRankCM",
         o.LowRankOptions,
-        paper_form=forms.LOW_RANK_PAPER,
+        paper_form=o.LOW_RANK_PAPER,
         paper="after Zhang et al., Disentangling human error from the ground truth in "
         "segmentation of medical images, NeurIPS 2020, appendix A.4",
         when="masks of many classes, where full matrices at each pixel take too much memory",

@@ -46,22 +46,6 @@ class _Scene:
     letters: Letters | None = None
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Which slice is asked for, and where the voxels lie."""
-
-    slice: int | None
-    axis: int | None
-    spacing: Sequence[float] | None
-    affine: Floats | None
-
-    def sizes(self, space: tuple[int, ...]) -> Sequence[float]:
-        """Return the size of a voxel by axis."""
-        if self.spacing is None:
-            return Geometry(space, self.affine).spacing
-        return self.spacing
-
-
 def overlay(
     image: ArrayLike | None,
     masks: ArrayLike,
@@ -107,8 +91,8 @@ def overlay(
         >>> len(figure.axes), [text.get_text() for text in figure.legends[0].get_texts()]
         (3, ['ann', 'bob'])
     """
-    grid = _Grid(slice, axis, spacing, None if affine is None else np.asarray(affine, np.float64))
-    scene = _scene(image, masks, raters, reference, classes, channel, grid)
+    where = None if affine is None else np.asarray(affine, np.float64)
+    scene = _scene(image, masks, raters, reference, classes, channel, slice, axis, spacing, where)
     shown_classes = _most_disputed(scene)
     panels = len(shown_classes) + entropy
     rows, columns = style.grid_shape(panels, 4)
@@ -143,7 +127,10 @@ def _scene(
     reference: ArrayLike | None,
     classes: Sequence[str] | None,
     channel: int | None,
-    grid: _Grid,
+    at: int | None,
+    axis: int | None,
+    spacing: Sequence[float] | None,
+    affine: Floats | None,
 ) -> _Scene:
     stack = mask_stack(masks)
     space = stack.shape[1:]
@@ -156,12 +143,12 @@ def _scene(
     if highest >= len(labels):
         raise RatersError(f"found label {highest}, expected a class from 0 to {len(labels) - 1}")
     flat = None if image is None else picture(image, space, channel)
-    sizes = grid.sizes(space)
+    sizes = Geometry(space, affine).spacing if spacing is None else spacing
     if len(space) == 2:
         return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], "")
-    view = view_of(space, grid.affine, grid.axis)
+    view = view_of(space, affine, axis)
     stack = view.turn(stack, 1)
-    at = most_disputed(stack) if grid.slice is None else view.place(grid.slice, space)
+    at = most_disputed(stack) if at is None else view.place(at, space)
     return _Scene(
         None if flat is None else view.turn(flat)[at],
         stack[:, at],

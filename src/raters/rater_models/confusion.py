@@ -44,7 +44,7 @@ class Confusion(Protocol):
     def matrix(self) -> Tensor:
         """Write out `C`: `(batch, raters, true, observed, *space)`; length 1 where it is shared."""
 
-    def told(self, truth: Tensor, rater: int) -> Tensor:
+    def as_rater(self, truth: Tensor, rater: int) -> Tensor:
         """Return what a rater would say: `sum_t p(t | x) C_r[t, o]`, `(batch, L, *space)`."""
 
     def mean(self, truth: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class SharedConfusion:
         """Write out `C`."""
         return self.log_matrix.exp()
 
-    def told(self, truth: Tensor, rater: int) -> Tensor:
+    def as_rater(self, truth: Tensor, rater: int) -> Tensor:
         """Return what a rater would say."""
         own = of_rater(self.log_matrix, rater).exp().expand(len(truth), -1, -1)
         return torch.einsum("bt...,bto->bo...", truth, own)
@@ -122,7 +122,7 @@ class PixelConfusion:
         """Write out `C`."""
         return self.logits.softmax(3)
 
-    def told(self, truth: Tensor, rater: int) -> Tensor:
+    def as_rater(self, truth: Tensor, rater: int) -> Tensor:
         """Return what a rater would say; only this rater's matrices are written out."""
         return (truth.unsqueeze(2) * of_rater(self.logits, rater).softmax(2)).sum(1)
 

@@ -50,7 +50,7 @@ class LowRankConfusion:
         eye = torch.eye(a.shape[2], device=a.device, dtype=a.dtype)
         return (1 - a) * eye.view(1, 1, *eye.shape, *(1,) * (a.ndim - 4)) + a * product
 
-    def told(self, truth: Tensor, rater: int) -> Tensor:
+    def as_rater(self, truth: Tensor, rater: int) -> Tensor:
         """Return what a rater would say, `p (1 - a) + ((p a) U) V`; no matrix is written out."""
         parts = (of_rater(part, rater) for part in (self.share, self.mixture, self.errors))
         share, mixture, errors = parts

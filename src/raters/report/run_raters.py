@@ -94,7 +94,8 @@ def _shared_section(found: Estimated) -> Section:
     figure = plots.confusion(matrix, found.classes, [ALL_RATERS], truth=true)
     why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
     text = f"{why}, so none of them is ranked."
-    said = _all_one_way(found)
+    more = [] if found.draws_more is None else found.draws_more.tolist()
+    said = _one_way([None if np.isnan(share) else 100 * share for share in more])
     beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
     caption = (
         f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
@@ -260,14 +261,6 @@ def _one_way(percents: Sequence[float | None]) -> str:
         f"({much}): that speaks against the model, which draws too "
         f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
         "probabilities elsewhere than at 0.5, before raters are judged by it."
-    )
-
-
-def _all_one_way(found: Estimated) -> str:
-    if found.draws_more is None:
-        return ""
-    return _one_way(
-        [None if np.isnan(share) else 100 * share for share in found.draws_more.tolist()]
     )
 
 

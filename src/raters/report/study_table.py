@@ -8,6 +8,7 @@ import numpy as np
 
 from raters import plots
 from raters.agreement.agree import Agreement, agree
+from raters.agreement.answers import votes_of
 from raters.arrays import Ints, Labels
 from raters.report import words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
@@ -55,13 +56,6 @@ def table_report(study: Study, title: str = "") -> Report:
         tasks_section(study, agreement),
     ]
     return Report(title, facts, sections)
-
-
-def vote_counts(study: Study) -> Ints:
-    """Count the labels of each task, `(tasks, classes)`."""
-    counts = np.zeros((len(study), len(study.classes)), np.int64)
-    np.add.at(counts, (study.triplets.task, study.triplets.label), 1)
-    return counts
 
 
 def worker_rows(study: Study, agreement: Agreement) -> list[Row]:
@@ -126,7 +120,7 @@ def _agreement(study: Study, agreement: Agreement) -> Section:
 
 def tasks_section(study: Study, agreement: Agreement, consensus: Labels | None = None) -> Section:
     """Show the most disputed tasks with the labels that were given."""
-    counts, names = vote_counts(study), study.classes.names
+    counts, names = votes_of(study), study.classes.names
     place = {case: k for k, case in enumerate(study.cases)}
     truth = study.reference_labels
     rows = []

@@ -17,6 +17,7 @@ from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
 from raters.study.classes import MISSING, Classes
 from raters.wording import expected_one_of
+from raters.wording import many as many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -536,9 +537,3 @@ def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
             f"expected {MISSING} (missing) to {num_classes - 1}",
             kind="unknown-value",
         )
-
-
-def many(number: int, what: str) -> str:
-    """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
-    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}{ending}"

@@ -19,7 +19,6 @@ from raters.training.cases import cache_folder
 from raters.training.checkpoint import read_checkpoint
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
-from raters.training.loggers import log_row, make_loggers, refuse_loggers
 from raters.training.model import Model
 from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
@@ -36,9 +35,12 @@ from raters.training.trainer import (
     Progress,
     TrainingBar,
     interruptible,
+    log_row,
+    make_loggers,
     make_trainer,
     own_randomness,
     quiet,
+    refuse_loggers,
     set_precision,
     wants_bar,
 )
