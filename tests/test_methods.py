@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.fusion.consensus import fuse
 from raters.methods import METHODS, learning_method
@@ -133,6 +134,12 @@ def test_fused_labels_are_the_target_and_raters_are_counted_against_it(
         np.testing.assert_allclose(
             said, through(method.truth(images(space)), expected[2]), rtol=1e-4
         )
+
+
+@every_space
+def test_counts_of_a_case_can_be_added_to_those_of_soft_targets(space: str) -> None:
+    case = next(iter(study_of(space).iter_cases()))
+    assert count_case(case, np.asarray(case.reference), L).dtype == np.float64
 
 
 def test_the_reference_is_the_target_of_truth() -> None:
