@@ -251,16 +251,28 @@ def index_manifest(path: Path) -> FilesIndex:
     _refuse_bad_columns(columns, path)
     files: dict[str, CaseFiles] = {}
     facts: dict[str, dict[str, str]] = {}
-    found = FilesIndex([], None, None, [], [])
+    problems: list[RatersError] = []
     for line, row in enumerate(rows, start=2):
         if not row["case"]:
             raise RatersError(f"found no case in row {line}, expected a name", file=path)
         case = files.setdefault(row["case"], CaseFiles())
-        _add_row(row, case, path, line, found.problems)
+        problems += _add_row(row, case, path, line)
         _add_facts(row, facts.setdefault(row["case"], {}), path, line)
     if not files:
         raise RatersError("found no rows, expected a row per mask", kind="empty", file=path)
-    return _index(files, facts, columns, found.problems)
+    ids, cases = sorted(files, key=natural_key), files.values()
+    named = {name for c in cases for group in (*c.masks.values(), c.reference) for name in group}
+    modalities = {name for case in cases for name in case.images}
+    return FilesIndex(
+        ids=ids,
+        groups=[facts[c].get("group", c) for c in ids] if "group" in columns else None,
+        splits=[facts[c].get("split", "") for c in ids] if "split" in columns else None,
+        files=[files[case] for case in ids],
+        raters=sorted({r for case in cases for r in case.masks}, key=natural_key),
+        class_names=sorted(named - {""}, key=natural_key),
+        modalities=sorted(modalities - {""}, key=natural_key),
+        problems=problems,
+    )
 
 
 def _refuse_bad_columns(columns: list[str], path: Path) -> None:
@@ -288,41 +300,24 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
             raise RatersError(message, kind="columns", file=path)
 
 
-def _add_row(
-    row: dict[str, str], case: CaseFiles, path: Path, line: int, problems: list[RatersError]
-) -> None:
+def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Iterator[RatersError]:
     """Add the files of one row; the same image may be named again, another one may not."""
-    name = row.get("class", "")
+    name, modality = row.get("class", ""), row.get("modality", "")
+    given = [(case.images, modality, "image"), (case.reference, name, "reference")]
     if row.get("mask"):
         if not row["rater"]:
             raise RatersError(f"found a mask without a rater in row {line}", file=path)
-        given = case.masks.setdefault(row["rater"], {})
-        _put(given, name, path.parent / row["mask"], path, line, problems, again=False)
-    if row.get("image"):
-        modality = row.get("modality", "")
-        _put(case.images, modality, path.parent / row["image"], path, line, problems)
-    if row.get("reference"):
-        _put(case.reference, name, path.parent / row["reference"], path, line, problems)
-
-
-def _put(
-    files: dict[str, Path],
-    name: str,
-    file: Path,
-    path: Path,
-    line: int,
-    problems: list[RatersError],
-    again: bool = True,
-) -> None:
-    if name in files and not (again and files[name] == file):
-        message = (
-            f"row {line} repeats an earlier row"
-            if files[name] == file
-            else f"found {file} in row {line}, expected {files[name]} as in an earlier row"
-        )
-        problems.append(RatersError(message, kind="duplicate", file=path))
-        return
-    files[name] = file
+        given.insert(0, (case.masks.setdefault(row["rater"], {}), name, "mask"))
+    for files, key, role in given:
+        if row.get(role):
+            known, file = files.get(key), path.parent / row[role]
+            files.setdefault(key, file)
+            if known is not None and known != file:
+                message = f"found {file} in row {line}, expected {known} as in an earlier row"
+                yield RatersError(message, kind="duplicate", file=path)
+            elif known is not None and role == "mask":
+                message = f"row {line} repeats an earlier row"
+                yield RatersError(message, kind="duplicate", file=path)
 
 
 def _add_facts(row: dict[str, str], facts: dict[str, str], path: Path, line: int) -> None:
@@ -334,27 +329,3 @@ def _add_facts(row: dict[str, str], facts: dict[str, str], path: Path, line: int
                 f"expected {facts[column]!r} as in an earlier row",
                 file=path,
             )
-
-
-def _index(
-    files: dict[str, CaseFiles],
-    facts: dict[str, dict[str, str]],
-    columns: list[str],
-    problems: list[RatersError],
-) -> FilesIndex:
-    ids = sorted(files, key=natural_key)
-    masks = [classes for case in files.values() for classes in case.masks.values()]
-    named = {name for by_class in masks for name in by_class} | {
-        name for case in files.values() for name in case.reference
-    }
-    modalities = {name for case in files.values() for name in case.images}
-    return FilesIndex(
-        ids=ids,
-        groups=[facts[c].get("group", c) for c in ids] if "group" in columns else None,
-        splits=[facts[c].get("split", "") for c in ids] if "split" in columns else None,
-        files=[files[case] for case in ids],
-        raters=sorted({r for case in files.values() for r in case.masks}, key=natural_key),
-        class_names=sorted(named - {""}, key=natural_key),
-        modalities=sorted(modalities - {""}, key=natural_key),
-        problems=problems,
-    )
