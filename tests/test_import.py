@@ -45,8 +45,8 @@ Journal.finish = finish
 # Kills the process when everything is written but the last files.
 BEFORE_END = """
 import os, signal
-import raters.study.write as write
-write.{function} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+import raters.study.study_file as study_file
+study_file.{function} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 """
 
 # Kills the process in the middle of writing a line of the journal.
