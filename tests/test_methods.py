@@ -221,6 +221,7 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
+    assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
     assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
