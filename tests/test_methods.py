@@ -14,7 +14,7 @@ from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.fusion.consensus import fuse
 from raters.methods import METHODS, learning_method
-from raters.methods.base import Method, NetworkMethod, Task
+from raters.methods.base import Asked, Method, NetworkMethod, Task
 from raters.methods.supervised import SupervisedMethod
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import FixedRaters, GlobalRaters, PixelRaters
@@ -221,10 +221,16 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
+    assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
     assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
     assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
+
+
+def test_one_sample_must_be_answered() -> None:
+    assert Asked(samples=1).needed == {"truth", "samples"}
+    assert Asked().needed == {"truth"}
 
 
 def test_a_method_must_say_how_it_learns() -> None:
