@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.confusion.counts import count
 
 if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.triplets import CaseAnswers
 
-Counts = NDArray[np.float64]
+Counts = Floats
 
 
-def count_case(case: Case, target: NDArray[Any], num_classes: int) -> Counts:
+def count_case(case: Case, target: Array, num_classes: int) -> Counts:
     """Count how often each rater of a study said `o` where the target says `t`.
 
     Args:
@@ -42,7 +42,7 @@ def count_case(case: Case, target: NDArray[Any], num_classes: int) -> Counts:
     return counts
 
 
-def count_answers(answers: CaseAnswers, target: NDArray[Any], num_classes: int) -> Counts:
+def count_answers(answers: CaseAnswers, target: Array, num_classes: int) -> Counts:
     """Count the answers to one task; a rater who answered several times counts several times.
 
     Args:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.study.classes import MISSING
 
 Unseen = Literal["nan", "identity", "uniform"]
 
 
-def count(labels: NDArray[Any], reference: NDArray[Any], num_classes: int) -> NDArray[np.int64]:
+def count(labels: Array, reference: Array, num_classes: int) -> Ints:
     """Count how often each rater said `o` where the reference says `t`.
 
     Pixels that are MISSING in the labels of a rater or in the reference count for nothing.
@@ -44,21 +44,14 @@ def count(labels: NDArray[Any], reference: NDArray[Any], num_classes: int) -> ND
     return np.array(counts, np.int64).reshape(len(labels), num_classes, num_classes)
 
 
-def _count_one(
-    observed: NDArray[Any], truth: NDArray[np.int64], num_classes: int
-) -> NDArray[np.int64]:
+def _count_one(observed: Array, truth: Ints, num_classes: int) -> Ints:
     seen = (observed != MISSING) & (truth >= 0)
     return np.bincount(truth[seen] + observed[seen], minlength=num_classes * num_classes)
 
 
 def count_triplets(
-    task: NDArray[Any],
-    rater: NDArray[Any],
-    label: NDArray[Any],
-    reference: NDArray[Any],
-    raters: int,
-    num_classes: int,
-) -> NDArray[np.int64]:
+    task: Array, rater: Array, label: Array, reference: Array, raters: int, num_classes: int
+) -> Ints:
     """Count the confusion of raters in a table of answers; repeated readings count each.
 
     Args:
@@ -85,9 +78,7 @@ def count_triplets(
     return flat.reshape(raters, num_classes, num_classes)
 
 
-def normalise(
-    counts: NDArray[Any], unseen: Unseen = "nan", smoothing: float = 0.0
-) -> NDArray[np.float64]:
+def normalise(counts: Array, unseen: Unseen = "nan", smoothing: float = 0.0) -> Floats:
     """Turn counts into `p(o | t)`: `C[t, o] = (n[t, o] + s) / (sum_o n[t, o] + s L)`.
 
     A true class that never occurred says nothing about the rater: without smoothing its row is
@@ -106,7 +97,7 @@ def normalise(
     return np.where(total > 0, smoothed / np.where(total > 0, total, 1), empty)
 
 
-def pool(counts: NDArray[Any], axis: int | tuple[int, ...] = 0) -> NDArray[Any]:
+def pool(counts: Array, axis: int | tuple[int, ...] = 0) -> Array:
     """Add counts over cases (or raters): the matrix of all labels together.
 
     Pooling counts weighs every label alike; averaging matrices would weigh every case alike.

@@ -6,17 +6,13 @@ never observed. Joint matrices (counts over all labels) are not compared with co
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 
 
-def root_mean_square(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
-) -> float:
+def root_mean_square(estimated: Array, true: Array, truth: Array | None = None) -> float:
     """Return the root mean square error over entries, as pixel-cm's 'CM estimation'.
 
     `sqrt(mean_t mean_o (E[t, o] - C[t, o])^2)`, over all leading axes (raters). Rows that are NaN
@@ -36,9 +32,7 @@ def root_mean_square(
     return float(np.sqrt(_mean_over_rows(_squares(estimated, true, truth, "mean"))))
 
 
-def squared_frobenius(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
-) -> float:
+def squared_frobenius(estimated: Array, true: Array, truth: Array | None = None) -> float:
     """Return the squared Frobenius norm divided by the number of classes, as in global-cm.
 
     `1/L sum_t sum_o (E[t, o] - C[t, o])^2`, averaged over leading axes (raters); from 0 to 2.
@@ -56,9 +50,7 @@ def squared_frobenius(
     return float(_mean_over_rows(_squares(estimated, true, truth, "sum")))
 
 
-def _squares(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None, over: str
-) -> NDArray[np.float64]:
+def _squares(estimated: Array, true: Array, truth: Array | None, over: str) -> Floats:
     """Return the squared error of each row `(..., L)`, NaN where the true class never occurred."""
     _refuse(estimated, true, truth)
     if truth is None:
@@ -72,7 +64,7 @@ def _squares(
     return np.stack(by_class, axis=-1)
 
 
-def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None) -> None:
+def _refuse(estimated: Array, true: Array, truth: Array | None) -> None:
     """Reject shapes that do not fit, and estimates that are no numbers where the truth is one."""
     space = () if truth is None else truth.shape
     end = estimated.ndim - len(space)
@@ -88,11 +80,11 @@ def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | N
         raise RatersError("found an estimate that is not a number, expected probabilities")
 
 
-def _row(rows: NDArray[Any], t: int, ndim: int) -> NDArray[Any]:
+def _row(rows: Array, t: int, ndim: int) -> Array:
     return np.asarray(np.take(rows, t, axis=-ndim - 1))
 
 
-def _mean_where(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+def _mean_where(values: Array, where: Flags) -> Array:
     space = tuple(range(-where.ndim, 0))
     full = np.broadcast_to(values, (*values.shape[: values.ndim - where.ndim], *where.shape))
     number = where.sum()
@@ -100,7 +92,7 @@ def _mean_where(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
     return np.asarray(total / number if number else np.full(total.shape, np.nan))
 
 
-def _mean_over_rows(rows: NDArray[np.float64]) -> np.float64:
+def _mean_over_rows(rows: Floats) -> np.float64:
     """Average over classes and then over raters, leaving out classes that never occurred."""
     seen = ~np.isnan(rows)
     if not seen.any():

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Flags, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import in_stretches
 from raters.fusion.em import on_grid, start_matrices, total_of
@@ -25,10 +26,6 @@ from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
-
-Ints = NDArray[np.int64]
-
-Array = NDArray[np.float64]
 
 FLOOR = 1e-10
 """Expected counts of labels that a rater has given, and shares of classes that somebody has named,
@@ -67,7 +64,7 @@ class Answers:
 
     starts: Ints
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     raters: int
     classes: int
     used: Ints
@@ -83,7 +80,7 @@ class Answers:
         return int(np.diff(self.starts).max(initial=0))
 
     @property
-    def answered(self) -> NDArray[np.bool_]:
+    def answered(self) -> Flags:
         """Which tasks have an answer, `(tasks,)`."""
         return np.asarray(self.starts[1:] > self.starts[:-1])
 
@@ -97,8 +94,8 @@ class Answers:
 class Parameters:
     """What EM estimates: the prior `(L,)` and the matrices `(R, L, L)`, `C[t, o]`."""
 
-    prior: Array
-    confusion: Array
+    prior: Floats
+    confusion: Floats
 
     def change(self, other: Parameters) -> float:
         """Return the greatest difference of an entry."""
@@ -126,7 +123,7 @@ class Options:
             )
 
 
-MatrixStep = Callable[[Array, Ints, float], Array]
+MatrixStep = Callable[[Floats, Ints, float], Floats]
 """Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
@@ -148,7 +145,7 @@ def answers_of(triplets: Triplets, num_classes: int) -> Answers:
     return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
 
 
-def vote_shares(answers: Answers) -> Array:
+def vote_shares(answers: Answers) -> Floats:
     """Return the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
 
     Example:
@@ -163,7 +160,7 @@ def vote_shares(answers: Answers) -> Array:
     return shares
 
 
-def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
+def _votes(answers: Answers, chosen: Flags | None = None) -> Floats:
     """Count the answers (or some of them) to each task by class, `(tasks, L)`."""
     number = np.diff(answers.starts)
     cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
@@ -174,8 +171,8 @@ def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
 
 
 def e_step(
-    answers: Answers, parameters: Parameters, hard: bool = False, out: Array | None = None
-) -> tuple[Array, float]:
+    answers: Answers, parameters: Parameters, hard: bool = False, out: Floats | None = None
+) -> tuple[Floats, float]:
     """Return the posteriors `(tasks, L)` and the log-likelihood of the answers.
 
     Args:
@@ -209,14 +206,14 @@ def e_step(
     return posteriors, sum(in_stretches(work, len(answers.label)))
 
 
-def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
+def expected_counts(answers: Answers, posteriors: Floats) -> tuple[Floats, Floats]:
     """Return how often each rater said `o` where `t` was true, `(R, o, t)`, and tasks by class.
 
     Both are sums of posteriors: over answers, and over the tasks that have answers, `(L,)`.
     """
     raters, classes = answers.raters, answers.classes
 
-    def work(start: int, stop: int) -> tuple[Array, Array]:
+    def work(start: int, stop: int) -> tuple[Floats, Floats]:
         counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
         first, last = answers.task_stretch(start, stop)
         count_answers(
@@ -228,7 +225,7 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
-def class_shares(tasks: Array, used: Ints) -> Array:
+def class_shares(tasks: Floats, used: Ints) -> Floats:
     """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
     A class that a rater named keeps at least `FLOOR`; one that none named and that has no
@@ -268,7 +265,7 @@ class Model:
 class TableState:
     """Where EM over a table ended."""
 
-    posteriors: Array
+    posteriors: Floats
     parameters: Parameters
     log_likelihoods: list[float]
     converged: bool
@@ -309,11 +306,11 @@ def run(
 
 
 def _em(
-    answers: Answers, model: Model, options: Options, fixed: Array | None, posteriors: Array
+    answers: Answers, model: Model, options: Options, fixed: Floats | None, posteriors: Floats
 ) -> TableState:
     """Take an M step, then E and M in turns until no parameter changes."""
 
-    def m_step(posteriors: Array) -> Parameters:
+    def m_step(posteriors: Floats) -> Parameters:
         counts, tasks = expected_counts(answers, posteriors)
         shares = class_shares(tasks, answers.used) if fixed is None else fixed
         return Parameters(shares, model.matrices(counts, answers.used, options.smoothing))
@@ -334,8 +331,8 @@ def _solution(
     model: Model,
     options: Options,
     name: tuple[str, str],
-    fixed: Array | None,
-    guess: Array,
+    fixed: Floats | None,
+    guess: Floats,
 ) -> Solution[TableState]:
     """Run EM from one guess; all but the mean are mixed with it, as EM does not leave certainty."""
     if name[0] != "mean":
@@ -364,18 +361,16 @@ def _fusion(answers: Answers, found: TableState, rows: list[Row], notes: list[st
     )
 
 
-def _hard(answers: Answers, posteriors: Array) -> NDArray[np.int16]:
+def _hard(answers: Answers, posteriors: Floats) -> Labels:
     return np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16)
 
 
-def _said_by(answers: Answers, rater: int) -> Array:
+def _said_by(answers: Answers, rater: int) -> Floats:
     """Count the answers of one rater to each task by class, `(tasks, L)`."""
     return _votes(answers, answers.rater == rater)
 
 
-def _in_task_order(
-    triplets: Triplets,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
+def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
     """Return task, rater and label of the answers that there are, sorted by task."""
     task, rater, label = triplets.task, triplets.rater, triplets.label
     if label.size and label.min() == MISSING:
@@ -405,19 +400,19 @@ def _refuse_outside(what: str, numbers: NDArray[np.integer], size: int, lowest: 
         )
 
 
-def _given_prior(prior: ArrayLike, num_classes: int) -> Array:
+def _given_prior(prior: ArrayLike, num_classes: int) -> Floats:
     given = np.asarray(prior, np.float64)
     _refuse_weights("prior", given, (num_classes,))
     return np.asarray(given / given.sum())
 
 
-def _given_start(start: ArrayLike, answers: Answers) -> Array:
+def _given_start(start: ArrayLike, answers: Answers) -> Floats:
     given = np.asarray(start, np.float64)
     _refuse_weights("start", given, (answers.tasks, answers.classes))
     return np.ascontiguousarray(given / given.sum(axis=1, keepdims=True))
 
 
-def _refuse_weights(what: str, given: Array, shape: tuple[int, ...]) -> None:
+def _refuse_weights(what: str, given: Floats, shape: tuple[int, ...]) -> None:
     if given.shape != shape:
         raise RatersError(f"found a {what} of shape {given.shape}, expected {shape}")
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(axis=-1) > 0).all()):

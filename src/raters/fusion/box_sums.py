@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Labels = NDArray[np.int16]
+from raters.arrays import Array, Floats, Ints, Labels
 
 _MANTISSA, _FINEST = 52, 32
 _LEAST_LOG = -700.0
@@ -153,7 +150,7 @@ def box_row(values: Floats, reach: int, out: Floats) -> None:
         out[x] = total
 
 
-def channels_of(labels: NDArray[Any], num_classes: int) -> tuple[Ints, Ints]:
+def channels_of(labels: Array, num_classes: int) -> tuple[Ints, Ints]:
     """Number the labels that occur: which they are, and the channel of `o` at `o + 1`.
 
     Example:

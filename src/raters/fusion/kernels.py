@@ -14,8 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from raters.arrays import Array, Floats, Ints, Labels
 
 _BLOCK = 4096
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -25,11 +24,11 @@ _ONE = np.uint64(1)
 
 @numba.njit(nogil=True, cache=True)
 def encode(
-    labels: NDArray[Any],
+    labels: Array,
     base: Any,  # noqa: ANN401
     start: int,
     stop: int,
-    codes: NDArray[Any],
+    codes: Array,
     counts: Ints,
 ) -> None:
     """Number the pattern of each voxel, `sum_r (o_r + 1) base^(R - 1 - r)`, and count patterns.
@@ -67,12 +66,12 @@ def encode(
 
 @numba.njit(nogil=True, cache=True)
 def collect(
-    labels: NDArray[Any],
+    labels: Array,
     base: Any,  # noqa: ANN401
     exact: bool,
     start: int,
     stop: int,
-    codes: NDArray[Any],
+    codes: Array,
     slots: NDArray[np.int32],
     keys: NDArray[np.uint64],
     firsts: Ints,
@@ -134,7 +133,7 @@ def collect(
 
 
 @numba.njit(nogil=True, cache=True)
-def _same(labels: NDArray[Any], a: int, b: int) -> bool:
+def _same(labels: Array, a: int, b: int) -> bool:
     """Return whether two voxels have the same pattern."""
     for r in range(labels.shape[0]):  # noqa: SIM110
         if labels[r, a] != labels[r, b]:
@@ -143,9 +142,7 @@ def _same(labels: NDArray[Any], a: int, b: int) -> bool:
 
 
 @numba.njit(nogil=True, cache=True)
-def expand(
-    codes: NDArray[Any], table: NDArray[Any], start: int, stop: int, out: NDArray[Any]
-) -> None:
+def expand(codes: Array, table: Array, start: int, stop: int, out: Array) -> None:
     """Return each voxel the value of its pattern."""
     own, written = codes[start:stop], out[start:stop]
     for i in range(own.shape[0]):
@@ -154,7 +151,7 @@ def expand(
 
 @numba.njit(nogil=True, cache=True)
 def em_pass(
-    labels: NDArray[Any],
+    labels: Array,
     weights: Floats,
     log_prior: Floats,
     log_confusion: Floats,
@@ -202,12 +199,7 @@ def em_pass(
 
 @numba.njit(nogil=True, cache=True)
 def posterior_pass(
-    labels: NDArray[Any],
-    log_prior: Floats,
-    log_confusion: Floats,
-    start: int,
-    stop: int,
-    out: NDArray[Any],
+    labels: Array, log_prior: Floats, log_confusion: Floats, start: int, stop: int, out: Array
 ) -> None:
     """Write the posterior of each column, `(L, n)`; the arguments are those of `em_pass`."""
     raters, classes = labels.shape[0], log_prior.shape[0]
@@ -230,7 +222,7 @@ def posterior_pass(
 def answers_pass(
     starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     log_prior: Floats,
     log_confusion: Floats,
     hard: bool,
@@ -278,7 +270,7 @@ def answers_pass(
 def count_answers(
     starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     posteriors: Floats,
     start: int,
     stop: int,

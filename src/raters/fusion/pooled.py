@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of, merge
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
@@ -93,7 +93,7 @@ class PooledStaple:
             notes=self.found.notes,
         )
 
-    def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _labels(self, what: str) -> Iterator[tuple[str, Array]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())
         for found in track(loaded, len(self._study), what, self._progress):
             if found is not None:  # what cannot be read is named when its turn to be fused comes
@@ -117,7 +117,7 @@ class PooledStaple:
         shares = label_shares(columns, self._classes)
         return fit(columns, shares, self._options, kinds, self._study.raters)
 
-    def _start(self) -> NDArray[np.float64]:
+    def _start(self) -> Floats:
         return start_matrices(len(self._study.raters), self._classes, START)
 
     def _fit_by_passes(self) -> EMState:
@@ -140,12 +140,12 @@ class PooledStaple:
 
         return run_em(estimate, EMState(prior, self._start()), self._options)
 
-    def fuse(self, labels: NDArray[Any]) -> Fusion:
+    def fuse(self, labels: Array) -> Fusion:
         """Fuse the labels `(raters, *space)` of one case with the shared matrices."""
         columns = columns_of(labels, self._classes)
         return fused(columns, alone(self.state), labels.shape[1:])
 
-    def labels(self) -> NDArray[np.float64] | None:
+    def labels(self) -> Floats | None:
         """Return the number of labels of each rater; None where patterns are too many to count."""
         if self.columns is None:
             return None
@@ -165,7 +165,7 @@ class PooledStaple:
         return group_errors(self.columns, self.state, weights)
 
 
-def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
+def _group_and_labels(case: Case) -> tuple[str, Array] | None:
     try:
         return case.group, _small(case.labels)
     except RatersError:
@@ -178,12 +178,12 @@ def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | No
     return found and (found[0], occurring(columns_of(found[1], num_classes)))
 
 
-def _small(labels: NDArray[np.int16]) -> NDArray[Any]:
+def _small(labels: Labels) -> Array:
     """Hold labels in bytes where they fit: kernels read less."""
     return labels.astype(np.int8) if labels.size and labels.max() < 127 else labels
 
 
-Groups = dict[str, NDArray[np.float64]]
+Groups = dict[str, Floats]
 
 MOST_KEPT = 1 << 20
 """So many patterns may be kept; a group's own are kept until all groups' are more than this."""

@@ -29,11 +29,7 @@ class MLP(Backbone):
         layers: list[nn.Module] = []
         self.features = channels
         for _layer in range(depth):
-            layers += [
-                nn.Linear(self.features, width),
-                nn.ReLU(inplace=True),
-                nn.Dropout(dropout),
-            ]
+            layers += [nn.Linear(self.features, width), nn.ReLU(inplace=True), nn.Dropout(dropout)]
             self.features = width
         self.layers = nn.Sequential(*layers)
 

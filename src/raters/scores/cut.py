@@ -41,16 +41,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.scores.empty import overlap_ratio
 from raters.scores.inputs import check_classes, label_array
 from raters.study.classes import MISSING
 
-Cut = float | Sequence[float] | NDArray[np.float64]
+Cut = float | Sequence[float] | Floats
 """One cut for all foreground classes, or one for each."""
 
 
-def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
+def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> Labels:
     """Return the label of each voxel at a cut, or at one cut for each foreground class.
 
     Equal scores go to the lower class, as in argmax: `p` has to be above the cut.
@@ -83,7 +84,7 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     return np.asarray(weighed.argmax(axis=0), np.int16)
 
 
-def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
+def winning_cut(probabilities: ArrayLike) -> Array:
     """Return the cut below which each foreground class wins, the others being cut at 0.5.
 
         r_c = p_c / (p_c + max of the other classes' p)
@@ -109,7 +110,7 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
     return np.asarray(np.divide(own, total, out=np.zeros_like(total), where=total > 0))
 
 
-def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
+def cuts_of(cut: Cut, num_classes: int) -> Floats:
     """Return one cut for each foreground class; reject what is not above 0 and below 1.
 
     Example:
@@ -133,17 +134,15 @@ def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
     return np.broadcast_to(given, (num_classes - 1,)).copy()
 
 
-def _probabilities(given: ArrayLike) -> NDArray[Any]:
+def _probabilities(given: ArrayLike) -> Array:
     found = np.asarray(given)
     found = found if found.dtype.kind == "f" else found.astype(np.float64)
     check_classes(len(found))
     return found
 
 
-GRID: NDArray[np.float64] = np.arange(1, 100) / 100
+GRID: Floats = np.arange(1, 100) / 100
 """The cuts to choose from: 0.01, 0.02, ... 0.99."""
-
-Floats = NDArray[np.float64]
 
 
 class CutCounts:
@@ -190,7 +189,7 @@ class CutCounts:
         whole = self._predicted + self._there[:, np.newaxis]
         return overlap_ratio(2 * self._hit, whole, self._common)
 
-    def _add_reference(self, won: NDArray[np.intp], reference: NDArray[Any]) -> None:
+    def _add_reference(self, won: NDArray[np.intp], reference: Array) -> None:
         seen = reference != MISSING
         self._common += int(seen.sum())
         for c, own in enumerate(won):
@@ -199,7 +198,7 @@ class CutCounts:
             self._hit[c] += _at_each_cut(own[drawn])
             self._predicted[c] += _at_each_cut(own[seen])
 
-    def _add_labels(self, won: NDArray[np.intp], labels: NDArray[Any]) -> None:
+    def _add_labels(self, won: NDArray[np.intp], labels: Array) -> None:
         given = labels != MISSING
         seen = given.any(axis=0)
         self.labelled += int(seen.sum())
@@ -211,7 +210,7 @@ class CutCounts:
                 self.areas_not_blank[c] += _at_each_cut(own[given[who].any(axis=0)])
                 self.drawn_not_blank[c] += _mean_area(drawn[who], given[who])
 
-    def _who_drew(self, c: int) -> NDArray[np.bool_]:
+    def _who_drew(self, c: int) -> Flags:
         if self._labels is None:
             return np.zeros(0, bool)
         return np.array([bool((mask == c).any()) for mask in self._labels], bool)
@@ -223,7 +222,7 @@ def _at_each_cut(won: NDArray[np.intp]) -> Floats:
     return counts[::-1].cumsum()[::-1][1:].astype(np.float64)
 
 
-def _mean_area(drawn: NDArray[np.bool_], given: NDArray[np.bool_]) -> float:
+def _mean_area(drawn: Flags, given: Flags) -> float:
     """Sum, over voxels, the share of the raters there who drew."""
     return float((drawn.sum(axis=0) / np.maximum(given.sum(axis=0), 1)).sum())
 

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats, Ints
 from raters.scores.empty import UNDEFINED, overlap_ratio
 from raters.scores.inputs import Spacing, check_classes, label_pair, spacing_of
 
 _BLOCK = 1 << 16  # voxels at a time: the codes of a block stay in the cache
 
 
-def pair_counts(a: ArrayLike, b: ArrayLike, num_classes: int) -> NDArray[np.int64]:
+def pair_counts(a: ArrayLike, b: ArrayLike, num_classes: int) -> Ints:
     """Count how often each pair of labels occurs: `(classes, classes)`, rows by `a`.
 
     With the truth first these are scikit-learn's `confusion_matrix(truth, predicted)`.
@@ -39,7 +40,7 @@ def pair_counts(a: ArrayLike, b: ArrayLike, num_classes: int) -> NDArray[np.int6
     return counts.reshape(base, base)[1:, 1:].copy()
 
 
-def dice(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+def dice(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
     """Return Dice's coefficient of each foreground class, `2 |A B| / (|A| + |B|)`.
 
     L. R. Dice, Measures of the amount of ecologic association between species, Ecology 26, 1945.
@@ -56,7 +57,7 @@ def dice(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64
     return dice_from_counts(pair_counts(a, b, num_classes))
 
 
-def iou(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+def iou(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
     """Return the intersection over the union of each foreground class, `|A B| / |A or B|`.
 
     Jaccard's index (P. Jaccard, 1901); `iou = dice / (2 - dice)`. Both empty: 1. Exactly one
@@ -95,7 +96,7 @@ def mean_iou(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> float:
     return float(iou(a, b, num_classes).mean())
 
 
-def dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
+def dice_from_counts(counts: ArrayLike) -> Floats:
     """Return `dice` from joint counts `(..., classes, classes)`.
 
     Example:
@@ -106,7 +107,7 @@ def dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
     return overlap_ratio(2 * both, first + second, common)
 
 
-def iou_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
+def iou_from_counts(counts: ArrayLike) -> Floats:
     """Return `iou` from joint counts `(..., classes, classes)`.
 
     Example:
@@ -120,8 +121,8 @@ def iou_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
 class VolumeDifference(NamedTuple):
     """By foreground class, how much larger the second map is: in mm³ and relative."""
 
-    mm3: NDArray[np.float64]
-    relative: NDArray[np.float64]
+    mm3: Floats
+    relative: Floats
 
 
 def volume_difference(
@@ -158,7 +159,7 @@ def volume_from_counts(counts: ArrayLike, voxel: float = 1.0) -> VolumeDifferenc
     )
 
 
-def merged_counts(counts: ArrayLike, classes: Sequence[int]) -> NDArray[np.int64]:
+def merged_counts(counts: ArrayLike, classes: Sequence[int]) -> Ints:
     """Return joint counts `(2, 2)` of the union of some classes and of all the rest.
 
     Example:
@@ -174,7 +175,7 @@ def merged_counts(counts: ArrayLike, classes: Sequence[int]) -> NDArray[np.int64
     return merged
 
 
-def _sizes(counts: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+def _sizes(counts: ArrayLike) -> tuple[Ints, ...]:
     """Return, by foreground class, voxels in both, in the first, in the second; common ones."""
     table = np.asarray(counts)
     check_classes(table.shape[-1])

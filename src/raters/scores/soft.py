@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Floats, Ints
 from raters.errors import RatersError
 from raters.scores.empty import overlap_ratio
 from raters.scores.inputs import check_classes
@@ -46,7 +47,7 @@ def soft_dice(
 
 def soft_counts(
     truth: ArrayLike, predicted: ArrayLike, thresholds: Sequence[float] = THRESHOLDS
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return what `soft_dice` is made of, `(thresholds, 4)`; parts of an image add up.
 
     At each threshold: voxels above it in both maps, in the truth, in the prediction; and those
@@ -65,7 +66,7 @@ def soft_counts(
     return np.array([[(a & b).sum(), a.sum(), b.sum(), first.size] for a, b in above], np.int64)
 
 
-def soft_dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
+def soft_dice_from_counts(counts: ArrayLike) -> Floats:
     """Return `soft_dice` from counts `(..., thresholds, 4)`.
 
     Example:
@@ -78,7 +79,7 @@ def soft_dice_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
 
 def soft_dice_by_class(
     truth: ArrayLike, predicted: ArrayLike, thresholds: Sequence[float] = THRESHOLDS
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return `soft_dice` per foreground class of two maps `(classes, *space)`: `(classes - 1,)`.
 
     Example:
