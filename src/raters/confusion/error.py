@@ -36,12 +36,7 @@ def squared_frobenius(estimated: Array, true: Array, truth: Array | None = None)
     """Return the squared Frobenius norm divided by the number of classes, as in global-cm.
 
     `1/L sum_t sum_o (E[t, o] - C[t, o])^2`, averaged over leading axes (raters); from 0 to 2.
-    Tanno et al. (2019) report it in units of 10^-2.
-
-    Args:
-        estimated: As in `root_mean_square`.
-        true: As in `root_mean_square`.
-        truth: As in `root_mean_square`.
+    Tanno et al. (2019) report it in units of 10^-2. The arguments are those of `root_mean_square`.
 
     Example:
         >>> squared_frobenius(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2))
@@ -53,14 +48,14 @@ def squared_frobenius(estimated: Array, true: Array, truth: Array | None = None)
 def _squares(estimated: Array, true: Array, truth: Array | None, over: str) -> Floats:
     """Return the squared error of each row `(..., L)`, NaN where the true class never occurred."""
     _refuse(estimated, true, truth)
-    if truth is None:
-        square = (np.asarray(estimated, np.float64) - true) ** 2
-        return np.asarray(square.sum(axis=-1) if over == "sum" else square.mean(axis=-1))
-    axis = -truth.ndim - 1  # the observed class, before the spatial axes
+    axis = -1 if truth is None else -truth.ndim - 1  # the observed class, before the spatial axes
     square = (np.asarray(estimated, np.float64) - true) ** 2
-    rows = square.sum(axis=axis) if over == "sum" else square.mean(axis=axis)
-    classes = rows.shape[-truth.ndim - 1]
-    by_class = [_mean_where(_row(rows, t, truth.ndim), truth == t) for t in range(classes)]
+    rows = np.asarray(square.sum(axis=axis) if over == "sum" else square.mean(axis=axis))
+    if truth is None:
+        return rows
+    by_class = [
+        _mean_where(np.take(rows, t, axis=axis), truth == t) for t in range(rows.shape[axis])
+    ]
     return np.stack(by_class, axis=-1)
 
 
@@ -78,10 +73,6 @@ def _refuse(estimated: Array, true: Array, truth: Array | None) -> None:
         )
     if (np.isnan(estimated) & ~np.isnan(true)).any():
         raise RatersError("found an estimate that is not a number, expected probabilities")
-
-
-def _row(rows: Array, t: int, ndim: int) -> Array:
-    return np.asarray(np.take(rows, t, axis=-ndim - 1))
 
 
 def _mean_where(values: Array, where: Flags) -> Array:

@@ -9,9 +9,9 @@ stretch of them. A rater's repeated readings of a task are as many answers. All 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,6 @@ RIGHT_BEFORE = 0.75
 
 MOST_SMOOTHING = 1e12
 """Far more than anybody has answers."""
-
 
 SEVERAL_OF_TABLES = ("mean", "vote", "raters")
 
@@ -282,21 +281,23 @@ def run(
 ) -> Fusion:
     """Run EM over a table, from one start or several, and keep the most likely solution."""
     answers = answers_of(triplets, num_classes)
-    fixed = None if prior is None else _given_prior(prior, num_classes)
+    fixed = None if prior is None else _given("prior", prior, (num_classes,))
     if start is not None:
-        found = _em(answers, model, options, fixed, _given_start(start, answers))
-        return _fusion(answers, found, [], [])
+        guess = _given("start", start, (answers.tasks, num_classes))
+        return _fusion(answers, _em(answers, model, options, fixed, guess))
     enough = ANSWERS_A_PARAMETER * model.free * answers.raters
     several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
     kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
-        found = _em(answers, model, options, fixed, vote_shares(answers))
-        return _fusion(answers, found, [], [])
+        return _fusion(answers, _em(answers, model, options, fixed, vote_shares(answers)))
     votes = _votes(answers)
-    guessed = guesses(kinds, votes, partial(_said_by, answers), triplets.raters)
+
+    def said_by(rater: int) -> Floats:
+        return _votes(answers, answers.rater == rater)
+
     solutions = [
         _solution(answers, model, options, (kind, name), fixed, guess)
-        for kind, name, guess in guessed
+        for kind, name, guess in guesses(kinds, votes, said_by, triplets.raters)
     ]
     if not solutions:
         raise RatersError(f"found starts={starts}, expected some that this table has")
@@ -347,27 +348,17 @@ def _solution(
     return Solution(*name, state, log_likelihood, counts, _hard(answers, state.posteriors))
 
 
-def _fusion(answers: Answers, found: TableState, rows: list[Row], notes: list[str]) -> Fusion:
-    return Fusion(
-        found.posteriors,
-        _hard(answers, found.posteriors),
-        found.parameters.confusion,
-        found.parameters.prior,
-        found.log_likelihoods,
-        found.converged,
-        int(answers.answered.sum()),
-        rows,
-        notes,
-    )
+def _fusion(
+    answers: Answers, found: TableState, rows: Sequence[Row] = (), notes: Sequence[str] = ()
+) -> Fusion:
+    hard, fit = _hard(answers, found.posteriors), found.parameters
+    history, number = found.log_likelihoods, int(answers.answered.sum())
+    fitted = (fit.confusion, fit.prior, history, found.converged, number)
+    return Fusion(found.posteriors, hard, *fitted, list(rows), list(notes))
 
 
 def _hard(answers: Answers, posteriors: Floats) -> Labels:
     return np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16)
-
-
-def _said_by(answers: Answers, rater: int) -> Floats:
-    """Count the answers of one rater to each task by class, `(tasks, L)`."""
-    return _votes(answers, answers.rater == rater)
 
 
 def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
@@ -386,34 +377,24 @@ def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
     """Reject numbers that are out of range: compiled code would read memory that is not its own."""
     if num_classes < 1:
         raise RatersError(f"found {num_classes} classes, expected at least 1")
-    _refuse_outside("class", triplets.label, num_classes, lowest=MISSING)
-    _refuse_outside("task", triplets.task, len(triplets.tasks))
-    _refuse_outside("rater", triplets.rater, len(triplets.raters))
+    for what, numbers, size, lowest in (
+        ("class", triplets.label, num_classes, MISSING),
+        ("task", triplets.task, len(triplets.tasks), 0),
+        ("rater", triplets.rater, len(triplets.raters), 0),
+    ):
+        if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
+            raise RatersError(
+                f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
+                f"expected {lowest} to {size - 1}",
+                kind="unknown-value",
+            )
 
 
-def _refuse_outside(what: str, numbers: NDArray[np.integer], size: int, lowest: int = 0) -> None:
-    if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
-        raise RatersError(
-            f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {lowest} to {size - 1}",
-            kind="unknown-value",
-        )
-
-
-def _given_prior(prior: ArrayLike, num_classes: int) -> Floats:
-    given = np.asarray(prior, np.float64)
-    _refuse_weights("prior", given, (num_classes,))
-    return np.asarray(given / given.sum())
-
-
-def _given_start(start: ArrayLike, answers: Answers) -> Floats:
-    given = np.asarray(start, np.float64)
-    _refuse_weights("start", given, (answers.tasks, answers.classes))
-    return np.ascontiguousarray(given / given.sum(axis=1, keepdims=True))
-
-
-def _refuse_weights(what: str, given: Floats, shape: tuple[int, ...]) -> None:
+def _given(what: str, weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check weights of classes and make them sum to one."""
+    given = np.asarray(weights, np.float64)
     if given.shape != shape:
         raise RatersError(f"found a {what} of shape {given.shape}, expected {shape}")
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(axis=-1) > 0).all()):
         raise RatersError(f"found a {what} that is no probability, expected weights from 0 up")
+    return np.ascontiguousarray(given / given.sum(axis=-1, keepdims=True))

@@ -52,28 +52,19 @@ class Columns:
         """The number of columns."""
         return int(self.labels.shape[1])
 
-    @property
-    def voxels(self) -> float:
-        """The number of voxels."""
-        return float(self.weights.sum()) if len(self.weights) == self.size else float(self.size)
-
     def to_voxels(self, values: Array) -> Array:
         """Return values `(k, columns)` to the voxels, `(k, voxels)`."""
         if self.codes is None:
             return values
         out = np.empty((len(values), len(self.codes)), values.dtype)
         for row, table in zip(out, values, strict=True):
-            in_stretches(partial(_expand_part, self.codes, table, row), len(self.codes))
+            in_stretches(partial(expand, self.codes, table, row), len(self.codes))
         return out
 
     def on_grid(self, values: Array, space: tuple[int, ...], rows: slice = slice(None)) -> Array:
         """Return some rows of values `(k, columns)` to the voxels, `(rows, *space)`."""
         chosen = values[rows]
         return np.asarray(self.to_voxels(chosen).reshape(len(chosen), *space))
-
-
-def _expand_part(codes: Array, table: Array, out: Array, start: int, stop: int) -> None:
-    expand(codes, table, start, stop, out)
 
 
 def blocks(size: int) -> Iterator[slice]:
@@ -149,7 +140,7 @@ def _collected(flat: Array, num_classes: int) -> Columns | None:
         return None
     merged, numbers = merge([columns for _, _, columns in parts])
     for (start, stop, _), table in zip(parts, numbers, strict=True):
-        expand(codes, table.astype(np.uint32), start, stop, codes)
+        expand(codes, table.astype(np.uint32), codes, start, stop)
     return Columns(merged.labels, merged.weights, codes)
 
 

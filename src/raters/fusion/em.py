@@ -55,11 +55,6 @@ class EMState:
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = False
 
-    @property
-    def iterations(self) -> int:
-        """How many steps were done."""
-        return len(self.log_likelihoods)
-
 
 def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Floats:
     """Return matrices of raters who are right with one probability and else err evenly.

@@ -142,7 +142,7 @@ def _same(labels: Array, a: int, b: int) -> bool:
 
 
 @numba.njit(nogil=True, cache=True)
-def expand(codes: Array, table: Array, start: int, stop: int, out: Array) -> None:
+def expand(codes: Array, table: Array, out: Array, start: int, stop: int) -> None:
     """Return each voxel the value of its pattern."""
     own, written = codes[start:stop], out[start:stop]
     for i in range(own.shape[0]):
@@ -172,22 +172,13 @@ def em_pass(
     """
     raters, classes = labels.shape[0], log_prior.shape[0]
     sums, lost = counts[0], counts[1]
-    varies, weighted = log_prior.shape[1] > 1, weights.shape[0] > 1
+    weighted = weights.shape[0] > 1
     posterior = np.empty(classes)
     total = 0.0
     for i in range(start, stop):
         weight = weights[i] if weighted else weights[0]
-        for t in range(classes):
-            posterior[t] = log_prior[t, i if varies else 0]
-        seen = False
-        for r in range(raters):
-            o = labels[r, i] + 1
-            if o > 0:
-                seen = True
-                for t in range(classes):
-                    posterior[t] += log_confusion[r, o, t]
-        if not seen:  # nobody labelled it: it says nothing on the prior either
-            continue
+        if not _log_posterior(labels, log_prior, log_confusion, i, posterior):
+            continue  # nobody labelled it: it says nothing on the prior either
         total += weight * _normalise(posterior)
         for t in range(classes):
             posterior[t] *= weight
@@ -202,17 +193,10 @@ def posterior_pass(
     labels: Array, log_prior: Floats, log_confusion: Floats, start: int, stop: int, out: Array
 ) -> None:
     """Write the posterior of each column, `(L, n)`; the arguments are those of `em_pass`."""
-    raters, classes = labels.shape[0], log_prior.shape[0]
-    varies = log_prior.shape[1] > 1
+    classes = log_prior.shape[0]
     posterior = np.empty(classes)
     for i in range(start, stop):
-        for t in range(classes):
-            posterior[t] = log_prior[t, i if varies else 0]
-        for r in range(raters):
-            o = labels[r, i] + 1
-            if o > 0:
-                for t in range(classes):
-                    posterior[t] += log_confusion[r, o, t]
+        _log_posterior(labels, log_prior, log_confusion, i, posterior)
         _normalise(posterior)
         for t in range(classes):
             out[t, i] = posterior[t]
@@ -277,18 +261,10 @@ def count_answers(
     counts: Floats,
     shares: Floats,
 ) -> None:
-    """Gather what the M step of a table needs from tasks `start` to `stop`.
+    """Gather what the M step of a table needs; the other arguments are those of `answers_pass`.
 
-    Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
-        posteriors: `(tasks, L)`.
-        start: The first task.
-        stop: The task behind the last.
-        counts: `(2, raters, L, L)`, `[.., r, o, t]`, added to: the posteriors of all answers, and
-            what rounding took from their sums.
-        shares: `(2, L)`, added to: likewise, the posteriors of all tasks that have answers.
+    Added to, each as sums and what rounding took from them: `counts`, `(2, raters, L, L)`, `[.., r,
+    o, t]`, the posteriors of all answers; `shares`, `(2, L)`, those of all tasks that have answers.
     """
     for task in range(start, stop):
         first, last = starts[task], starts[task + 1]
@@ -297,6 +273,23 @@ def count_answers(
             _add(posteriors[task], counts[0, r, o], counts[1, r, o])
         if last > first:
             _add(posteriors[task], shares[0], shares[1])
+
+
+@numba.njit(nogil=True, cache=True)
+def _log_posterior(
+    labels: Array, log_prior: Floats, log_confusion: Floats, i: int, out: Floats
+) -> bool:
+    """Write the log weights of a column, `(L,)`; return whether anybody labelled it."""
+    seen, place = False, i if log_prior.shape[1] > 1 else 0
+    for t in range(out.shape[0]):
+        out[t] = log_prior[t, place]
+    for r in range(labels.shape[0]):
+        o = labels[r, i] + 1
+        if o > 0:
+            seen = True
+            for t in range(out.shape[0]):
+                out[t] += log_confusion[r, o, t]
+    return seen
 
 
 @numba.njit(nogil=True, cache=True)

@@ -98,11 +98,6 @@ def moved_measures(confusion: Floats, prior: Floats, moved: Floats, moved_prior:
         return np.asarray((moved_part - part / whole * moved_whole) / whole)
 
 
-def smooths(options: Mapping[str, Any]) -> bool:
-    """Return whether matrices are drawn to a prior."""
-    return bool(options.get("smoothing"))
-
-
 def known_prior(options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
     """Return where the prior of STAPLE comes from, if errors can be given; else None.
 
@@ -115,7 +110,7 @@ def known_prior(options: Mapping[str, Any]) -> Literal["given", "estimated"] | N
         >>> known_prior({}), known_prior({"estimate_prior": True})
         (None, 'estimated')
     """
-    if options.get("restrict") or smooths(options):
+    if options.get("restrict") or options.get("smoothing"):
         return None
     given = options.get("prior")
     if given is not None and np.ndim(given) > 1:

@@ -39,6 +39,7 @@ from raters.fusion.box_sums import (
     write_shares,
 )
 from raters.fusion.columns import in_stretches
+from raters.fusion.em import m_step
 from raters.fusion.option_values import NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
@@ -291,9 +292,7 @@ def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:
         count_pass(volume.flat, truth, start, stop, counts)
         return counts
 
-    counts = np.sum(in_stretches(count, truth.shape[1]), axis=0)[:, 1:].transpose(0, 2, 1)
-    total = counts.sum(axis=2, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1), old)
+    return m_step(np.sum(in_stretches(count, truth.shape[1]), axis=0), old, smoothing=0.0)
 
 
 def _e_step(
@@ -366,9 +365,7 @@ def _in_stripes(
 
     A stripe must first read the planes around its start: there are no more than cores need.
     """
-    workers = os.cpu_count() or 1
-    if math.prod(planes) < _SMALL or workers == 1:
-        workers = 1
+    workers = 1 if math.prod(planes) < _SMALL else os.cpu_count() or 1
     stripes = min(planes[0], math.ceil(workers / max(len(classes), 1)))
     edges = [planes[0] * k // stripes for k in range(stripes + 1)]
     jobs = [(t, a, b) for t in classes for a, b in pairwise(edges)]

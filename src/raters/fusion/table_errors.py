@@ -30,7 +30,6 @@ from raters.fusion.performance import (
     Errors,
     groups_from_sums,
     moved_measures,
-    smooths,
 )
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
@@ -131,7 +130,7 @@ def table_errors(
         seed: The same seed gives the same errors.
     """
     given = options.get("prior") is not None
-    if options.get("hard") or smooths(options):
+    if options.get("hard") or options.get("smoothing"):
         return None
     if kind == "coin" and not given and not options.get("estimate_prior"):
         return None  # classes are taken as alike, which they are not
@@ -327,17 +326,8 @@ def moved_counts(
     """Sum the changes of the posteriors where log matrices and log prior move (an E step's slope).
 
     `dw(t) = w(t) (a(t) - sum_t' w(t') a(t'))`, with `a(t)` the change of the log prior and of the
-    log probabilities of the answers to a task.
-
-    Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
-        posteriors: `(tasks, L)`.
-        moved: `(raters, o, t, draws)`.
-        moved_prior: `(t, draws)`.
-        counts: `(raters, o, t, draws)`, added to.
-        tasks: `(t, draws)`, added to.
+    log probabilities of the answers to a task: `moved_prior`, `(t, draws)`, and `moved`, `(raters,
+    o, t, draws)`. The other arguments are those of `weighted_counts`.
     """
     classes, draws = moved_prior.shape
     part, mean = np.empty((classes, draws)), np.empty(draws)

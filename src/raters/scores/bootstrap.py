@@ -163,7 +163,8 @@ def _interval(
         return Interval(estimate, UNDEFINED, UNDEFINED, len(found), skipped)
     draws = drawn_groups(len(found), repeats, np.random.default_rng(seed))
     if statistic is None:
-        drawn = _drawn_means(values[:, 0], numbers, draws)
+        sums, counts = np.bincount(numbers, values[:, 0]), np.bincount(numbers)
+        drawn = np.concatenate([sums[some].sum(1) / counts[some].sum(1) for some in draws])
     else:
         drawn = _drawn_statistics(values, numbers, draws, statistic)
     tail = quantile_of(level, len(found))
@@ -203,12 +204,6 @@ def drawn_groups(groups: int, repeats: int, rng: np.random.Generator) -> Iterato
     block = max(1, _CELLS // groups)
     for start in range(0, repeats, block):
         yield rng.integers(groups, size=(min(block, repeats - start), groups))
-
-
-def _drawn_means(values: Floats, numbers: NDArray[np.intp], draws: Iterator[Ints]) -> Floats:
-    """Return the mean score of each draw; sums and counts by group are all it needs."""
-    sums, counts = np.bincount(numbers, values), np.bincount(numbers)
-    return np.concatenate([sums[drawn].sum(1) / counts[drawn].sum(1) for drawn in draws])
 
 
 def _drawn_statistics(

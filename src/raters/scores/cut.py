@@ -11,16 +11,9 @@ it wrongly.)
 
 Where fewer than half of the raters mark an object, a network that learnt their vote or their mean
 says 0.4 there and 0.5 erases the object, although the network has found it. Two networks are to be
-compared at cuts that suit each of them, see `raters.scores.cut`.
-
-Counts of voxels at every cut of a grid, of one case: what Dice and area are at each cut.
-
-They add up over parts of a case, so that a large image may come in bands of rows.
-
-Where to cut: for the best Dice on cases with a reference, or for the raters' mean area.
-
-A cut is chosen on validation cases and applied to others. Each foreground class is chosen by
-itself, the others being cut at 0.5 (`raters.scores.winning_cut`); with two classes that is exact.
+compared at cuts that suit each of them: for the best Dice on cases with a reference, or for the
+raters' mean area. A cut is chosen on validation cases and applied to others, for each foreground
+class by itself, the others being cut at 0.5 (`winning_cut`); with two classes that is exact.
 
 `best` is the cut of the largest mean Dice against reference masks. It is what a user has who keeps
 some cases with a reference, and it takes the operating point out of a comparison of two networks.
@@ -146,7 +139,7 @@ GRID: Floats = np.arange(1, 100) / 100
 
 
 class CutCounts:
-    """Counts of one case, by foreground class and cut.
+    """Counts of one case, by foreground class and cut; parts of it (bands of rows) add up.
 
     Args:
         num_classes: How many, with the background.
@@ -234,11 +227,8 @@ class CutTally:
     Attributes:
         classes: How many, with the background.
         dice: Of each reference mask, Dice `(classes - 1, cuts)`.
-        areas: Of each case that raters labelled, the predicted area `(classes - 1, cuts)` on the
-            voxels that they labelled.
-        drawn: Of each such case, the raters' mean area, `(classes - 1,)`.
-        areas_not_blank: As `areas`, on the voxels of masks that are not blank.
-        drawn_not_blank: As `drawn`, of masks that are not blank; NaN where all are.
+        areas, drawn, areas_not_blank, drawn_not_blank: Of each case that raters labelled, what
+            `CutCounts` calls so.
 
     Example:
         >>> tally = CutTally(2)
@@ -323,11 +313,7 @@ def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]
         >>> best_cut([np.stack([1 - foreground, foreground])], [[0, 0, 1, 1]])
         array([0.39])
     """
-    tally = None
-    for found, reference in zip(probabilities, references, strict=True):
-        tally = tally or CutTally(len(np.asarray(found)))
-        tally.add(found, reference=reference)
-    return (tally or CutTally(2)).best()
+    return _tally(probabilities, reference=references).best()
 
 
 def area_cut(
@@ -352,11 +338,17 @@ def area_cut(
         >>> area_cut([both], [drawn], blank=False)  # 2 voxels
         array([0.39])
     """
-    tally = None
-    for found, masks in zip(probabilities, labels, strict=True):
+    return _tally(probabilities, labels=labels).area(blank)
+
+
+def _tally(probabilities: Iterable[ArrayLike], **given: Iterable[ArrayLike]) -> CutTally:
+    """Add up cases with what is given of each, `reference` or `labels`."""
+    tally: CutTally | None = None
+    [(name, values)] = given.items()
+    for found, own in zip(probabilities, values, strict=True):
         tally = tally or CutTally(len(np.asarray(found)))
-        tally.add(found, labels=masks)
-    return (tally or CutTally(2)).area(blank)
+        tally.add(found, **{name: own})
+    return tally or CutTally(2)
 
 
 def _highest(values: Floats) -> float:
