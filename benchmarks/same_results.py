@@ -320,7 +320,7 @@ class Side:
         key = [self.hash, command]
         if done.exists():
             kept: dict[str, Any] = json.loads(done.read_text())
-            if kept["key"] == key:
+            if kept["key"] == key and kept["code"] == 0:
                 return kept
         shutil.rmtree(self.folder / name, ignore_errors=True)
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -149,6 +149,8 @@ def test_pixelwise_error_compares_the_row_of_the_true_class() -> None:
     assert cm.root_mean_square(estimated, true, truth) == pytest.approx(expected)
     summed = 2 * np.mean(by_rater)  # two entries per row
     assert cm.squared_frobenius(estimated, true, truth) == pytest.approx(summed)
+    alone = [cm.squared_frobenius(estimated[r], true[r], truth) for r in range(3)]  # no other axis
+    assert alone == pytest.approx([2 * own for own in by_rater])
 
 
 def test_dominance_is_by_column_of_the_mean() -> None:
@@ -238,6 +240,15 @@ def test_one_label_is_a_row() -> None:
     np.testing.assert_array_equal(
         cm.normalise(np.array([[0, 1], [0, 0]]), unseen="uniform"), [[0, 1], [0.5, 0.5]]
     )
+    shares = cm.normalise(np.array([[0.125, 0.375], [0.25, 0.0]]))  # of soft labels
+    np.testing.assert_array_equal(shares, [[0.25, 0.75], [1, 0]])
+
+
+def test_errors_leave_out_rows_of_classes_that_never_occurred() -> None:
+    true = np.array([[0.9, 0.1], [np.nan, np.nan]])
+    estimated = np.array([[0.7, 0.3], [0.5, 0.5]])
+    assert cm.squared_frobenius(estimated, true) == pytest.approx(0.08)
+    assert cm.root_mean_square(estimated, true) == pytest.approx(0.2)
 
 
 def test_dominance_of_one_class_and_of_nobody() -> None:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.fusion.consensus import fuse
 from raters.methods import METHODS, learning_method
-from raters.methods.base import Method, NetworkMethod, Task
+from raters.methods.base import Asked, Method, NetworkMethod, Task
 from raters.methods.supervised import SupervisedMethod
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import FixedRaters, GlobalRaters, PixelRaters
@@ -135,6 +136,12 @@ def test_fused_labels_are_the_target_and_raters_are_counted_against_it(
         )
 
 
+@every_space
+def test_counts_of_a_case_can_be_added_to_those_of_soft_targets(space: str) -> None:
+    case = next(iter(study_of(space).iter_cases()))
+    assert count_case(case, np.asarray(case.reference), L).dtype == np.float64
+
+
 def test_the_reference_is_the_target_of_truth() -> None:
     method, study = method_of("truth", "mask"), study_of("mask")
     for case in study.iter_cases():
@@ -214,10 +221,16 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
+    assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
     assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
     assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
+
+
+def test_one_sample_must_be_answered() -> None:
+    assert Asked(samples=1).needed == {"truth", "samples"}
+    assert Asked().needed == {"truth"}
 
 
 def test_a_method_must_say_how_it_learns() -> None:

@@ -272,7 +272,7 @@ class RowsFile:
                 self._file.write(part.data)
 
     def finish(self) -> Path:
-        """Give the file its name."""
+        """Return the file its name."""
         with naming(self._path):
             self._file.close()
             self._temporary.replace(self._path)

@@ -180,7 +180,7 @@ def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]
 def one_per_task(
     tasks: Sequence[str], values: Sequence[str], column: str, path: Path | None
 ) -> dict[str, str]:
-    """Return the value of each task; a task that comes again must say the same again."""
+    """Return the value of each task; a repeated task must repeat it."""
     found: dict[str, str] = {}
     for task, value in zip(tasks, values, strict=True):
         if found.setdefault(task, value) != value:

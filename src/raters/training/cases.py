@@ -1,4 +1,4 @@
-"""Cases for training: checked, decoded, kept in memory while there is room, and else on disk."""
+"""Cases for training: checked, decoded, kept in memory as far as they fit, and else on disk."""
 
 from __future__ import annotations
 
