@@ -404,7 +404,9 @@ def test_samples_in_a_folder(study: Study, tmp_path: Path) -> None:
     uneven = said | {"b": fewer["b"]}
     for given in (tmp_path, uneven):
         scores = raters.evaluate(given, study, surfaces=False)
-        assert [r.get("ged") for r in scores.variability] == [r["ged"] for r in expected.variability]
+        assert [r.get("ged") for r in scores.variability] == [
+            r["ged"] for r in expected.variability
+        ]
         assert any("found 2 to 4 samples per case: the first 2" in note for note in scores.notes)
         assert any("with 2 samples per case" in note for note in scores.notes)
     hard = {case: found.labels for case, found in said.items()}

@@ -89,6 +89,7 @@ def build_backbone(
     spatial_dims: int,
     dense: bool | None = None,
     own: Own | None = None,
+    size: tuple[int, ...] | None = None,
 ) -> Backbone:
     """Make a network with fresh weights, drawn from torch's global seed.
 
@@ -99,6 +100,7 @@ def build_backbone(
         dense: Whether a network of the user's own is to give features of each pixel; by default
             wherever there are spatial axes.
         own: That network, where the name is not one of `NETWORKS` and was not `allowed` before.
+        size: The sides that it is tried with, if it takes no others.
 
     Raises:
         RatersError: No network has that name, it cannot take such images, or a size is impossible.
@@ -114,7 +116,7 @@ def build_backbone(
         dense = spatial_dims > 0 if dense is None else dense
         make = maker(allowed(name) if own is None else own, channels, spatial_dims)
         with torch.device("cpu"):  # it is tried out, also where others are only outlined
-            return OwnBackbone(make(), name, channels, spatial_dims, dense)
+            return OwnBackbone(make(), name, channels, spatial_dims, dense, size)
     if name not in NETWORKS:
         known = ", ".join(NETWORKS)
         raise RatersError(
