@@ -394,6 +394,21 @@ def test_samples_in_a_folder(study: Study, tmp_path: Path) -> None:
     for row, other in zip(by_file.variability, in_memory.variability, strict=True):
         for score in ("ged", "matched_dice", "best_dice"):
             assert (row[score], row["samples"]) == (other[score], 4)
+    # Of a case with fewer samples, and of all others, only as many are scored.
+    (tmp_path / "sample-2" / "b.png").unlink()
+    fewer = {
+        c: Prediction({k: m for k, m in p.maps.items() if k < "sample:2" or k > "t"})
+        for c, p in said.items()
+    }
+    expected = raters.evaluate(fewer, study, surfaces=False)
+    uneven = said | {"b": fewer["b"]}
+    for given in (tmp_path, uneven):
+        scores = raters.evaluate(given, study, surfaces=False)
+        assert [r.get("ged") for r in scores.variability] == [
+            r["ged"] for r in expected.variability
+        ]
+        assert any("found 2 to 4 samples per case: the first 2" in note for note in scores.notes)
+        assert any("with 2 samples per case" in note for note in scores.notes)
     hard = {case: found.labels for case, found in said.items()}
     labels_only = raters.evaluate(hard, study, surfaces=False)
     assert [r["soft_dice"] for r in labels_only.variability] == [

@@ -24,7 +24,7 @@ from distributed_script import PLAIN, masks, table
 from kill_script import EPOCH, options_of
 from raters.errors import RatersError
 from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Asked, Method, draw_latents
+from raters.methods.base import Asked, Method, Step, draw_latents
 from raters.methods.options import MethodOptions
 from raters.study.study import Study
 from raters.training.checkpoint import read_checkpoint
@@ -415,3 +415,77 @@ class TestFromOutside:
         assert isinstance(found, Model)
         assert found.config.options == {"boldness": 5}
         np.testing.assert_array_equal(found.truth(masks()[0]), model.truth(masks()[0]))
+
+
+class Once(ToyEM):
+    """Takes its copy once, in the pass before the first epoch."""
+
+    stop: int | None = None
+    mean: Any = torch.ones(2)
+    training_only = ("before", "seen", "mean")
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.mean = type(self).mean
+
+    def needs_pass(self, epoch: int) -> bool:
+        return epoch == 0
+
+    def start_epoch(self, epoch: int) -> None:
+        if epoch == self.stop:
+            raise InterruptedError
+
+    def turns(self, epoch: int, step: int) -> list[str]:  # noqa: ARG002
+        return list(turns_of_once)
+
+    def step(self, batch: dict[str, Tensor]) -> Step:
+        return super().step(batch)._replace(terms={})
+
+
+turns_of_once: list[str] = []
+
+
+class TestProtocol:
+    """What the engine does for a method, and what it refuses."""
+
+    @pytest.fixture(autouse=True)
+    def once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(METHODS, "once", MethodEntry("once", f"{__name__}:Once"))
+
+    def test_a_copy_of_a_pass_resumes_to_the_byte_in_16_bits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = {**options_of("toy-em"), "precision": "bf16"}
+        raters.fit(masks(), "once", folder=tmp_path / "whole", **options)
+        monkeypatch.setattr(Once, "stop", 2)
+        with pytest.raises(InterruptedError):
+            raters.fit(masks(), "once", folder=tmp_path / "parts", **options)
+        monkeypatch.setattr(Once, "stop", None)
+        raters.fit(masks(), folder=tmp_path / "parts", resume=True, progress=False)
+        whole, parts = (tmp_path / n / "weights.safetensors" for n in ("whole", "parts"))
+        assert whole.read_bytes() == parts.read_bytes()
+        found = numbers(tmp_path / "parts")
+        assert found == numbers(tmp_path / "whole")
+        assert all(np.isfinite(row["loss"]) for row in found)  # though no step names its loss
+
+    def test_what_training_alone_needs_follows_to_a_device(self) -> None:
+        config = plan_training(masks(), checked_options("once", PLAIN)).config
+        method: Any = config.build()
+        state = {"mean": method.training_state()["mean"]}
+        method.to("meta")
+        assert {p.device.type for p in method.before.copy.parameters()} == {"meta"}
+        assert method.mean.device.type == "meta"
+        method.load_training_state(state)
+        assert method.mean.device.type == "meta"
+
+    def test_unknown_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(globals(), "turns_of_once", ["mian"])
+        with pytest.raises(RatersError, match=r"found 'mian' in turns\(\) of Once, .*: main"):
+            raters.fit(masks(), "once", **options_of("toy-em"))
+
+    @pytest.mark.parametrize("value", [np.ones(2), [np.float64(1)], {"a": {1}}])
+    def test_no_plain_data(self, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Once, "mean", value)
+        with pytest.raises(RatersError, match=r"found \w+ in Once.mean, which training_only"):
+            plan = plan_training(masks(), checked_options("once", PLAIN))
+            plan.config.build().training_state()

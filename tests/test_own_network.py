@@ -21,6 +21,8 @@ from raters.networks import options as network_options
 from raters.networks.options import is_own, own_name
 from raters.networks.registry import OwnBackbone, maker
 from raters.study.study import Study
+from raters.training.options import checked_options
+from raters.training.prepare import make_method, plan_training
 
 SHORT: dict[str, Any] = {"epochs": 2, "batch_size": 3, "progress": False}
 SOURCE = """
@@ -267,3 +269,55 @@ def test_options_are_checked_without_torch() -> None:
         "assert not {'torch', 'monai', 'lightning'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def flat() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 5))
+
+
+def test_a_network_of_one_size(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    study = Study.from_arrays(rng.normal(size=(8, 1, 12, 12)), rng.integers(0, 2, (8, 3)))
+    model = raters.fit(study, "global-cm", network=flat, folder=tmp_path / "run", **SHORT)
+    opened = raters.load(tmp_path / "run", network=flat)
+    np.testing.assert_array_equal(opened.truth(study[0]), model.truth(study[0]))
+    with pytest.raises(RatersError, match=r"found an image of \(13, 12\).*expected \(12, 12\)"):
+        opened.truth(np.zeros((1, 13, 12), np.float32))
+    other = Study.from_arrays(rng.normal(size=(8, 1, 9, 9)), rng.integers(0, 2, (8, 3)))
+    with pytest.raises(RatersError, match="RuntimeError when the network"):
+        raters.fit(other, "global-cm", network=flat, **SHORT)
+
+
+def test_features_that_depend_on_the_size() -> None:
+    found = OwnBackbone(nn.Flatten(), "flat", 1, 2, False, (12, 12))
+    assert found.features == 144
+    with pytest.raises(RatersError, match="takes no other size"):
+        found(torch.zeros(1, 1, 9, 9))
+
+
+def test_batch_norm_in_several_processes() -> None:
+    planned = plan_training(
+        masks(), checked_options("global-cm", {"network": plain(), "devices": 2, "batch_size": 2})
+    )
+    with pytest.warns(UserWarning, match="has batch norm, which is not the same in all processes"):
+        make_method(planned)
+
+
+def test_a_network_of_patches_of_one_size() -> None:
+    class Fixed(nn.Conv2d):
+        def forward(self, image: Tensor) -> Tensor:
+            return super().forward(image.reshape(-1, 1, 10, 10))
+
+    model = raters.fit(
+        masks(), "pixel-cm", network=Fixed(1, 3, 3, padding=1), patch_size=(10, 10), **SHORT
+    )
+    assert model.truth(masks()[0]).shape == (2, 18, 18)
+
+
+def test_outputs_of_another_type_are_refused() -> None:
+    class Half(nn.Conv2d):
+        def forward(self, image: Tensor) -> Tensor:
+            return super().forward(image).half()
+
+    with pytest.raises(RatersError, match=r"found an output of type torch.float16.*torch.float32"):
+        OwnBackbone(Half(1, 4, 3, padding=1), "half", 1, 2, dense=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.evaluation.case import Drawn
-from raters.prediction.prediction import Prediction
+from raters.prediction.prediction import SAMPLE, Prediction
 from raters.scores.calibration import check_probabilities
 from raters.scores.inputs import label_array
 from raters.study import formats
@@ -56,7 +57,7 @@ class PredictedMasks:
     Attributes:
         missing: Cases of the study without a prediction.
         strange: Files that belong to no case of the study.
-        samples: Of each sample that `raters predict --samples` wrote, the files by case.
+        samples: Of each sample that `raters predict --samples` wrote for all, the files by case.
     """
 
     def __init__(self, source: str | Path, study: Study) -> None:
@@ -70,7 +71,14 @@ class PredictedMasks:
         self.missing = [case for case in names if case not in self._files]
         known = {case_path(case) for case in names}
         self.strange = [str(path) for name, path in found.items() if name not in known]
-        self.samples = _samples(_folder(source), names)
+        found_samples = _samples(_folder(source), names)
+        most = len(found_samples)
+        counts = [
+            next((k for k, files in enumerate(found_samples) if case not in files), most)
+            for case in self._files
+        ]
+        number, self._uneven = _common(counts)
+        self.samples = found_samples[:number]
         if not self._files:
             raise RatersError(
                 f"found no prediction for any of {len(names):,} cases, expected files named as the "
@@ -85,7 +93,8 @@ class PredictedMasks:
     @property
     def notes(self) -> list[str]:
         """What was left out."""
-        return _left_out("cases", "files that belong to no case", self.missing, self.strange)
+        texts = _left_out("cases", "files that belong to no case", self.missing, self.strange)
+        return texts + self._uneven
 
     def stream(self) -> Stream:
         """Return the cases that have a prediction; each is read when it is asked for."""
@@ -94,7 +103,7 @@ class PredictedMasks:
                 yield case, self._bands(case)
 
     def _bands(self, case: Case) -> Iterator[Prediction | Drawn]:
-        samples = (files[case.id] for files in self.samples if case.id in files)
+        samples = (files[case.id] for files in self.samples)
         yield Drawn(self.read(case), [self._read(case, path) for path in samples])
 
     def read(self, case: Case) -> NDArray[np.int16]:
@@ -173,6 +182,16 @@ def _samples(folder: Path, cases: list[str]) -> list[dict[str, Path]]:
         inside = {n: p for n, p in files_below(place) if formats.is_supported(p)}
         found.append({case: inside[case_path(case)] for case in cases if case_path(case) in inside})
     return found
+
+
+def _common(counts: Sequence[int]) -> tuple[int, list[str]]:
+    """Return how many samples all cases have, and a note if some have more.
+
+    Scores of samples depend on their number: means over cases are of the same number.
+    """
+    least, most = min(counts, default=0), max(counts, default=0)
+    text = f"found {least} to {most} samples per case: the first {least} of each are scored"
+    return least, [text] if least < most else []
 
 
 def _left_out(what: str, others: str, missing: list[str], strange: list[str]) -> list[str]:
@@ -291,7 +310,10 @@ class PredictedArrays:
         if len(missing) == len(names):
             raise _nothing(self._given, study, "cases")
         strange = sorted(set(self._given) - set(names))
-        self.notes = _left_out("cases", "predictions of unknown cases", missing, strange)
+        said = [self._given[name] for name in names if name in self._given]
+        counts = [len(one.samples) if isinstance(one, Prediction) else 0 for one in said]
+        self._samples, uneven = _common(counts)
+        self.notes = _left_out("cases", "predictions of unknown cases", missing, strange) + uneven
 
     def stream(self) -> Stream:
         """Return the cases that have a prediction."""
@@ -309,8 +331,11 @@ class PredictedArrays:
         try:
             if array.shape == (size, *space):
                 check_probabilities(array.astype(np.float64))
-                truth = {"truth": array.astype(np.float32)}
-                return given if isinstance(given, Prediction) else Prediction(truth)
+                if isinstance(given, Prediction):
+                    more = [n for n in given.maps if n.startswith(SAMPLE)][self._samples :]
+                    kept = {name: m for name, m in given.maps.items() if name not in more}
+                    return replace(given, maps=kept)
+                return Prediction({"truth": array.astype(np.float32)})
             if array.shape == space and array.dtype.kind in "biu":
                 return Drawn(label_array(array, size).astype(np.int16))
         except RatersError as error:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+from raters.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -89,7 +92,10 @@ class Snapshot:
 
     @property
     def copy(self) -> nn.Module:
-        """The module as it was when it was last taken."""
+        """The module as it was when it was last taken; it computes in the precision of today."""
+        for kept, module in zip(self._copy.modules(), self._module.modules(), strict=True):
+            if hasattr(module, "half_type"):  # a pass has 32 bits, steps may have 16
+                kept.half_type = module.half_type
         return self._copy
 
     def take(self) -> None:
@@ -181,13 +187,45 @@ class Training(nn.Module):
     def training_state(self) -> dict[str, Any]:
         """Return what `training_only` names, as plain data; the same in all processes."""
         found = {name: getattr(self, name) for name in self.training_only}
-        return {k: v.state_dict() if isinstance(v, Snapshot) else v for k, v in found.items()}
+        found = {k: v.state_dict() if isinstance(v, Snapshot) else v for k, v in found.items()}
+        for name, value in found.items():
+            _refuse_not_plain(f"{type(self).__name__}.{name}", value)
+        return found
 
     def load_training_state(self, state: Mapping[str, Any]) -> None:
         """Take what `training_state` returned."""
+        place = next((parameter.device for parameter in self.parameters()), None)
         for name, value in state.items():
             there = getattr(self, name)
             if isinstance(there, Snapshot):
                 there.load_state_dict(value)
             else:
-                setattr(self, name, value)
+                setattr(self, name, value.to(place) if isinstance(value, Tensor) else value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Let what `training_only` names follow to another device."""
+        super()._apply(fn, recurse)
+        for name in self.training_only:
+            value = vars(self).get(name)
+            if isinstance(value, Snapshot):
+                value.copy._apply(fn)
+            elif isinstance(value, Tensor):
+                setattr(self, name, fn(value))
+        return self
+
+
+_PLAIN = (type(None), bool, int, float, str, bytes)
+
+
+def _refuse_not_plain(name: str, value: object) -> None:
+    """Refuse what could be saved in a checkpoint, but never be loaded from it."""
+    if type(value) in (list, tuple, dict, OrderedDict):
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        for part in parts:  # type: ignore[attr-defined]
+            _refuse_not_plain(name, part)
+    elif not isinstance(value, Tensor) and type(value) not in _PLAIN:
+        raise RatersError(
+            f"found {type(value).__name__} in {name}, which training_only names; expected plain "
+            "data, tensors (torch.from_numpy of an array) or a Snapshot: a checkpoint holds "
+            "nothing else"
+        )

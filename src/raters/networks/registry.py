@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -33,7 +34,7 @@ class OwnBackbone(Backbone):
     classes and raters are added behind it, so that `features` may be any number; a network that
     ends in logits works too. It may have attributes `divisor` (each side must be a multiple of it)
     and `least` (the smallest side); without them, the smallest divisor that works is found by
-    trying.
+    trying. One that works for no such size, but for `size`, takes images of that size only.
 
     Args:
         net: The module.
@@ -41,6 +42,7 @@ class OwnBackbone(Backbone):
         channels: Channels of an image, or the number of features.
         spatial_dims: Spatial axes of an image.
         dense: Whether features of each pixel are needed.
+        size: The sides of the images or patches that are trained on, if they are known.
 
     Raises:
         RatersError: that shows the shape found and expected.
@@ -52,36 +54,54 @@ class OwnBackbone(Backbone):
     """
 
     def __init__(
-        self, net: nn.Module, name: str, channels: int, spatial_dims: int, dense: bool
+        self,
+        net: nn.Module,
+        name: str,
+        channels: int,
+        spatial_dims: int,
+        dense: bool,
+        size: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__()
         self.net, self.dense = net, dense
+        self._name = name
+        self._fixed: tuple[int, ...] = ()  # the only size that it takes
         given = getattr(net, "divisor", None)
         steps = _STEPS if given is None and spatial_dims else (int(given or 1),)
-        failures = []
+        failures: list[RatersError] = []
         for step in steps:
+            count = -(-_SIDE // step)  # sides are odd multiples of the step
+            space = (step * (count + 1 - count % 2),) * spatial_dims
             try:
-                self.features = _features(net, name, channels, spatial_dims, step, dense)
+                self.features = _features(net, name, channels, space, dense)
             except RatersError as error:
                 failures.append(error)
                 continue
             self.divisor = step
             self.least = int(getattr(net, "least", 2 * step if step > 1 else 1))
-            return
-        raise failures[0]
+            break
+        if size and (step == 1 or len(failures) == len(steps)):
+            with suppress(RatersError):  # then only what was found above is known
+                found = _features(net, name, channels, size, dense)
+                if len(failures) == len(steps) or found != self.features:
+                    self.features, self._fixed, failures = found, size, []
+        if len(failures) == len(steps):
+            raise failures[0]
 
     def forward(self, image: Tensor) -> Tensor:
         """Return what the module gives."""
+        if self._fixed and tuple(image.shape[2:]) != self._fixed:
+            raise RatersError(
+                f"found an image of {tuple(image.shape[2:])} pixels, expected {self._fixed}: the "
+                f"network {self._name!r} takes no other size",
+                kind="network",
+            )
         features: Tensor = self.net(image)
         return features
 
 
-def _features(
-    net: nn.Module, name: str, channels: int, spatial_dims: int, step: int, dense: bool
-) -> int:
-    """Run the module on an empty image whose sides are odd multiples of a step."""
-    count = -(-_SIDE // step)
-    space = (step * (count + 1 - count % 2),) * spatial_dims
+def _features(net: nn.Module, name: str, channels: int, space: tuple[int, ...], dense: bool) -> int:
+    """Run the module on an empty image, and return how many features it gives."""
     first = next(iter(net.parameters()), torch.zeros(()))
     image = torch.zeros(2, channels, *space, device=first.device)
     expected = f"(2, features{''.join(f', {side}' for side in space) if dense else ''})"
@@ -104,6 +124,12 @@ def _features(
         raise RatersError(
             f"found {shape or type(found).__name__} as the output of the network {name!r} for "
             f"{asked}, expected {expected}",
+            kind="network",
+        )
+    if found.dtype != image.dtype:
+        raise RatersError(
+            f"found an output of type {found.dtype} of the network {name!r} for {asked}, expected "
+            f"{image.dtype}: --precision chooses the type that it computes in",
             kind="network",
         )
     return shape[1]
@@ -242,6 +268,7 @@ def build_backbone(
     spatial_dims: int,
     dense: bool | None = None,
     own: Own | None = None,
+    size: tuple[int, ...] | None = None,
 ) -> Backbone:
     """Make a network with fresh weights, drawn from torch's global seed.
 
@@ -252,6 +279,7 @@ def build_backbone(
         dense: Whether a network of the user's own is to give features of each pixel; by default
             wherever there are spatial axes.
         own: That network, where the name is not one of `NETWORKS` and was not `allowed` before.
+        size: The sides that it is tried with, if it takes no others.
 
     Raises:
         RatersError: No network has that name, it cannot take such images, or a size is impossible.
@@ -267,7 +295,7 @@ def build_backbone(
         dense = spatial_dims > 0 if dense is None else dense
         make = maker(allowed(name) if own is None else own, channels, spatial_dims)
         with torch.device("cpu"):  # it is tried out, also where others are only outlined
-            return OwnBackbone(make(), name, channels, spatial_dims, dense)
+            return OwnBackbone(make(), name, channels, spatial_dims, dense, size)
     if name not in NETWORKS:
         known = ", ".join(NETWORKS)
         raise RatersError(

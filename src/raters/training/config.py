@@ -55,6 +55,7 @@ class ModelConfig(BaseModel):
         normalisation: As `Normalisation.to_dict` gives it.
         unlabelled: Those of the raters who labelled none of the cases that were trained on:
             nothing is known of them.
+        image_size: Sides of the first image, for a network of the user's own that takes no others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,6 +73,7 @@ class ModelConfig(BaseModel):
     patch_size: tuple[int, ...] | None
     normalisation: dict[str, Any]
     unlabelled: tuple[str, ...] = ()
+    image_size: tuple[int, ...] | None = None
     _own: Own | None = PrivateAttr(None)
     _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
 
@@ -129,7 +131,10 @@ class ModelConfig(BaseModel):
         from raters.networks.registry import build_backbone
 
         dense = self.label_spatial_dims > 0
-        backbone = build_backbone(self.network, self.channels, self.spatial_dims, dense, self._own)
+        data = (self.channels, self.spatial_dims, dense)
+        backbone = build_backbone(
+            self.network, *data, self._own, self.patch_size or self.image_size
+        )
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
     def build(self) -> Any:  # noqa: ANN401
@@ -152,7 +157,8 @@ class ModelConfig(BaseModel):
 def write_config(folder: Path, config: ModelConfig) -> None:
     """Write `config.yaml`, whole or not at all."""
     with written_whole(folder / CONFIG) as file:
-        yaml.safe_dump(config.model_dump(mode="json"), file, sort_keys=False)
+        unset = {"image_size"} if config.image_size is None else None
+        yaml.safe_dump(config.model_dump(mode="json", exclude=unset), file, sort_keys=False)
 
 
 def read_config(path: Path) -> ModelConfig:

@@ -88,7 +88,7 @@ class StepTerms:
     def add(self, step: Step) -> None:
         """Add a step."""
         observed = _to_keep(step.observed)
-        for name, value in step.terms.items():
+        for name, value in {"loss": step.loss, **step.terms}.items():
             self.terms.setdefault(name, []).append((observed, _to_keep(value)))
 
     def sums(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -261,6 +261,11 @@ class Learner(lightning.LightningModule):
         steppers = wrapped if isinstance(wrapped, list) else [wrapped]
         every = dict(zip(self.made, steppers, strict=True))
         for name in self.method.turns(self.current_epoch, number) or every:
+            if name not in every:
+                raise RatersError(
+                    f"found {name!r} in turns() of {type(self.method).__name__}, expected names of "
+                    f"its optimisers(): {', '.join(every)}"
+                )
             loss = self._loss(name, {**batch, "case": cases})
             self.method.zero_grad()
             self.manual_backward(loss)

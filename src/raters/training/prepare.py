@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
@@ -111,6 +113,13 @@ def make_method(planned: Planned) -> Method:
     refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
+    several = config.training.devices * config.training.num_nodes > 1
+    if several and any(isinstance(module, _BatchNorm) for module in method.modules()):
+        warnings.warn(
+            f"the network {config.network.name!r} has batch norm, which is not the same in all "
+            "processes: each one sees its part of a batch only; group or instance norm is safe",
+            stacklevel=2,
+        )
     method.prepare(planned.study)
     weigh_classes(method, train, config)
     return method
@@ -220,6 +229,7 @@ def _completed(
         patch_size=patch,
         normalisation=normalisation,
         unlabelled=survey(train).without_labels(),
+        image_size=space if training.network and is_own(training.network) else None,
     )
     if config.labelled and raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
