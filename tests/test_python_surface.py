@@ -127,6 +127,18 @@ class TestFrames:
         study = raters.read(LONG, raters=["ann", "bob"], split="test", anonymous=True)
         assert (len(study), study.raters, study.anonymous) == (1, ("ann", "bob"), True)
 
+    def test_rows_of_a_wide_frame_keep_their_names(self) -> None:
+        frame = pd.DataFrame({"a": [0, 1, 2], "b": [0, 1, 1]})
+        assert raters.read(frame).cases == ("0", "1", "2")
+        kept = raters.read(frame[frame.a > 0])
+        assert kept.cases == ("1", "2") and answers(kept) == {
+            ("1", "a", 1),
+            ("1", "b", 1),
+            ("2", "a", 2),
+            ("2", "b", 1),
+        }
+        assert answers(raters.read(frame.iloc[::-1])) == answers(raters.read(frame))
+
 
 class TestWhatTakesAStudy:
     """Verbs that take more than studies."""
@@ -209,6 +221,27 @@ class TestConsensus:
             kept = simple.loc[case.id] > 0
             dice = [2 * (m & mask).sum() / (m.sum() + mask.sum()) for m in case.labels]
             np.testing.assert_allclose(simple.loc[case.id][kept], np.array(dice)[kept])
+
+    @pytest.mark.parametrize("pool", [False, True])
+    @pytest.mark.parametrize("method", ["staple", "dawid-skene", "spatial-staple", "simple"])
+    def test_no_skill_without_labels_of_masks(self, method: str, pool: bool) -> None:
+        if pool and method in ("spatial-staple", "simple"):
+            return
+        labels = np.random.default_rng(0).integers(0, 2, (2, 4, 6, 6))
+        labels[:, 3], labels[1, 2] = -1, -1
+        skills = raters.fuse(labels, method, pool=pool).skills.to_numpy()
+        silent = (
+            [False, False, False, True]
+            if pool
+            else [[False] * 3 + [True], [False] * 2 + [True] * 2]
+        )
+        np.testing.assert_array_equal(np.isnan(skills), silent)
+
+    @pytest.mark.parametrize("method", ["dawid-skene", "one-coin"])
+    def test_no_skill_without_labels_of_a_table(self, method: str) -> None:
+        frame = pd.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0], "c": [1, None, None]})
+        skills = raters.fuse(raters.read(frame)[["1", "2"]], method).skills
+        assert skills.isna().to_dict() == {"a": False, "b": False, "c": True}
 
     def test_written_as_the_command_line_does(self, tmp_path: Path) -> None:
         draw_masks(tmp_path)

@@ -117,7 +117,7 @@ def _tables(
         kept = [names.index(str(_known(names, name, ""))) for name in long]
         return _Frame(frame, found), _Frame(frame.iloc[:, kept]), False
     own = found["task"] or (levels[0] if len(levels) == 1 else None)
-    if own is None and type(frame.index).__name__ != "RangeIndex":
+    if own is None and len(frame):
         if frame.index.dtype == bool:
             raise RatersError("found an index of True and False, expected the names of tasks")
         frame, own = frame.reset_index(names="task"), "task"
