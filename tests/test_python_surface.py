@@ -286,6 +286,21 @@ class TestStudy:
         with pytest.raises(RatersError, match="found the table 'nope', expected one of overall, "):
             raters.agree(self.STUDY).frame("nope")
 
+    def test_parts_by_masks_and_numbers(self) -> None:
+        study = Study.from_arrays(labels=np.zeros((4, 2, 3, 3), int), cases=list("abcd"))
+        mask = [True, False, True, False]
+        for key in (mask, np.array(mask), np.array([0, 2]), range(0, 4, 2), ["a", "c"], [0, -2]):
+            assert study[key].cases == ("a", "c")
+        assert len(study[[]]) == 0 and study[np.int64(1)].id == "b"
+        with pytest.raises(RatersError, match="a mask of 3, expected one of 4"):
+            study[[True, False, True]]
+        for twice in (["c", "c"], [2, -2]):
+            with pytest.raises(RatersError, match="'c' twice"):
+                study[twice]
+        for odd in (1.0, ("a", "b"), None, True, [1.5], [[0]], [True, 0], np.zeros((2, 2), int)):
+            with pytest.raises(RatersError, match="expected the name or number of a case"):
+                study[odd]
+
 
 class TestTorch:
     """A study in a loop of torch."""
