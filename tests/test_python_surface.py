@@ -160,6 +160,23 @@ class TestWhatTakesAStudy:
         draw_masks(tmp_path)
         assert raters.agree(pattern(tmp_path)).kind == "segmentation"
 
+    @pytest.mark.parametrize("verb", [raters.agree, raters.check, raters.fuse])
+    def test_masks_without_a_case_are_refused(self, verb: object) -> None:
+        masks = self.LABELS[0]
+        for given in (masks, list(masks), torch.from_numpy(masks), masks.tolist()):
+            with pytest.raises(RatersError, match=r"3 axes.*labels\[np.newaxis\].*from_arrays"):
+                verb(given)  # type: ignore[operator]
+        verb([list(masks)])  # type: ignore[operator]
+        assert len(Study.from_arrays(labels=masks)) == 3
+        if verb is not raters.fuse:  # STAPLE is for masks
+            verb(np.array([[0, 1], [1, 1]]))  # type: ignore[operator]
+
+    def test_one_mask_is_no_truth(self) -> None:
+        mask = np.pad(np.ones((6, 6), int), 5)
+        with pytest.raises(RatersError, match=r"2 axes.*truth\[np.newaxis\]"):
+            raters.simulate(mask)
+        assert len(raters.simulate(mask[np.newaxis], "good:1")) == 1
+
     @pytest.mark.parametrize("make", [to_itk, nibabel.Nifti1Image])
     def test_images_keep_their_place_in_space(self, make: object, tmp_path: Path) -> None:
         affine = oblique(np.random.default_rng(0))

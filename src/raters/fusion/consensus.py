@@ -54,9 +54,9 @@ def fuse(
         A `Consensus`: cases are fused when they are asked for.
 
     Example:
-        >>> labels = np.array([[[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]]])
+        >>> labels = np.array([[[[0, 0, 1, 1, 1]], [[0, 0, 1, 1, 0]], [[0, 0, 1, 0, 0]]]])
         >>> fuse(labels, "vote").labels["0"]
-        array([0, 0, 1, 1, 0], dtype=int16)
+        array([[0, 0, 1, 1, 0]], dtype=int16)
         >>> import pandas as pd
         >>> said = {"ann": ["cat", "dog"], "bob": ["cat", "dog"], "cy": ["dog", "dog"]}
         >>> fuse(pd.DataFrame(said, index=["t1", "t2"]), "dawid-skene").labels.to_dict()
