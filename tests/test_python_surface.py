@@ -303,6 +303,17 @@ class TestStudy:
         with pytest.raises(RatersError, match="found the table 'nope', expected one of overall, "):
             raters.agree(self.STUDY).frame("nope")
 
+    @pytest.mark.parametrize("what", ["labels", "reference"])
+    def test_labels_that_are_no_whole_numbers(self, what: str) -> None:
+        bad = np.array([[0.0, np.nan], [1.0, 0.0]])
+        with pytest.raises(RatersError, match=r"NaN in .*case 0, expected whole.*-1 for missing"):
+            Study.from_arrays(**{what: bad})
+        with pytest.raises(RatersError, match="type float64 in case 0"):
+            Study.from_arrays(**{what: bad[1:]}, classes=["a", "b"])
+        for words in (np.array([["a", "b"], ["b", "b"]]), np.array([["a", "b"]])):
+            with pytest.raises(RatersError, match=r"type <U1.*raters.read takes a frame"):
+                Study.from_arrays(**{what: words})
+
     def test_parts_by_masks_and_numbers(self) -> None:
         study = Study.from_arrays(labels=np.zeros((4, 2, 3, 3), int), cases=list("abcd"))
         mask = [True, False, True, False]

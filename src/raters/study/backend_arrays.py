@@ -104,13 +104,22 @@ def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa
     for case, array in enumerate(labels):
         if array is None:
             continue
-        array = np.asarray(array)
-        if array.dtype.kind not in "iub":
-            raise RatersError(
-                f"found {what} of type {array.dtype}, expected whole numbers from -1 (missing)"
-            )
+        array = whole_labels(array, what, case)
         if array.size and not (int(array.min()) >= -1 and int(array.max()) < num_classes):
             raise RatersError(
                 f"found {what} from {array.min()} to {array.max()} in case {case}, "
                 f"expected -1 (missing) to {num_classes - 1} for {num_classes} classes"
             )
+
+
+def whole_labels(given: Any, what: str, case: int) -> NDArray[Any]:  # noqa: ANN401
+    """Return labels as an array; reject anything that is not an integer."""
+    array = np.asarray(given)
+    if array.dtype.kind in "iub":
+        return array
+    nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
+    hint = "" if array.dtype.kind == "f" else "; raters.read takes a frame of other labels"
+    raise RatersError(
+        f"found {'NaN in ' if nan else ''}{what} of type {array.dtype} in case {case}, expected "
+        f"whole numbers from 0, and -1 for missing{hint}"
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.backend import Backend
-from raters.study.backend_arrays import ArraysBackend, refuse_bad_labels
+from raters.study.backend_arrays import ArraysBackend, refuse_bad_labels, whole_labels
 from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes
 from raters.study.study import Kind
@@ -95,8 +95,16 @@ def _is_classification(labels: Any, reference: Any) -> bool:  # noqa: ANN401
 def _classes(given: Any, labels: Any, reference: Any) -> Classes:  # noqa: ANN401
     if given is not None:
         return Classes.of(given)
-    arrays = [a for group in (labels, reference) if group is not None for a in group]
-    highest = max((int(np.max(a)) for a in arrays if a is not None and np.size(a)), default=1)
+    groups = {"labels": labels, "reference labels": reference}
+    highest = max(
+        (
+            int(np.max(whole_labels(array, what, case)))
+            for what, group in groups.items()
+            for case, array in enumerate(() if group is None else group)
+            if array is not None and np.size(array)
+        ),
+        default=1,
+    )
     return Classes.from_values(range(max(highest, 1) + 1))
 
 
