@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import nibabel
@@ -149,7 +150,9 @@ class TestWhatTakesAStudy:
         assert raters.agree(WIDE).frame("raters")["rater"].nunique() == 3
         assert raters.check(LONG).cases == 2
         assert raters.fuse(LONG, "vote").labels.to_dict() == {"t2": "dog", "t10": "cat"}
-        with pytest.raises(RatersError, match=r"found tables.*expected one of vote, mean, dawid"):
+        with pytest.raises(
+            RatersError, match=r"tables, and staple does not.*one of vote, mean, dawid"
+        ):
             raters.fuse(LONG)
 
     def test_arrays_and_tensors(self, tmp_path: Path) -> None:
@@ -170,6 +173,25 @@ class TestWhatTakesAStudy:
         assert len(Study.from_arrays(labels=masks)) == 3
         if verb is not raters.fuse:  # STAPLE is for masks
             verb(np.array([[0, 1], [1, 1]]))  # type: ignore[operator]
+
+    def test_fit_and_extend_take_what_read_takes(self, tmp_path: Path) -> None:
+        for verb in (raters.fit, partial(raters.extend, None)):
+            with pytest.raises(RatersError, match="found NoneType, expected a study, a pattern"):
+                verb(None)
+            with pytest.raises(RatersError, match="no such file or folder"):
+                verb(str(tmp_path / "st"))
+        for given in (LONG, self.LABELS):  # read, but there is nothing to learn from
+            with pytest.raises(RatersError, match=r"expected .*(image|feature)"):
+                raters.fit(given, progress=False)
+
+    def test_frames_and_reports_of_other_things(self, tmp_path: Path) -> None:
+        for given in ("x.csv", [[0, 1]], None):
+            with pytest.raises(RatersError, match=r"expected a pandas frame: raters.read opens"):
+                Study.from_frame(given)  # type: ignore[arg-type]
+        for other in (raters.fuse(LONG, "vote"), 3, None):
+            with pytest.raises(RatersError, match=r"expected a study, .*consensus.write"):
+                raters.report(other, tmp_path / "page")  # type: ignore[arg-type]
+        assert raters.report(LONG, tmp_path / "page").exists()
 
     def test_one_mask_is_no_truth(self) -> None:
         mask = np.pad(np.ones((6, 6), int), 5)
@@ -370,6 +392,13 @@ class TestTorch:
         steps = Compose([ScaleIntensityd("image"), both])
         data = CacheDataset(study.to_torch(), steps, progress=False)
         assert data[1]["image"].shape == (1, 4, 4) and data[1]["labels"].shape == (3, 4, 4)
+
+    def test_answers_that_differ_are_refused(self) -> None:
+        said = {"task": ["t", "t", "u", "u"], "worker": ["ann"] * 4, "label": [0, 0, 1, 0]}
+        items = raters.read(pd.DataFrame(said)).to_torch()
+        assert items[0]["labels"].tolist() == [0]
+        with pytest.raises(RatersError, match="different answers by 'ann' to task 'u'"):
+            items[1]
 
 
 class TestNames:

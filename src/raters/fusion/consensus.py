@@ -44,7 +44,8 @@ def fuse(
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
         method: A name of `raters.fusion.METHODS`, or the method with its options, as in
-            `raters.fusion.StapleOptions(restrict=True)`.
+            `raters.fusion.StapleOptions(restrict=True)`. The default is for masks: of tables
+            name one, for example 'dawid-skene'.
         pool: Let all cases share the raters' matrices (staple, dawid-skene on masks; tables
             always do). Without it each case is fitted alone, as STAPLE is commonly used.
         progress: Show a progress bar while the shared matrices are fitted.

@@ -536,8 +536,8 @@ class Study:
         An item is a dictionary, as MONAI's transforms take it: `image` `(channels, *space)` in
         float32 where the study has images, `labels` `(raters, *space)` in int64 with MISSING (-1),
         `reference` `(*space)` likewise where the study has references, `affine` of masks (the
-        identity where nobody knows), and `case`, the name. Of a rater's repeated answers to a task
-        the last one counts. Cases of one shape go through torch's own `DataLoader` in batches.
+        identity where nobody knows), and `case`, the name. Different answers of one rater to a task
+        are refused. Cases of one shape go through torch's own `DataLoader` in batches.
 
         Args:
             transform: What is done to an item, for example a `monai.transforms.Compose`.
