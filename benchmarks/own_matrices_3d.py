@@ -28,13 +28,7 @@ from raters.study.study import Study
 
 SHAPE, RATERS = (32, 32, 16), "good,over,under,blank"
 PARTS = {"train": 60, "val": 12, "test": 16}
-OPTIONS: Row = {
-    "batch_size": 4,
-    "lr": 4e-3,
-    "width": 4,
-    "depth": 3,
-    "select": "likelihood",
-}
+OPTIONS: Row = {"batch_size": 4, "lr": 4e-3, "width": 4, "depth": 3, "select": "likelihood"}
 
 
 def volumes(seed: int) -> Study:

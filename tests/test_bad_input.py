@@ -563,11 +563,7 @@ def test_manifest_rows(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("case,rater,mask\n", ("no rows",)),
-        ("", ("empty",)),
-        ("task,worker,label\n", ("no",)),
-    ],
+    [("case,rater,mask\n", ("no rows",)), ("", ("empty",)), ("task,worker,label\n", ("no",))],
 )
 def test_empty_tables(run: Run, tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     path = tmp_path / "table.csv"

@@ -46,7 +46,10 @@ def started(command: list[str], folder: Path, expected: int = 0) -> None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    assert code == expected, (folder / "out.txt").read_text()[-3000:]
+    # Where one process died, Lightning may kill the first while it says so.
+    assert code == expected or (expected and code == -signal.SIGKILL), (
+        folder / "out.txt"
+    ).read_text()[-3000:]
 
 
 def found(folder: Path, name: str, rank: int) -> dict[str, Any]:

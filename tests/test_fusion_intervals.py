@@ -104,9 +104,7 @@ def test_errors_of_a_table_are_those_of_its_information(monkeypatch: pytest.Monk
     np.testing.assert_allclose(worth, expected.freedom, rtol=1e-6)
 
 
-def test_errors_of_one_coin_are_those_of_a_plain_jackknife(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_errors_of_one_coin_are_those_of_a_plain_jackknife(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     truth = random.integers(0, 3, 150)
     right = random.random((150, 6)) < np.linspace(0.55, 0.9, 6)

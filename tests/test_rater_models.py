@@ -326,10 +326,9 @@ def test_distance_knows_who_answered() -> None:
 def test_one_graph_for_torch_compile(kind: str) -> None:
     labels, truth = some_labels(2, 2, 3), normal(2, 3, 3)
     low = low_rank_of(2, 2, 3)
-    parts = {
-        "pixel": [normal(2, 2, 3, 3, 3)],
-        "low rank": [low.share, low.mixture, low.errors],
-    }[kind]
+    parts = {"pixel": [normal(2, 2, 3, 3, 3)], "low rank": [low.share, low.mixture, low.errors]}[
+        kind
+    ]
     forms = {"pixel": PixelConfusion, "low rank": LowRankConfusion}
     leaves = [p.requires_grad_() for p in parts]
 

@@ -17,15 +17,7 @@ from raters.evaluation import compare_runs, evaluate
 from raters.evaluation.split import Seen
 from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
-from raters.report import (
-    FigureBlock,
-    Report,
-    TableBlock,
-    TextBlock,
-    ViewerBlock,
-    render,
-    write,
-)
+from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_cases import telling

@@ -202,9 +202,7 @@ def slow_soft_dice(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 @quick
-@given(
-    hnp.arrays(float, (2, 3, 3), elements=st.one_of(st.floats(0, 1), st.just(math.nan))),
-)
+@given(hnp.arrays(float, (2, 3, 3), elements=st.one_of(st.floats(0, 1), st.just(math.nan))))
 def test_soft_dice_equals_a_slow_loop(maps: NDArray[np.float64]) -> None:
     a, b = maps
     found = scores.soft_dice(a, b)

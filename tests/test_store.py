@@ -287,8 +287,7 @@ def test_values_that_are_not_finite_name_case_and_file(bad: float, tmp_path: Pat
     image[3, 3, 3] = bad
     file = save(tmp_path / "images/c2.nii.gz", image)
     study = raters.read(
-        f"{tmp_path}/masks/{{rater}}/{{case}}.nii.gz",
-        images=f"{tmp_path}/images/{{case}}.nii.gz",
+        f"{tmp_path}/masks/{{rater}}/{{case}}.nii.gz", images=f"{tmp_path}/images/{{case}}.nii.gz"
     )
     with pytest.raises(RatersError, match="NaN or infinite") as caught:
         raters.fit(study, "pixel-cm", epochs=1, val_fraction=0.0, **TINY)

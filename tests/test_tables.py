@@ -117,11 +117,7 @@ def test_natural_order_of_many_numbers_is_that_of_the_key() -> None:
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
 @pytest.mark.parametrize("block", [None, 128])
 def test_long_tables_come_back(
-    tmp_path: Path,
-    rows: list[tuple[str, str, str]],
-    numeric: bool,
-    suffix: str,
-    block: int | None,
+    tmp_path: Path, rows: list[tuple[str, str, str]], numeric: bool, suffix: str, block: int | None
 ) -> None:
     labels = [len(row[2]) if numeric else row[2] for row in rows]
     assume(numeric or any(number(str(label)) is None for label in labels))

@@ -17,15 +17,7 @@ import pytest
 import yaml
 
 import raters
-from command_line import (
-    Run,
-    draw_masks,
-    fingerprint,
-    images,
-    pattern,
-    run_alone,
-    run_in_process,
-)
+from command_line import Run, draw_masks, fingerprint, images, pattern, run_alone, run_in_process
 from raters.cli.train import next_commands, study_words
 from raters.cli.train_options import (
     FACTS,

@@ -63,8 +63,7 @@ def train(
     ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the plan with estimated time and memory."),
+        bool, typer.Option("--dry-run", help="Show the plan with estimated time and memory.")
     ] = False,
     extend: Annotated[
         str,

@@ -40,11 +40,7 @@ from raters.scores.samples import (
     overlap_from_sizes,
     overlap_sizes,
 )
-from raters.scores.surface import (
-    SurfaceDistances,
-    surface_distances,
-    surface_distances_by_class,
-)
+from raters.scores.surface import SurfaceDistances, surface_distances, surface_distances_by_class
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError, enough_memory
 from raters.evaluation.case import ALL, CaseScores, Scoring, Unions
 from raters.evaluation.result import Evaluation
-from raters.evaluation.sources import (
-    Bands,
-    PredictedArrays,
-    PredictedMasks,
-    Stream,
-    read_classes,
-)
+from raters.evaluation.sources import Bands, PredictedArrays, PredictedMasks, Stream, read_classes
 from raters.evaluation.tables import Sums, fill, label_tables
 from raters.progress import track
 from raters.scores.bootstrap import LEAST_GROUPS

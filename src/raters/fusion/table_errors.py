@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Floats, Ints, Labels
 from raters.fusion.answers import Answers, Parameters, answers_of, e_step, expected_counts
 from raters.fusion.information import HALF_A_LABEL
-from raters.fusion.performance import (
-    FAR,
-    MEASURES,
-    Errors,
-    groups_from_sums,
-    moved_measures,
-)
+from raters.fusion.performance import FAR, MEASURES, Errors, groups_from_sums, moved_measures
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
 

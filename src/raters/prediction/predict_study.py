@@ -17,13 +17,7 @@ import torch
 from raters.errors import RatersError
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
-from raters.prediction.writing import (
-    TABLE,
-    CaseWriter,
-    Outputs,
-    write_confusion,
-    write_tables,
-)
+from raters.prediction.writing import TABLE, CaseWriter, Outputs, write_confusion, write_tables
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one

@@ -161,11 +161,7 @@ def _recoloured(
     return np.asarray(changed, np.float32)
 
 
-def _affine(
-    image: NDArray[np.float32],
-    maps: Maps,
-    state: np.random.RandomState,
-) -> Augmented:
+def _affine(image: NDArray[np.float32], maps: Maps, state: np.random.RandomState) -> Augmented:
     """Resample the image and all maps on one random grid; maps are stacked and read at once."""
     import torch
     from monai.transforms.spatial.array import Resample

@@ -139,11 +139,7 @@ def _counted(model: Model, study: Study) -> Method:
 
 
 def _fitted(
-    model: Model,
-    study: Study,
-    new: tuple[str, ...],
-    training: TrainingOptions,
-    progress: Progress,
+    model: Model, study: Study, new: tuple[str, ...], training: TrainingOptions, progress: Progress
 ) -> Model:
     """Fit the rater model of the new raters behind the trained network."""
     from raters.training.fit import run_epochs
