@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from raters.errors import RatersError
 from raters.report.blocks import Report
@@ -17,6 +17,9 @@ from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembe
 from raters.study.read import read
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
+
+if TYPE_CHECKING:
+    from raters.networks.options import Own
 
 Kind = Literal["study", "fusion", "run"]
 
@@ -98,6 +101,7 @@ def report(
     against: Sequence[str | Path] = (),
     cases_shown: int = SHOWN,
     progress: bool = False,
+    network: Own | None = None,
 ) -> Path:
     """Write the report of a study, a fusion result or a trained run into a folder.
 
@@ -109,6 +113,7 @@ def report(
         against: Other runs to compare a run with.
         cases_shown: How many cases can be looked at: the most telling ones.
         progress: Show progress bars.
+        network: The user's own network, where runs were trained with one, as for `raters.load`.
 
     Returns:
         The path of `report.html`.
@@ -120,9 +125,11 @@ def report(
         >>> report(study, tempfile.mkdtemp()).name
         'report.html'
     """
+    from raters.networks.options import allowing
+
     refuse_place(out, source, study, against)
-    made = make_report(source, study, against, cases_shown, progress)
-    return write(made, out)
+    with allowing(network):
+        return write(make_report(source, study, against, cases_shown, progress), out)
 
 
 def refuse_place(
