@@ -50,7 +50,8 @@ AXES = "tests/test_rater_axes.py"
 # The tests of each file, its own doctests before them; after '?' words of which names have one.
 TESTS: dict[str, tuple[str, ...]] = {
     "confusion": ("tests/test_confusion.py",),
-    "confusion/case_counts.py": (
+    "confusion/counts.py": (
+        "tests/test_confusion.py",
         f"{AXES}?soft_targets|counts_of_masks|matrices_of_a_case",
         METHODS,
     ),

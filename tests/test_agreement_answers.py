@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import raters
-from raters.study.backend_table import TableBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 
 
 def table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: int) -> Study:

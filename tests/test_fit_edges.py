@@ -17,11 +17,10 @@ from raters.errors import RatersError
 from raters.methods import METHODS
 from raters.methods.base import HeldOut, Task
 from raters.methods.targets import count_case
-from raters.study.backend_arrays import ArraysBackend
-from raters.study.backend_table import TableBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 from raters.training.dataset import CaseDataset
 from raters.training.validation import HeldOutScores
 

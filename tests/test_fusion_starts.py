@@ -204,7 +204,7 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
     study = Study.from_arrays(labels=many(0, number, classes, cases=4), classes=range(classes))
     options = {"max_iter": 12, "tol": 0.0, "starts": "vote"}
     counted = PooledStaple(study, **options)  # type: ignore[arg-type]
-    assert counted.columns is not None and counted.columns.voxels == 4 * 400
+    assert counted.columns is not None and counted.columns.weights.sum() == 4 * 400
     monkeypatch.setattr("raters.fusion.pooled.MOST_KEPT", 100)
     passes = PooledStaple(study, **options)  # type: ignore[arg-type]
     assert passes.columns is None and passes.groups is None
@@ -221,7 +221,7 @@ def test_collected_patterns_are_those_of_the_voxels(number: int, classes: int) -
     small = random.integers(-1, classes, (number, 700)).astype(np.int8)
     labels = small[:, random.integers(0, 700, 70_000)]
     found = columns_of(labels, classes)
-    assert found.codes is not None and found.size <= 700 and found.voxels == 70_000
+    assert found.codes is not None and found.size <= 700 and found.weights.sum() == 70_000
     np.testing.assert_array_equal(found.labels[:, found.codes], labels)
     np.testing.assert_array_equal(np.bincount(found.codes, minlength=found.size), found.weights)
 

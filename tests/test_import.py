@@ -45,8 +45,8 @@ Journal.finish = finish
 # Kills the process when everything is written but the last files.
 BEFORE_END = """
 import os, signal
-import raters.study.write as write
-write.{function} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+import raters.study.study_file as study_file
+study_file.{function} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 """
 
 # Kills the process in the middle of writing a line of the journal.
@@ -127,17 +127,17 @@ def test_what_is_written_is_what_was_read(run: Run, tmp_path: Path, form: str) -
 def test_study_file_comes_last(
     run: Run, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from raters.study import write
+    from raters.study import study_file
 
     draw(tmp_path)
     seen: dict[str, str] = {}
-    real = write.write_study_file
+    real = study_file.write_study_file
 
-    def last(folder: Path, study: write.StudyFile) -> None:
+    def last(folder: Path, study: study_file.StudyFile) -> None:
         seen.update(content(folder))
         real(folder, study)
 
-    monkeypatch.setattr(write, "write_study_file", last)
+    monkeypatch.setattr(study_file, "write_study_file", last)
     succeed(run(*command(tmp_path, "out", form)))
     whole = content(tmp_path / "out")
     assert whole.pop("study.yaml")

@@ -19,7 +19,7 @@ from command_line import draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
 from raters.networks import options as network_options
 from raters.networks.options import is_own, own_name
-from raters.networks.own import OwnBackbone, maker
+from raters.networks.registry import OwnBackbone, maker
 from raters.study.study import Study
 from raters.training.options import checked_options
 from raters.training.prepare import make_method, plan_training
@@ -183,7 +183,7 @@ def test_the_copies_learn_apart_and_the_given_module_stays() -> None:
 
 def test_what_is_learnt_is_what_a_network_of_raters_would_learn() -> None:
     """The U-Net of the package, given as one's own, ends with the same weights to the bit."""
-    from raters.networks.unet import UNet as Inside
+    from raters.networks.dense import UNet as Inside
 
     def same(in_channels: int, spatial_dims: int) -> nn.Module:
         return Inside(in_channels, spatial_dims, 2, 2, "instance", 0.0)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from raters.confusion.dominance import is_dominant
 from raters.errors import RatersError
-from raters.simulate.assign import assign, parse_assign
 from raters.simulate.classes import (
     CIFAR_CLASSES,
     KINDS,
@@ -18,7 +17,7 @@ from raters.simulate.classes import (
     hammer_spammer,
     pairwise_flipper,
 )
-from raters.simulate.specs import parse_raters
+from raters.simulate.specs import assign, parse_assign, parse_raters
 
 Matrix = NDArray[np.float64]
 

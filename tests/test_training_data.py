@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from makers import few, quick, save
 from raters import read
 from raters.errors import RatersError
-from raters.study.backend_arrays import ArraysBackend
-from raters.study.backend_table import TableBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 from raters.training import normalise
 from raters.training.augment import AUGMENTATIONS, augmentation_of, flip, full
 from raters.training.dataset import CaseDataset, Item, collate

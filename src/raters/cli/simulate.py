@@ -64,7 +64,7 @@ def simulate(
 
     raters simulate lesions --number 50 -o study/ --assign one
     """
-    from raters.simulate.assign import parse_assign
+    from raters.simulate.specs import parse_assign
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
     from raters.study.places import Inputs

@@ -1,7 +1,13 @@
 """Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
 
-from raters.confusion.case_counts import count_answers, count_case
-from raters.confusion.counts import count, count_triplets, normalise, pool
+from raters.confusion.counts import (
+    count,
+    count_answers,
+    count_case,
+    count_triplets,
+    normalise,
+    pool,
+)
 from raters.confusion.dominance import dominance_margin, is_dominant
 from raters.confusion.error import root_mean_square, squared_frobenius
 from raters.confusion.orders import (

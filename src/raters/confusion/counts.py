@@ -1,19 +1,24 @@
-"""Confusion counted from labels and a reference."""
+"""Confusion counted from labels and a reference: of masks, of tables, of one case."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.triplets import CaseAnswers
+
 
 Unseen = Literal["nan", "identity", "uniform"]
 
 
-def count(labels: NDArray[Any], reference: NDArray[Any], num_classes: int) -> NDArray[np.int64]:
+def count(labels: Array, reference: Array, num_classes: int) -> Ints:
     """Count how often each rater said `o` where the reference says `t`.
 
     Pixels that are MISSING in the labels of a rater or in the reference count for nothing.
@@ -44,21 +49,14 @@ def count(labels: NDArray[Any], reference: NDArray[Any], num_classes: int) -> ND
     return np.array(counts, np.int64).reshape(len(labels), num_classes, num_classes)
 
 
-def _count_one(
-    observed: NDArray[Any], truth: NDArray[np.int64], num_classes: int
-) -> NDArray[np.int64]:
+def _count_one(observed: Array, truth: Ints, num_classes: int) -> Ints:
     seen = (observed != MISSING) & (truth >= 0)
     return np.bincount(truth[seen] + observed[seen], minlength=num_classes * num_classes)
 
 
 def count_triplets(
-    task: NDArray[Any],
-    rater: NDArray[Any],
-    label: NDArray[Any],
-    reference: NDArray[Any],
-    raters: int,
-    num_classes: int,
-) -> NDArray[np.int64]:
+    task: Array, rater: Array, label: Array, reference: Array, raters: int, num_classes: int
+) -> Ints:
     """Count the confusion of raters in a table of answers; repeated readings count each.
 
     Args:
@@ -85,9 +83,7 @@ def count_triplets(
     return flat.reshape(raters, num_classes, num_classes)
 
 
-def normalise(
-    counts: NDArray[Any], unseen: Unseen = "nan", smoothing: float = 0.0
-) -> NDArray[np.float64]:
+def normalise(counts: Array, unseen: Unseen = "nan", smoothing: float = 0.0) -> Floats:
     """Turn counts into `p(o | t)`: `C[t, o] = (n[t, o] + s) / (sum_o n[t, o] + s L)`.
 
     A true class that never occurred says nothing about the rater: without smoothing its row is
@@ -106,7 +102,7 @@ def normalise(
     return np.where(total > 0, smoothed / np.where(total > 0, total, 1), empty)
 
 
-def pool(counts: NDArray[Any], axis: int | tuple[int, ...] = 0) -> NDArray[Any]:
+def pool(counts: Array, axis: int | tuple[int, ...] = 0) -> Array:
     """Add counts over cases (or raters): the matrix of all labels together.
 
     Pooling counts weighs every label alike; averaging matrices would weigh every case alike.
@@ -117,3 +113,56 @@ def pool(counts: NDArray[Any], axis: int | tuple[int, ...] = 0) -> NDArray[Any]:
                [1, 1]])
     """
     return np.asarray(np.sum(counts, axis=axis))
+
+
+Counts = Floats
+
+
+def count_case(case: Case, target: Array, num_classes: int) -> Counts:
+    """Count how often each rater of a study said `o` where the target says `t`.
+
+    Args:
+        case: The case, of masks or of a table.
+        target: Class numbers `(*space)` with MISSING, or probabilities `(L, *space)`.
+        num_classes: The number of classes `L`.
+
+    Returns:
+        Counts `(raters, L, L)`, `[r, t, o]`, on the axis of `study.raters`.
+    """
+    if case.kind == "classification":
+        return count_answers(case.answers, target, num_classes)
+    if not np.issubdtype(target.dtype, np.floating):
+        return count(case.labels, target, num_classes).astype(np.float64)
+    soft, counts = (
+        target.reshape(num_classes, -1),
+        np.zeros((len(case.labels), num_classes, num_classes)),
+    )
+    for own, labels in zip(counts, case.labels, strict=True):
+        flat = labels.reshape(-1)
+        for observed in range(num_classes):
+            own[:, observed] = soft[:, flat == observed].sum(axis=1)
+    return counts
+
+
+def count_answers(answers: CaseAnswers, target: Array, num_classes: int) -> Counts:
+    """Count the answers to one task; a rater who answered several times counts several times.
+
+    Args:
+        answers: Who said what.
+        target: The class number of the task, `()`, or probabilities `(L,)`.
+        num_classes: The number of classes `L`.
+
+    Returns:
+        Counts `(raters, L, L)`, on the axis of all raters; zeros for those who did not answer.
+
+    Example:
+        >>> from raters.study.triplets import CaseAnswers
+        >>> answers = CaseAnswers(np.array([1, 1]), np.array([0, 1]), ("ann", "bob"))
+        >>> count_answers(answers, np.array(1), num_classes=2).tolist()
+        [[[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]]
+    """
+    soft = np.issubdtype(target.dtype, np.floating)
+    weights = target if soft else np.arange(num_classes) == target  # all zero where it is MISSING
+    counts = np.zeros((len(answers.raters), num_classes, num_classes))
+    np.add.at(counts.transpose(0, 2, 1), (answers.rater, answers.label), weights)
+    return counts

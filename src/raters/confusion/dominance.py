@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from raters.arrays import Array
 
 
-def dominance_margin(confusion: NDArray[Any], labels: ArrayLike | None = None) -> float:
+def dominance_margin(confusion: Array, labels: ArrayLike | None = None) -> float:
     """Return how far the mean matrix is from losing column dominance; positive if it has it.
 
     With `C*` the mean over raters, the margin is `min_{i != j} C*[i, i] - C*[j, i]`: among the
@@ -47,7 +47,7 @@ def dominance_margin(confusion: NDArray[Any], labels: ArrayLike | None = None) -
     return float(round((np.diag(mean) - others.max(axis=0)).min(), 12))
 
 
-def is_dominant(confusion: NDArray[Any]) -> bool:
+def is_dominant(confusion: Array) -> bool:
     """Return whether the raters' mean matrix is column-dominant.
 
     Example:

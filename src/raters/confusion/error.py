@@ -6,17 +6,13 @@ never observed. Joint matrices (counts over all labels) are not compared with co
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 
 
-def root_mean_square(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
-) -> float:
+def root_mean_square(estimated: Array, true: Array, truth: Array | None = None) -> float:
     """Return the root mean square error over entries, as pixel-cm's 'CM estimation'.
 
     `sqrt(mean_t mean_o (E[t, o] - C[t, o])^2)`, over all leading axes (raters). Rows that are NaN
@@ -36,18 +32,11 @@ def root_mean_square(
     return float(np.sqrt(_mean_over_rows(_squares(estimated, true, truth, "mean"))))
 
 
-def squared_frobenius(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None = None
-) -> float:
+def squared_frobenius(estimated: Array, true: Array, truth: Array | None = None) -> float:
     """Return the squared Frobenius norm divided by the number of classes, as in global-cm.
 
     `1/L sum_t sum_o (E[t, o] - C[t, o])^2`, averaged over leading axes (raters); from 0 to 2.
-    Tanno et al. (2019) report it in units of 10^-2.
-
-    Args:
-        estimated: As in `root_mean_square`.
-        true: As in `root_mean_square`.
-        truth: As in `root_mean_square`.
+    Tanno et al. (2019) report it in units of 10^-2. The arguments are those of `root_mean_square`.
 
     Example:
         >>> squared_frobenius(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2))
@@ -56,23 +45,21 @@ def squared_frobenius(
     return float(_mean_over_rows(_squares(estimated, true, truth, "sum")))
 
 
-def _squares(
-    estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None, over: str
-) -> NDArray[np.float64]:
+def _squares(estimated: Array, true: Array, truth: Array | None, over: str) -> Floats:
     """Return the squared error of each row `(..., L)`, NaN where the true class never occurred."""
     _refuse(estimated, true, truth)
-    if truth is None:
-        square = (np.asarray(estimated, np.float64) - true) ** 2
-        return np.asarray(square.sum(axis=-1) if over == "sum" else square.mean(axis=-1))
-    axis = -truth.ndim - 1  # the observed class, before the spatial axes
+    axis = -1 if truth is None else -truth.ndim - 1  # the observed class, before the spatial axes
     square = (np.asarray(estimated, np.float64) - true) ** 2
-    rows = square.sum(axis=axis) if over == "sum" else square.mean(axis=axis)
-    classes = rows.shape[-truth.ndim - 1]
-    by_class = [_mean_where(_row(rows, t, truth.ndim), truth == t) for t in range(classes)]
+    rows = np.asarray(square.sum(axis=axis) if over == "sum" else square.mean(axis=axis))
+    if truth is None:
+        return rows
+    by_class = [
+        _mean_where(np.take(rows, t, axis=axis), truth == t) for t in range(rows.shape[axis])
+    ]
     return np.stack(by_class, axis=-1)
 
 
-def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | None) -> None:
+def _refuse(estimated: Array, true: Array, truth: Array | None) -> None:
     """Reject shapes that do not fit, and estimates that are no numbers where the truth is one."""
     space = () if truth is None else truth.shape
     end = estimated.ndim - len(space)
@@ -88,11 +75,7 @@ def _refuse(estimated: NDArray[Any], true: NDArray[Any], truth: NDArray[Any] | N
         raise RatersError("found an estimate that is not a number, expected probabilities")
 
 
-def _row(rows: NDArray[Any], t: int, ndim: int) -> NDArray[Any]:
-    return np.asarray(np.take(rows, t, axis=-ndim - 1))
-
-
-def _mean_where(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
+def _mean_where(values: Array, where: Flags) -> Array:
     space = tuple(range(-where.ndim, 0))
     full = np.broadcast_to(values, (*values.shape[: values.ndim - where.ndim], *where.shape))
     number = where.sum()
@@ -100,7 +83,7 @@ def _mean_where(values: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[Any]:
     return np.asarray(total / number if number else np.full(total.shape, np.nan))
 
 
-def _mean_over_rows(rows: NDArray[np.float64]) -> np.float64:
+def _mean_over_rows(rows: Floats) -> np.float64:
     """Average over classes and then over raters, leaving out classes that never occurred."""
     seen = ~np.isnan(rows)
     if not seen.any():

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.confusion.counts import normalise
 from raters.errors import RatersError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def from_transpose(matrices: NDArray[Any]) -> NDArray[Any]:
+def from_transpose(matrices: Array) -> Array:
     """Turn the papers' `A[o, t]` into `C[t, o]`.
 
     Example:
@@ -37,7 +37,7 @@ def from_transpose(matrices: NDArray[Any]) -> NDArray[Any]:
 to_transpose = from_transpose
 
 
-def from_sklearn(counts: NDArray[Any]) -> NDArray[np.float64]:
+def from_sklearn(counts: Array) -> Floats:
     """Turn `sklearn.metrics.confusion_matrix(truth, observed)` into `C[t, o]`.
 
     Example:
@@ -48,9 +48,7 @@ def from_sklearn(counts: NDArray[Any]) -> NDArray[np.float64]:
     return normalise(counts)
 
 
-def from_crowdkit(
-    errors: pd.DataFrame, workers: Sequence[Any], labels: Sequence[Any]
-) -> NDArray[np.float64]:
+def from_crowdkit(errors: pd.DataFrame, workers: Sequence[Any], labels: Sequence[Any]) -> Floats:
     """Turn crowd-kit's `DawidSkene.errors_` into `(raters, L, L)`.
 
     A label that crowd-kit never saw of a worker has no row there; its probability is 0.
@@ -67,9 +65,7 @@ def from_crowdkit(
     return from_transpose(observed_by_true.reshape(len(workers), len(labels), len(labels)))
 
 
-def to_crowdkit(
-    confusion: NDArray[Any], workers: Sequence[Any], labels: Sequence[Any]
-) -> pd.DataFrame:
+def to_crowdkit(confusion: Array, workers: Sequence[Any], labels: Sequence[Any]) -> pd.DataFrame:
     """Turn `(raters, L, L)` into a DataFrame as crowd-kit's `DawidSkene.errors_`."""
     import pandas as pd
 
@@ -78,7 +74,7 @@ def to_crowdkit(
     return pd.DataFrame(rows, index=index, columns=pd.Index(labels))
 
 
-def from_itk(flat: Sequence[float] | NDArray[Any], num_classes: int) -> NDArray[np.float64]:
+def from_itk(flat: Sequence[float] | Array, num_classes: int) -> Floats:
     """Turn one rater's matrix of ITK's multi-label STAPLE into `C[t, o]`.
 
     ITK keeps a row for 'undecided' after those of the labels; it is dropped and the rest made to

@@ -8,10 +8,10 @@ patterns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from raters.arrays import Array, Ints, Labels
 
 _FEW = 1 << 20
 _BLOCK = 1 << 18  # voxels
@@ -26,15 +26,15 @@ class Patterns:
         counts: How many pixels have each pattern, `(patterns,)`.
     """
 
-    labels: NDArray[np.int16]
-    counts: NDArray[np.int64]
+    labels: Labels
+    counts: Ints
 
-    def votes(self, num_classes: int) -> NDArray[np.int64]:
+    def votes(self, num_classes: int) -> Ints:
         """Count how many raters say each class, `(patterns, classes)`."""
         return np.stack([(self.labels == c).sum(axis=1) for c in range(num_classes)], axis=1)
 
 
-def count_patterns(labels: NDArray[Any], num_classes: int) -> Patterns:
+def count_patterns(labels: Array, num_classes: int) -> Patterns:
     """Count the patterns of labels over all pixels.
 
     Args:
@@ -70,7 +70,7 @@ def count_patterns(labels: NDArray[Any], num_classes: int) -> Patterns:
     return Patterns(digits.astype(np.int16), counts[found])
 
 
-def _by_sorting(flat: NDArray[np.int16]) -> Patterns:
+def _by_sorting(flat: Labels) -> Patterns:
     """Count patterns that are too many for a table, by sorting them as bytes."""
     columns = np.ascontiguousarray(flat.T)
     found, counts = np.unique(columns, axis=0, return_counts=True)

@@ -59,10 +59,8 @@ def find(name: str) -> Dataset:
         return DATASETS[name]
     close = get_close_matches(name.lower().replace("_", "-"), DATASETS, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise RatersError(
-        f"found no data set {name!r}; {hint}expected one of {', '.join(DATASETS)}",
-        kind="unknown-dataset",
-    )
+    message = f"found no data set {name!r}; {hint}expected one of {', '.join(DATASETS)}"
+    raise RatersError(message, kind="unknown-dataset")
 
 
 def open_dataset(name: str, source: str | Path) -> Study:

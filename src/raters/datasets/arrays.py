@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.study.backend_arrays import ArraysBackend
+from raters.arrays import Array
+from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study, name_array
 
@@ -82,7 +82,7 @@ def class_study(
     index: CaseIndex,
     classes: Classes,
     about: dict[str, str],
-    reference: NDArray[Any],
+    reference: Array,
     *,
     raters: Sequence[str] = (),
     answers: tuple[Any, Any, Any] = ((), (), ()),
@@ -98,8 +98,7 @@ def class_study(
         raters: The names of the raters.
         answers: Positions of task, rater and label of each answer.
     """
-    from raters.study.backend_table import TableBackend
-    from raters.study.triplets import Triplets
+    from raters.study.triplets import TableBackend, Triplets
 
     task, rater, label = (np.asarray(column, np.int32) for column in answers)
     triplets = Triplets(task, rater, label, index.ids, tuple(raters), classes.values)  # type: ignore[arg-type]
@@ -113,7 +112,7 @@ def grouped(study: Study, group: Callable[[str], str]) -> Study:
     return replace(study, index=replace(study.index, groups=groups))
 
 
-def rows_of_answers(dense: NDArray[Any]) -> tuple[Any, Any, Any]:
+def rows_of_answers(dense: Array) -> tuple[Any, Any, Any]:
     """Turn `(cases, raters)` with negative numbers for 'no answer' into columns of answers.
 
     Example:

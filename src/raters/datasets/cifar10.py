@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.datasets.arrays import Lazy, SourceArrays, class_study, rows_of_answers
 from raters.datasets.base import Dataset, first_there, folder_of, listed, of_all
 from raters.datasets.download import Download
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 from raters.errors import RatersError
+from raters.simulate.classes import CIFAR_CLASSES as CLASSES
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import Classes
@@ -29,9 +31,6 @@ from raters.study.study import CaseIndex, Study
 if TYPE_CHECKING:
     from raters.study.backend import Backend
 
-CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
 RATERS = ("human1", "human2", "human3")
 
 _BATCHES = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
@@ -50,7 +49,7 @@ class _Pictures:
     inputs: Backend
     cases: list[str]
     splits: list[str]
-    labels: NDArray[np.int16]
+    labels: Labels
     names: list[str]
 
 
@@ -126,7 +125,7 @@ def _open_batch(source: Path, name: str) -> Iterator[tuple[Any, Path]]:
         raise CIFAR10.wrong(f"not a whole tar archive: {error}", source) from None
 
 
-def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:  # noqa: ANN401
+def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], Labels]:  # noqa: ANN401
     """Check what a batch holds; its keys are bytes where Python 3 wrote it."""
     items = content.items() if isinstance(content, dict) else ()
     batch = {key.decode("latin1") if isinstance(key, bytes) else str(key): v for key, v in items}
@@ -144,7 +143,7 @@ def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int1
     return data, _class_numbers(labels, path)
 
 
-def _class_numbers(labels: NDArray[Any], path: Path) -> NDArray[np.int16]:
+def _class_numbers(labels: Array, path: Path) -> Labels:
     wrong = labels[(labels < 0) | (labels >= len(CLASSES))] if labels.dtype.kind in "iu" else labels
     if len(wrong):
         raise CIFAR10.wrong(f"found the label {wrong[0]!r}, expected 0 to 9", path)
@@ -166,17 +165,14 @@ def _from_folders(source: Path) -> _Pictures:
 
 def _from_zip(path: Path) -> _Pictures:
     with zipfile.ZipFile(path) as archive:
-        members = {_tail(n): n for n in archive.namelist() if n.lower().endswith(_PICTURES)}
+        pictures = [n for n in archive.namelist() if n.lower().endswith(_PICTURES)]
+    members = {"/".join(n.split("/")[-3:]): n for n in pictures}
     names = sorted(n for n in members if n.split("/")[0] in ("train", "test"))
     if not names:
         message = f"found no train/<class>/<image> in it. {CIFAR10.expected()}"
         raise CIFAR10.wrong(message, path)
     images = Lazy(len(names), _zip_reader(path, [members[name] for name in names]))
     return _by_name(SourceArrays([path], [], None, images), names, path)
-
-
-def _tail(name: str) -> str:
-    return "/".join(name.split("/")[-3:])
 
 
 def _zip_reader(path: Path, members: list[str]) -> Any:  # noqa: ANN401
@@ -217,7 +213,7 @@ def _by_name(inputs: Backend, names: list[str], source: Path) -> _Pictures:
 # Human labels of the train images.
 
 
-def _humans(folder: Path, pictures: _Pictures) -> NDArray[np.int16] | None:
+def _humans(folder: Path, pictures: _Pictures) -> Labels | None:
     """Read the labels of CIFAR-10N that lie beside, `(cases, 3)`; None if there are none."""
     table = folder / _HUMAN_TABLE
     torch = first_there([folder / _HUMAN_TORCH, folder / "data" / _HUMAN_TORCH])
@@ -237,7 +233,7 @@ def _humans(folder: Path, pictures: _Pictures) -> NDArray[np.int16] | None:
     return None
 
 
-def _from_table(path: Path, pictures: _Pictures) -> NDArray[np.int16]:
+def _from_table(path: Path, pictures: _Pictures) -> Labels:
     """Read `path,class,human1,human2,human3`; images match by path."""
     import pandas as pd
 
@@ -267,7 +263,7 @@ def _from_table(path: Path, pictures: _Pictures) -> NDArray[np.int16]:
     return dense
 
 
-def _from_torch(path: Path, pictures: _Pictures) -> NDArray[np.int16]:
+def _from_torch(path: Path, pictures: _Pictures) -> Labels:
     """Read the file of the authors: labels in the order of the train batches."""
     content = load_torch_pickle(path)
     keys = ("clean_label", *(f"random_label{k}" for k in (1, 2, 3)))
@@ -289,16 +285,15 @@ def _from_torch(path: Path, pictures: _Pictures) -> NDArray[np.int16]:
     return dense
 
 
-def _same_truth(found: NDArray[Any], expected: NDArray[Any], path: Path) -> None:
+def _same_truth(found: Array, expected: Array, path: Path) -> None:
     """Reject human labels of other images: their own column of true classes tells."""
     differing = int(np.sum(found != expected))
     if differing:
-        raise RatersError(
+        message = (
             f"found another true class than the images have in {differing:,} of "
-            f"{len(expected):,} rows, expected none: these labels are of other images",
-            kind="dataset",
-            file=path,
+            f"{len(expected):,} rows, expected none: these labels are of other images"
         )
+        raise RatersError(message, kind="dataset", file=path)
 
 
 CIFAR10 = Dataset(

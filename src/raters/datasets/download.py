@@ -80,7 +80,7 @@ def _try(download: Download, part: Path, progress: bool) -> str:
         try:
             _append(download, part, have, progress)
         except (OSError, ValueError, HTTPException) as error:  # time-outs are OSErrors
-            return _reason(error)
+            return str(getattr(error, "reason", None) or error or type(error).__name__)
     have = part.stat().st_size
     return "" if have == download.bytes else f"{have:,} of {download.bytes:,} bytes came"
 
@@ -92,7 +92,8 @@ def _append(download: Download, part: Path, have: int, progress: bool) -> None:
         raise ValueError(f"found the address {download.url!r}, expected http or https")
     headers = {"User-Agent": "raters"} | ({"Range": f"bytes={have}-"} if have else {})
     with urlopen(Request(download.url, headers=headers), timeout=TIMEOUT) as response:
-        resumed = response.status == 206 and _starts_at(response, have)
+        part_of = response.headers.get("Content-Range") or ""
+        resumed = response.status == 206 and part_of.startswith(f"bytes {have}-")
         left = download.bytes - (have if resumed else 0)
         blocks = track(
             _blocks(response, left), -(-left // BLOCK), f"fetching {download.file}", progress
@@ -100,10 +101,6 @@ def _append(download: Download, part: Path, have: int, progress: bool) -> None:
         with open(part, "ab" if resumed else "wb") as file:
             for block in blocks:
                 file.write(block)
-
-
-def _starts_at(response: HTTPResponse, have: int) -> bool:
-    return (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-")
 
 
 def _blocks(response: HTTPResponse, wanted: int) -> Iterator[bytes]:
@@ -121,22 +118,16 @@ def _check(download: Download, part: Path) -> None:
         found = hashlib.file_digest(file, kind).hexdigest()
     if found != expected:
         part.unlink()
-        raise RatersError(
+        message = (
             f"found {kind} {found} in what came from {download.url}, expected {expected}; "
-            "it was not kept",
-            kind="checksum",
-            file=part.with_name(download.file),
+            "it was not kept"
         )
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or error or type(error).__name__)
+        raise RatersError(message, kind="checksum", file=part.with_name(download.file))
 
 
 def _by_hand(download: Download, final: Path, reason: str) -> RatersError:
-    return RatersError(
+    message = (
         f"could not be fetched ({reason}); get {download.url} "
-        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}",
-        kind="download",
-        file=final,
+        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}"
     )
+    return RatersError(message, kind="download", file=final)

@@ -11,14 +11,7 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import Classes
 from raters.study.study import Study
 
-CLASSES = {
-    0: "background",
-    1: "benign",
-    3: "grade 3",
-    4: "grade 4",
-    5: "grade 5",
-    6: "benign (6)",
-}
+CLASSES = {0: "background", 1: "benign", 3: "grade 3", 4: "grade 4", 5: "grade 5", 6: "benign (6)"}
 _SIX = "value 6 is kept as a class of its own; the challenge counts 0, 1 and 6 as benign"
 _IMAGES = ("images", "Train Imgs", "Train_imgs", "train")
 _OFFICIAL, _PATHOLOGISTS = 244, 6

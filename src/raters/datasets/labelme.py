@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.datasets.arrays import SourceArrays, class_study, rows_of_answers
 from raters.datasets.base import Dataset, of_all
 from raters.study.classes import Classes
@@ -53,7 +52,7 @@ def read(source: Path) -> Study:
     )
 
 
-def _numbers(path: Path) -> NDArray[np.int16]:
+def _numbers(path: Path) -> Labels:
     """Read whole numbers, `(rows, columns)`, and reject what is no class."""
     try:
         with warnings.catch_warnings():
@@ -71,14 +70,14 @@ def _numbers(path: Path) -> NDArray[np.int16]:
     return table.astype(np.int16)
 
 
-def _truth(path: Path) -> NDArray[np.int16]:
+def _truth(path: Path) -> Labels:
     table = _numbers(path)
     if table.shape[1] != 1:
         raise LABELME.wrong(f"found {table.shape[1]} columns, expected one label per line", path)
     return table[:, 0]
 
 
-def _answers(path: Path, images: int) -> NDArray[np.int16]:
+def _answers(path: Path, images: int) -> Labels:
     table = _numbers(path)
     if len(table) != images:
         message = f"found {len(table):,} lines, expected {images:,} as in LabelMe_Z_train.txt"
@@ -86,9 +85,9 @@ def _answers(path: Path, images: int) -> NDArray[np.int16]:
     return table
 
 
-def _features(path: Path, images: int, truth: Path) -> NDArray[Any]:
+def _features(path: Path, images: int, truth: Path) -> Array:
     try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
+        array: Array = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise LABELME.wrong(f"not a whole array: {error}", path) from None
     if array.ndim != 2 or len(array) != images:

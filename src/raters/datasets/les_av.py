@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.datasets.base import Dataset, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
@@ -18,13 +17,7 @@ from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
 from raters.study.study import CaseIndex, Study
 
-COLOURS = {
-    (0, 0, 0): 0,
-    (255, 0, 0): 1,
-    (0, 0, 255): 2,
-    (0, 255, 0): 3,
-    (255, 255, 255): MISSING,
-}
+COLOURS = {(0, 0, 0): 0, (255, 0, 0): 1, (0, 0, 255): 2, (0, 255, 0): 3, (255, 255, 255): MISSING}
 """Red arteries, blue veins, green where they cross; white vessels are of unknown kind."""
 
 _FOV = "masks/ (the field of view) is not used: outside it the reference is background"
@@ -58,7 +51,7 @@ class _ColourMasks(FilesBackend):
         return RawMask(values, Geometry(values.shape), str(path), coded=True)
 
 
-def _by_colour(picture: NDArray[Any], path: Path) -> NDArray[np.int16]:
+def _by_colour(picture: Array, path: Path) -> Labels:
     """Turn `(3, rows, columns)` into class numbers."""
     if picture.ndim != 3 or len(picture) != 3:
         message = f"found shape {picture.shape}, expected three channels (red, green, blue)"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.datasets.arrays import Lazy, masks_study
 from raters.datasets.base import Dataset, Form, listed
 from raters.errors import RatersError
@@ -68,7 +67,7 @@ def _read_folders(source: Path) -> Study:
         study = read_study(
             f"{nodule}/mask-{{rater}}/slice-{{case}}.png",
             images=f"{nodule}/images/slice-{{case}}.png",
-            values=_classes(),
+            values=Classes((LabelClass("background", 0), LabelClass("nodule", 255, also=(1,)))),
             absent="empty",
         )
     except RatersError as error:
@@ -101,11 +100,6 @@ def _with_readers(study: Study) -> Study:
     )
 
 
-def _classes() -> Classes:
-    """Take masks of 0 and 255, and of 0 and 1."""
-    return Classes((LabelClass("background", 0), LabelClass("nodule", 255, also=(1,))))
-
-
 # Packed crops.
 
 
@@ -129,7 +123,7 @@ def _read_crops(path: Path) -> Study:
     )
 
 
-def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _arrays(path: Path) -> tuple[Array, Array, Array]:
     """Read the three arrays and check that they belong together."""
     try:
         # Opened here: numpy leaves a file open that it cannot read.

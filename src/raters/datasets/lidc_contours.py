@@ -14,13 +14,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.datasets.arrays import Lazy, masks_study
 from raters.datasets.base import of_all
+from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
 
@@ -51,7 +52,7 @@ class _Annotation:
     number: int
     contours: list[_Contour] = field(default_factory=list)
 
-    def points(self, spacing: float) -> NDArray[np.float64]:
+    def points(self, spacing: float) -> Floats:
         """Return all points in millimetres, `(points, 3)`."""
         parts = [
             np.column_stack([c.points * spacing, np.full(len(c.points), c.z)])
@@ -68,7 +69,7 @@ class _Scan:
     patient: str
     thickness: float
     spacing: float
-    heights: NDArray[np.float64]
+    heights: Floats
     annotations: list[_Annotation] = field(default_factory=list)
 
 
@@ -91,7 +92,7 @@ class _Nodule:
                 draw(mask[..., k], contour.points - self.low[:2], contour.inside)
         return masks
 
-    def affine(self) -> NDArray[np.float64]:
+    def affine(self) -> Floats:
         """Return voxels to millimetres (RAS); where the scan begins in x and y is not known."""
         heights, size = self.scan.heights, self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
@@ -105,8 +106,6 @@ class _Nodule:
 
 def read_contours(path: Path) -> Study:
     """Open the SQLite file; masks are drawn when they are asked for."""
-    from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
-
     scans = _scans(path)
     nodules = _nodules(scans)
     if not nodules:
@@ -130,8 +129,6 @@ def read_contours(path: Path) -> Study:
 
 
 def _scans(path: Path) -> list[_Scan]:
-    from raters.datasets.lidc import LIDC
-
     try:
         # As a URI, so that a file that is not there is not made, and nothing is ever written.
         base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
@@ -145,8 +142,6 @@ def _scans(path: Path) -> list[_Scan]:
 
 
 def _check_tables(base: sqlite3.Connection, path: Path) -> None:
-    from raters.datasets.lidc import LIDC
-
     for table, columns in _TABLES.items():
         found = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
         for column in columns:
@@ -220,7 +215,7 @@ def _slice_of(scan: _Scan, z: float) -> int:
     return int(np.abs(scan.heights - z).argmin())
 
 
-def cluster(points: list[NDArray[np.float64]], reach: float) -> list[list[int]]:
+def cluster(points: list[Floats], reach: float) -> list[list[int]]:
     """Group annotations that come closer than `reach`, at most four to a group.
 
     Args:
@@ -246,7 +241,7 @@ def cluster(points: list[NDArray[np.float64]], reach: float) -> list[list[int]]:
     return sorted(whole + [group for group in fine if group[0] in within])
 
 
-def _near(a: NDArray[np.float64], b: NDArray[np.float64], reach: float) -> bool:
+def _near(a: Floats, b: Floats, reach: float) -> bool:
     from scipy.spatial import cKDTree
 
     gap = np.maximum(a.min(0) - b.max(0), b.min(0) - a.max(0))
@@ -268,7 +263,7 @@ def _joined(pairs: list[tuple[int, int]], number: int, most: int) -> list[list[i
 # Drawing.
 
 
-def draw(mask: NDArray[np.int8], points: NDArray[Any], inside: bool) -> None:
+def draw(mask: NDArray[np.int8], points: Array, inside: bool) -> None:
     """Fill an outline in a slice: 1 within it for a nodule, 0 within and on it to cut out.
 
     Example:

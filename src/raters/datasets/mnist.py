@@ -7,11 +7,11 @@ import hashlib
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.datasets.arrays import Lazy, SourceArrays, class_study, masks_study
 from raters.datasets.base import Dataset, first_there, of_all
 from raters.datasets.download import Download
@@ -55,9 +55,7 @@ def read_masks(source: Path) -> Study:
     )
 
 
-def _read(
-    dataset: Dataset, source: Path
-) -> tuple[NDArray[Any], NDArray[Any], CaseIndex, list[Path], str]:
+def _read(dataset: Dataset, source: Path) -> tuple[Array, Array, CaseIndex, list[Path], str]:
     images, labels, names, splits, files = [], [], [], [], []
     for split, (prefix, _) in _PARTS.items():
         image_file = _find(dataset, source, prefix, "images")

@@ -143,7 +143,7 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
 
 def _plan(story: Story) -> list[tuple[str, list[str]]]:
     """Return for each image in which split it is and who labels it."""
-    from raters.simulate.assign import assign
+    from raters.simulate.specs import assign
 
     names = [spec.name for spec in parse_raters(story.raters)]
     given = assign(story.train, len(names), "one", generator(story.seed, "assign"))

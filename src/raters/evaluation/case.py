@@ -29,6 +29,8 @@ from raters.scores.overlap import (
     iou_from_counts,
     merged_counts,
     pair_counts,
+    soft_counts,
+    soft_dice_from_counts,
     volume_from_counts,
 )
 from raters.scores.samples import (
@@ -38,7 +40,6 @@ from raters.scores.samples import (
     overlap_from_sizes,
     overlap_sizes,
 )
-from raters.scores.soft import soft_counts, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,
     surface_distances,

@@ -20,7 +20,6 @@ from raters.scores.inputs import label_array
 from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
-from raters.study.canonical import files_below
 from raters.study.classes import MISSING
 from raters.study.foreign import array_of
 from raters.study.paths import (
@@ -35,6 +34,7 @@ from raters.study.paths import (
 )
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.read_table import labels_of_tasks
+from raters.study.study_file import files_below
 from raters.study.whole_numbers import value_counts
 
 if TYPE_CHECKING:

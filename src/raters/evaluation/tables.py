@@ -25,7 +25,7 @@ from raters.evaluation.result import CaseVectors, Evaluation
 from raters.rows import Row
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
-from raters.scores.classes import balanced_accuracy
+from raters.scores.overlap import balanced_accuracy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

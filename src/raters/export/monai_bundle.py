@@ -89,7 +89,8 @@ def bundle_metadata(truth: Truth) -> dict[str, Any]:
         },
         "optional_packages_version": {},
         "name": f"{config.network.name} trained by {config.method}",
-        "task": f"{config.kind} of {config.spatial_dims}D images: {_names(config)}",
+        "task": f"{config.kind} of {config.spatial_dims}D images: "
+        + ", ".join(c.name for c in config.classes),
         "description": (
             f"A {config.network.name} that predicts the consensus behind labels of "
             f"{len(config.raters)} raters who disagree, trained by the method {config.method}"
@@ -142,10 +143,6 @@ def _outputs(config: ModelConfig) -> dict[str, Any]:
             "channel_def": {str(k): c.name for k, c in enumerate(config.classes)},
         }
     }
-
-
-def _names(config: ModelConfig) -> str:
-    return ", ".join(c.name for c in config.classes)
 
 
 def _readers(config: ModelConfig) -> tuple[str, ...]:

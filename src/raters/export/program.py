@@ -21,7 +21,9 @@ METADATA = "raters.json"
 def write(truth: Truth, path: Path) -> float:
     """Write a program, read it again, and measure how far it is from the model."""
     write_program(program_of(truth), truth, path)
-    return measured(truth, read_program(path).module(), "the torch program")
+    with quiet():
+        program = torch.export.load(path)
+    return measured(truth, program.module(), "the torch program")
 
 
 def write_program(program: ExportedProgram, truth: Truth, path: Path) -> None:
@@ -29,12 +31,6 @@ def write_program(program: ExportedProgram, truth: Truth, path: Path) -> None:
     extra = {METADATA: json.dumps(truth.metadata, indent=2)}
     with quiet():
         torch.export.save(program, path, extra_files=extra)
-
-
-def read_program(path: Path) -> ExportedProgram:
-    """Read a program."""
-    with quiet():
-        return torch.export.load(path)
 
 
 def program_of(truth: Truth) -> ExportedProgram:

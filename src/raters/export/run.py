@@ -14,8 +14,7 @@ from raters.study.paths import temporary_beside
 from raters.study.places import Inputs
 
 if TYPE_CHECKING:
-    from raters.export.network import Place
-    from raters.export.truth import Truth
+    from raters.export.truth import Place, Truth
     from raters.training.model import Model
 
 

@@ -9,13 +9,14 @@ stretch of them. A rater's repeated readings of a task are as many answers. All 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Flags, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import in_stretches
 from raters.fusion.em import on_grid, start_matrices, total_of
@@ -26,10 +27,6 @@ from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
-Ints = NDArray[np.int64]
-
-Array = NDArray[np.float64]
-
 FLOOR = 1e-10
 """Expected counts of labels that a rater has given, and shares of classes that somebody has named,
 are at least this (as in crowd-kit 1.4), so that no answer makes every class impossible."""
@@ -39,7 +36,6 @@ RIGHT_BEFORE = 0.75
 
 MOST_SMOOTHING = 1e12
 """Far more than anybody has answers."""
-
 
 SEVERAL_OF_TABLES = ("mean", "vote", "raters")
 
@@ -67,7 +63,7 @@ class Answers:
 
     starts: Ints
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     raters: int
     classes: int
     used: Ints
@@ -83,7 +79,7 @@ class Answers:
         return int(np.diff(self.starts).max(initial=0))
 
     @property
-    def answered(self) -> NDArray[np.bool_]:
+    def answered(self) -> Flags:
         """Which tasks have an answer, `(tasks,)`."""
         return np.asarray(self.starts[1:] > self.starts[:-1])
 
@@ -97,8 +93,8 @@ class Answers:
 class Parameters:
     """What EM estimates: the prior `(L,)` and the matrices `(R, L, L)`, `C[t, o]`."""
 
-    prior: Array
-    confusion: Array
+    prior: Floats
+    confusion: Floats
 
     def change(self, other: Parameters) -> float:
         """Return the greatest difference of an entry."""
@@ -126,7 +122,7 @@ class Options:
             )
 
 
-MatrixStep = Callable[[Array, Ints, float], Array]
+MatrixStep = Callable[[Floats, Ints, float], Floats]
 """Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
 
 
@@ -148,7 +144,7 @@ def answers_of(triplets: Triplets, num_classes: int) -> Answers:
     return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
 
 
-def vote_shares(answers: Answers) -> Array:
+def vote_shares(answers: Answers) -> Floats:
     """Return the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
 
     Example:
@@ -163,7 +159,7 @@ def vote_shares(answers: Answers) -> Array:
     return shares
 
 
-def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
+def _votes(answers: Answers, chosen: Flags | None = None) -> Floats:
     """Count the answers (or some of them) to each task by class, `(tasks, L)`."""
     number = np.diff(answers.starts)
     cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
@@ -174,8 +170,8 @@ def _votes(answers: Answers, chosen: NDArray[np.bool_] | None = None) -> Array:
 
 
 def e_step(
-    answers: Answers, parameters: Parameters, hard: bool = False, out: Array | None = None
-) -> tuple[Array, float]:
+    answers: Answers, parameters: Parameters, hard: bool = False, out: Floats | None = None
+) -> tuple[Floats, float]:
     """Return the posteriors `(tasks, L)` and the log-likelihood of the answers.
 
     Args:
@@ -209,14 +205,14 @@ def e_step(
     return posteriors, sum(in_stretches(work, len(answers.label)))
 
 
-def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
+def expected_counts(answers: Answers, posteriors: Floats) -> tuple[Floats, Floats]:
     """Return how often each rater said `o` where `t` was true, `(R, o, t)`, and tasks by class.
 
     Both are sums of posteriors: over answers, and over the tasks that have answers, `(L,)`.
     """
     raters, classes = answers.raters, answers.classes
 
-    def work(start: int, stop: int) -> tuple[Array, Array]:
+    def work(start: int, stop: int) -> tuple[Floats, Floats]:
         counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
         first, last = answers.task_stretch(start, stop)
         count_answers(
@@ -228,7 +224,7 @@ def expected_counts(answers: Answers, posteriors: Array) -> tuple[Array, Array]:
     return total_of([counts for counts, _ in parts]), total_of([tasks for _, tasks in parts])
 
 
-def class_shares(tasks: Array, used: Ints) -> Array:
+def class_shares(tasks: Floats, used: Ints) -> Floats:
     """Return the share of each class, `(L,)`, from the expected number of tasks of each.
 
     A class that a rater named keeps at least `FLOOR`; one that none named and that has no
@@ -268,7 +264,7 @@ class Model:
 class TableState:
     """Where EM over a table ended."""
 
-    posteriors: Array
+    posteriors: Floats
     parameters: Parameters
     log_likelihoods: list[float]
     converged: bool
@@ -285,21 +281,23 @@ def run(
 ) -> Fusion:
     """Run EM over a table, from one start or several, and keep the most likely solution."""
     answers = answers_of(triplets, num_classes)
-    fixed = None if prior is None else _given_prior(prior, num_classes)
+    fixed = None if prior is None else _given("prior", prior, (num_classes,))
     if start is not None:
-        found = _em(answers, model, options, fixed, _given_start(start, answers))
-        return _fusion(answers, found, [], [])
+        guess = _given("start", start, (answers.tasks, num_classes))
+        return _fusion(answers, _em(answers, model, options, fixed, guess))
     enough = ANSWERS_A_PARAMETER * model.free * answers.raters
     several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
     kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
-        found = _em(answers, model, options, fixed, vote_shares(answers))
-        return _fusion(answers, found, [], [])
+        return _fusion(answers, _em(answers, model, options, fixed, vote_shares(answers)))
     votes = _votes(answers)
-    guessed = guesses(kinds, votes, partial(_said_by, answers), triplets.raters)
+
+    def said_by(rater: int) -> Floats:
+        return _votes(answers, answers.rater == rater)
+
     solutions = [
         _solution(answers, model, options, (kind, name), fixed, guess)
-        for kind, name, guess in guessed
+        for kind, name, guess in guesses(kinds, votes, said_by, triplets.raters)
     ]
     if not solutions:
         raise RatersError(f"found starts={starts}, expected some that this table has")
@@ -309,11 +307,11 @@ def run(
 
 
 def _em(
-    answers: Answers, model: Model, options: Options, fixed: Array | None, posteriors: Array
+    answers: Answers, model: Model, options: Options, fixed: Floats | None, posteriors: Floats
 ) -> TableState:
     """Take an M step, then E and M in turns until no parameter changes."""
 
-    def m_step(posteriors: Array) -> Parameters:
+    def m_step(posteriors: Floats) -> Parameters:
         counts, tasks = expected_counts(answers, posteriors)
         shares = class_shares(tasks, answers.used) if fixed is None else fixed
         return Parameters(shares, model.matrices(counts, answers.used, options.smoothing))
@@ -334,8 +332,8 @@ def _solution(
     model: Model,
     options: Options,
     name: tuple[str, str],
-    fixed: Array | None,
-    guess: Array,
+    fixed: Floats | None,
+    guess: Floats,
 ) -> Solution[TableState]:
     """Run EM from one guess; all but the mean are mixed with it, as EM does not leave certainty."""
     if name[0] != "mean":
@@ -350,32 +348,20 @@ def _solution(
     return Solution(*name, state, log_likelihood, counts, _hard(answers, state.posteriors))
 
 
-def _fusion(answers: Answers, found: TableState, rows: list[Row], notes: list[str]) -> Fusion:
-    return Fusion(
-        found.posteriors,
-        _hard(answers, found.posteriors),
-        found.parameters.confusion,
-        found.parameters.prior,
-        found.log_likelihoods,
-        found.converged,
-        int(answers.answered.sum()),
-        rows,
-        notes,
-    )
+def _fusion(
+    answers: Answers, found: TableState, rows: Sequence[Row] = (), notes: Sequence[str] = ()
+) -> Fusion:
+    hard, fit = _hard(answers, found.posteriors), found.parameters
+    history, number = found.log_likelihoods, int(answers.answered.sum())
+    fitted = (fit.confusion, fit.prior, history, found.converged, number)
+    return Fusion(found.posteriors, hard, *fitted, list(rows), list(notes))
 
 
-def _hard(answers: Answers, posteriors: Array) -> NDArray[np.int16]:
+def _hard(answers: Answers, posteriors: Floats) -> Labels:
     return np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16)
 
 
-def _said_by(answers: Answers, rater: int) -> Array:
-    """Count the answers of one rater to each task by class, `(tasks, L)`."""
-    return _votes(answers, answers.rater == rater)
-
-
-def _in_task_order(
-    triplets: Triplets,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
+def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
     """Return task, rater and label of the answers that there are, sorted by task."""
     task, rater, label = triplets.task, triplets.rater, triplets.label
     if label.size and label.min() == MISSING:
@@ -391,34 +377,24 @@ def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
     """Reject numbers that are out of range: compiled code would read memory that is not its own."""
     if num_classes < 1:
         raise RatersError(f"found {num_classes} classes, expected at least 1")
-    _refuse_outside("class", triplets.label, num_classes, lowest=MISSING)
-    _refuse_outside("task", triplets.task, len(triplets.tasks))
-    _refuse_outside("rater", triplets.rater, len(triplets.raters))
+    for what, numbers, size, lowest in (
+        ("class", triplets.label, num_classes, MISSING),
+        ("task", triplets.task, len(triplets.tasks), 0),
+        ("rater", triplets.rater, len(triplets.raters), 0),
+    ):
+        if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
+            raise RatersError(
+                f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
+                f"expected {lowest} to {size - 1}",
+                kind="unknown-value",
+            )
 
 
-def _refuse_outside(what: str, numbers: NDArray[np.integer], size: int, lowest: int = 0) -> None:
-    if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
-        raise RatersError(
-            f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {lowest} to {size - 1}",
-            kind="unknown-value",
-        )
-
-
-def _given_prior(prior: ArrayLike, num_classes: int) -> Array:
-    given = np.asarray(prior, np.float64)
-    _refuse_weights("prior", given, (num_classes,))
-    return np.asarray(given / given.sum())
-
-
-def _given_start(start: ArrayLike, answers: Answers) -> Array:
-    given = np.asarray(start, np.float64)
-    _refuse_weights("start", given, (answers.tasks, answers.classes))
-    return np.ascontiguousarray(given / given.sum(axis=1, keepdims=True))
-
-
-def _refuse_weights(what: str, given: Array, shape: tuple[int, ...]) -> None:
+def _given(what: str, weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check weights of classes and make them sum to one."""
+    given = np.asarray(weights, np.float64)
     if given.shape != shape:
         raise RatersError(f"found a {what} of shape {given.shape}, expected {shape}")
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(axis=-1) > 0).all()):
         raise RatersError(f"found a {what} that is no probability, expected weights from 0 up")
+    return np.ascontiguousarray(given / given.sum(axis=-1, keepdims=True))

@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Labels = NDArray[np.int16]
+from raters.arrays import Array, Floats, Ints, Labels
 
 _MANTISSA, _FINEST = 52, 32
 _LEAST_LOG = -700.0
@@ -85,21 +82,6 @@ def slide_plane(
 
 
 @numba.njit(nogil=True, cache=True)
-def open_planes(
-    labels: Labels,
-    weights: Floats,
-    channel: Ints,
-    rounding: float,
-    start: int,
-    reach: int,
-    sums: Floats,
-) -> None:
-    """Let enter what the window of plane `start` holds, but for its last plane."""
-    for z in range(max(0, start - reach), min(start + reach, labels.shape[0])):
-        slide_plane(labels[z], weights[z], channel, rounding, 1.0, sums)
-
-
-@numba.njit(nogil=True, cache=True)
 def next_plane(
     labels: Labels,
     weights: Floats,
@@ -110,7 +92,10 @@ def next_plane(
     reach: int,
     sums: Floats,
 ) -> None:
-    """Move the window from plane `z - 1` to `z`; nothing leaves at the first, `start`."""
+    """Move the window from plane `z - 1` to `z`; at the first, `start`, all of it enters."""
+    if z == start:
+        for first in range(max(0, start - reach), min(start + reach, labels.shape[0])):
+            slide_plane(labels[first], weights[first], channel, rounding, 1.0, sums)
     if z + reach < labels.shape[0]:
         slide_plane(labels[z + reach], weights[z + reach], channel, rounding, 1.0, sums)
     gone = z - reach - 1
@@ -153,7 +138,7 @@ def box_row(values: Floats, reach: int, out: Floats) -> None:
         out[x] = total
 
 
-def channels_of(labels: NDArray[Any], num_classes: int) -> tuple[Ints, Ints]:
+def channels_of(labels: Array, num_classes: int) -> tuple[Ints, Ints]:
     """Number the labels that occur: which they are, and the channel of `o` at `o + 1`.
 
     Example:
@@ -197,7 +182,6 @@ def add_log_columns(
     """
     sums = np.zeros((whole.shape[0], labels.shape[1], labels.shape[2]))
     rows, boxes = np.empty((2, whole.shape[0], labels.shape[2]))
-    open_planes(labels, weights, channel, rounding, start, reach[0], sums)
     for z in range(start, stop):
         next_plane(labels, weights, channel, rounding, z, start, reach[0], sums)
         for y in range(labels.shape[1]):
@@ -250,7 +234,6 @@ def write_shares(
     """
     sums = np.zeros((used.shape[0], labels.shape[1], labels.shape[2]))
     rows, boxes = np.empty((2, used.shape[0], labels.shape[2]))
-    open_planes(labels, weights, channel, rounding, start, reach[0], sums)
     for z in range(start, stop):
         next_plane(labels, weights, channel, rounding, z, start, reach[0], sums)
         for y in range(labels.shape[1]):

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
 from raters.scores.inputs import label_array
@@ -42,41 +43,28 @@ class Columns:
         codes: The column of each voxel, where columns are patterns; else None.
     """
 
-    labels: NDArray[Any]
-    weights: NDArray[np.float64]
-    codes: NDArray[Any] | None = None
+    labels: Array
+    weights: Floats
+    codes: Array | None = None
 
     @property
     def size(self) -> int:
         """The number of columns."""
         return int(self.labels.shape[1])
 
-    @property
-    def voxels(self) -> float:
-        """The number of voxels."""
-        return float(self.weights.sum()) if len(self.weights) == self.size else float(self.size)
-
-    def to_voxels(self, values: NDArray[Any]) -> NDArray[Any]:
+    def to_voxels(self, values: Array) -> Array:
         """Return values `(k, columns)` to the voxels, `(k, voxels)`."""
         if self.codes is None:
             return values
         out = np.empty((len(values), len(self.codes)), values.dtype)
         for row, table in zip(out, values, strict=True):
-            in_stretches(partial(_expand_part, self.codes, table, row), len(self.codes))
+            in_stretches(partial(expand, self.codes, table, row), len(self.codes))
         return out
 
-    def on_grid(
-        self, values: NDArray[Any], space: tuple[int, ...], rows: slice = slice(None)
-    ) -> NDArray[Any]:
+    def on_grid(self, values: Array, space: tuple[int, ...], rows: slice = slice(None)) -> Array:
         """Return some rows of values `(k, columns)` to the voxels, `(rows, *space)`."""
         chosen = values[rows]
         return np.asarray(self.to_voxels(chosen).reshape(len(chosen), *space))
-
-
-def _expand_part(
-    codes: NDArray[Any], table: NDArray[Any], out: NDArray[Any], start: int, stop: int
-) -> None:
-    expand(codes, table, start, stop, out)
 
 
 def blocks(size: int) -> Iterator[slice]:
@@ -84,7 +72,7 @@ def blocks(size: int) -> Iterator[slice]:
     return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
-def _refuse_numbers(flat: NDArray[Any], num_classes: int) -> None:
+def _refuse_numbers(flat: Array, num_classes: int) -> None:
     """Reject class numbers out of range: compiled code would write outside its tables."""
     if flat.size == 0:
         return
@@ -94,7 +82,7 @@ def _refuse_numbers(flat: NDArray[Any], num_classes: int) -> None:
         raise RatersError(f"found labels from {low} to {high}, expected -1 to {num_classes - 1}")
 
 
-def columns_of(labels: NDArray[Any], num_classes: int, patterns: bool = True) -> Columns:
+def columns_of(labels: Array, num_classes: int, patterns: bool = True) -> Columns:
     """Take labels `(raters, *space)` as columns: patterns where they are few (and wanted).
 
     Args:
@@ -116,11 +104,11 @@ def columns_of(labels: NDArray[Any], num_classes: int, patterns: bool = True) ->
     return found or Columns(flat, np.ones(1))
 
 
-def _counted(flat: NDArray[Any], num_classes: int, possible: int) -> Columns:
+def _counted(flat: Array, num_classes: int, possible: int) -> Columns:
     """Count all patterns that are possible in a table."""
     codes = np.empty(flat.shape[1], np.uint8 if possible < 256 else np.uint16)
 
-    def count(start: int, stop: int) -> NDArray[np.int64]:
+    def count(start: int, stop: int) -> Ints:
         counts = np.zeros((4, possible), np.int64)
         encode(flat, codes.dtype.type(num_classes + 1), start, stop, codes, counts)
         return np.asarray(counts.sum(axis=0))
@@ -131,7 +119,7 @@ def _counted(flat: NDArray[Any], num_classes: int, possible: int) -> Columns:
     return Columns(digits.astype(np.int16), weights.astype(np.float64), codes)
 
 
-def _collected(flat: NDArray[Any], num_classes: int) -> Columns | None:
+def _collected(flat: Array, num_classes: int) -> Columns | None:
     """Count the patterns that occur; None if there are too many."""
     exact = (num_classes + 1) ** len(flat) < 1 << 64
     base = np.uint64(num_classes + 1 if exact else _HASH)
@@ -152,7 +140,7 @@ def _collected(flat: NDArray[Any], num_classes: int) -> Columns | None:
         return None
     merged, numbers = merge([columns for _, _, columns in parts])
     for (start, stop, _), table in zip(parts, numbers, strict=True):
-        expand(codes, table.astype(np.uint32), start, stop, codes)
+        expand(codes, table.astype(np.uint32), codes, start, stop)
     return Columns(merged.labels, merged.weights, codes)
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS, FusionOptions, method_of
 from raters.fusion.notes import case_remarks, notes_of, table_notes
@@ -81,14 +81,14 @@ def fuse(
     return Consensus(study, method, pool, options, progress)
 
 
-class ByCase(Mapping[str, NDArray[Any]]):
+class ByCase(Mapping[str, Array]):
     """Arrays by the name of the case; each is made when it is asked for."""
 
     def __init__(self, consensus: Consensus, what: str) -> None:
         self._consensus, self._what = consensus, what
 
-    def __getitem__(self, case: str) -> NDArray[Any]:
-        found: NDArray[Any] = getattr(self._consensus[case], self._what)
+    def __getitem__(self, case: str) -> Array:
+        found: Array = getattr(self._consensus[case], self._what)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -177,7 +177,7 @@ class Consensus:
         found = [self._skills_in(fusion) for _, fusion in self.iter_cases()]
         return pd.DataFrame(found, pd.Index(self.study.cases, name="case"), raters)
 
-    def _skills_in(self, fusion: Fusion) -> NDArray[np.float64]:
+    def _skills_in(self, fusion: Fusion) -> Floats:
         found = fusion.skill_of_raters()
         return np.full(len(self.study.raters), np.nan) if found is None else found
 
@@ -291,7 +291,7 @@ class Consensus:
         return [fusion.truth for _, fusion in self.iter_cases()]
 
     @cached_property
-    def confusion(self) -> NDArray[np.float64] | None:
+    def confusion(self) -> Floats | None:
         """The raters' matrices, `(cases or 1, raters, L, L)`; None for methods without them."""
         if self._fit is not None:
             found = [self._fit.confusion]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
+from raters.arrays import Array, Floats, Ints
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Model, Options, run
 from raters.fusion.em import start_matrices
 from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
@@ -15,7 +13,7 @@ from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
 
 
-def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
+def _m_step(counts: Floats, used: Ints, smoothing: float) -> Floats:
     """Return matrices `(R, t, o)` from expected counts `(R, o, t)`.
 
     Args:
@@ -46,7 +44,7 @@ def dawid_skene(
     smoothing: NotNegative = 0.0,
     hard: bool = False,
     prior: Shares | None = None,
-    start: NDArray[Any] | None = None,
+    start: Array | None = None,
     starts: Starts | None = None,
 ) -> Fusion:
     r"""Estimate the true classes of a table of labels, and the confusion of each rater, by EM.

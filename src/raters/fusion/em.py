@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.fusion.columns import Columns, in_stretches
 from raters.fusion.kernels import em_pass, posterior_pass
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,13 @@ class EMState:
         converged: Whether the last step changed less than the tolerance.
     """
 
-    prior: Array
-    confusion: Array
+    prior: Floats
+    confusion: Floats
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = False
 
-    @property
-    def iterations(self) -> int:
-        """How many steps were done."""
-        return len(self.log_likelihoods)
 
-
-def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Array:
+def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Floats:
     """Return matrices of raters who are right with one probability and else err evenly.
 
     Example:
@@ -75,7 +69,7 @@ def start_matrices(raters: int, num_classes: int, init_accuracy: float) -> Array
     return np.repeat(one[np.newaxis], raters, axis=0)
 
 
-def log_columns(confusion: Array) -> Array:
+def log_columns(confusion: Floats) -> Floats:
     """Turn `(raters, t, o)` into log probabilities `(raters, o + 1, t)` with a row for MISSING."""
     with np.errstate(divide="ignore"):
         logs = np.log(confusion.transpose(0, 2, 1))
@@ -84,14 +78,14 @@ def log_columns(confusion: Array) -> Array:
     return np.concatenate([np.zeros((len(logs), 1, logs.shape[2])), logs], axis=1)
 
 
-def _logs(state: EMState) -> list[Array]:
+def _logs(state: EMState) -> list[Floats]:
     """Return the logs of prior and matrices, such that the order of raters is no matter."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(state.prior)
     return on_grid([log_prior, log_columns(state.confusion)], len(state.confusion) + 1)
 
 
-Counts = Array
+Counts = Floats
 EStep = Callable[[EMState], tuple[Counts, float]]
 """Returns the counts `(raters, o + 1, t)` that the posteriors make, and the log-likelihood."""
 
@@ -111,7 +105,7 @@ def e_step(columns: Columns, state: EMState) -> tuple[Counts, float]:
     return total_of([c for c, _ in parts]), float(sum(ll for _, ll in parts))
 
 
-def m_step(counts: Counts, old: Array, smoothing: float) -> Array:
+def m_step(counts: Counts, old: Floats, smoothing: float) -> Floats:
     """Return the matrices `(raters, t, o)`; a row without any label stays as it was."""
     observed = counts[:, 1:].transpose(0, 2, 1) + smoothing
     total = observed.sum(axis=2, keepdims=True)
@@ -162,7 +156,7 @@ _BITS = 52
 _FEW_BITS = 20
 
 
-def on_grid(logs: Sequence[Array], terms: int) -> list[Array]:
+def on_grid(logs: Sequence[Floats], terms: int) -> list[Floats]:
     """Round logs to a grid that is just fine enough for sums of so many of them to be exact.
 
     Args:
@@ -182,7 +176,7 @@ def on_grid(logs: Sequence[Array], terms: int) -> list[Array]:
     return [np.rint(a * scale) / scale for a in logs]
 
 
-def exact_shares(shares: Array) -> Array:
+def exact_shares(shares: Floats) -> Floats:
     """Round shares so that sums over up to four thousand million voxels are exact.
 
     Example:
@@ -193,7 +187,7 @@ def exact_shares(shares: Array) -> Array:
     return np.asarray(np.rint(shares * scale) / scale)
 
 
-def total_of(parts: Sequence[Array]) -> Array:
+def total_of(parts: Sequence[Floats]) -> Floats:
     """Add sums that come as `(2, ...)`: what was summed, and what rounding took from it.
 
     Example:

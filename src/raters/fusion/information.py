@@ -19,11 +19,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Flags, Floats
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState, log_columns
 from raters.study.classes import MISSING
-
-Array = NDArray[np.float64]
 
 MOST_DIRECTIONS = 400
 HALF_A_LABEL = 0.5
@@ -52,11 +51,11 @@ class Directions:
         return len(self.rater)
 
     @property
-    def of_prior(self) -> NDArray[np.bool_]:
+    def of_prior(self) -> Flags:
         """Which directions move the prior."""
         return np.asarray(self.rater < 0)
 
-    def moved(self, rater: int, num_classes: int) -> tuple[Array, Array]:
+    def moved(self, rater: int, num_classes: int) -> tuple[Floats, Floats]:
         """Return how a rater's matrix moves by direction, `(D, L, L)`, and the prior, `(D, L)`."""
         matrix, prior = (
             np.zeros((len(self), num_classes, num_classes)),
@@ -82,11 +81,11 @@ class Information:
     """
 
     directions: Directions
-    matrix: Array
-    scores: Array
+    matrix: Floats
+    scores: Floats
 
     @cached_property
-    def covariance(self) -> Array | None:
+    def covariance(self) -> Floats | None:
         """The inverse of the information; None where labels do not tell all matrices apart."""
         strengths = np.sqrt(np.maximum(np.diag(self.matrix), 0))
         if not len(strengths) or not (strengths > 0).all():
@@ -96,13 +95,13 @@ class Information:
             return None
         return np.asarray(np.linalg.inv(scaled) / np.outer(strengths, strengths))
 
-    def over_groups(self, inverse: Array) -> Array:
+    def over_groups(self, inverse: Floats) -> Floats:
         """Return the covariance by what groups say (a sandwich; P. J. Huber, 1967)."""
         steps = self.scores @ inverse
         return np.asarray(steps.T @ steps)
 
 
-def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Array:
+def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Floats:
     """Return `p(t | labels)` of columns `(raters, n)` in double precision, `(L, n)`."""
     with np.errstate(divide="ignore"):
         logs = np.repeat(np.log(state.prior[:, :1]), labels.shape[1], axis=1)
@@ -112,13 +111,13 @@ def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Array:
     return np.asarray(weights / weights.sum(axis=0))
 
 
-def row_counts(columns: Columns, truth: Array) -> Array:
+def row_counts(columns: Columns, truth: Floats) -> Floats:
     """Return how many labels each rater gave of each true class, as expected, `(raters, L)`."""
     weights = np.broadcast_to(columns.weights, columns.size) * truth
     return np.stack([weights[:, row != MISSING].sum(axis=1) for row in columns.labels])
 
 
-def directions_of(state: EMState, counts: Array, estimated_prior: bool) -> Directions:
+def directions_of(state: EMState, counts: Floats, estimated_prior: bool) -> Directions:
     """Return the ways in which the parameters may move; `counts` are those of `row_counts`."""
     expected = state.confusion * counts[..., np.newaxis]
     moves = [
@@ -138,10 +137,7 @@ def directions_of(state: EMState, counts: Array, estimated_prior: bool) -> Direc
 
 
 def information(
-    columns: Columns,
-    state: EMState,
-    estimated_prior: bool,
-    groups: Array | None = None,
+    columns: Columns, state: EMState, estimated_prior: bool, groups: Floats | None = None
 ) -> Information | None:
     """Return the observed information and the scores; None where there are too many parameters.
 
@@ -177,7 +173,7 @@ def information(
 
 def _slopes(
     labels: NDArray[np.integer], state: EMState, ways: Directions, true: int
-) -> tuple[NDArray[np.intp], Array]:
+) -> tuple[NDArray[np.intp], Floats]:
     """Return the directions that matter where one class is true, and slopes, `(some, columns)`."""
     own = np.flatnonzero((ways.true == true) | ways.of_prior)
     slopes = np.zeros((len(own), labels.shape[1]))

@@ -14,8 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from raters.arrays import Array, Floats, Ints, Labels
 
 _BLOCK = 4096
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -25,11 +24,11 @@ _ONE = np.uint64(1)
 
 @numba.njit(nogil=True, cache=True)
 def encode(
-    labels: NDArray[Any],
+    labels: Array,
     base: Any,  # noqa: ANN401
     start: int,
     stop: int,
-    codes: NDArray[Any],
+    codes: Array,
     counts: Ints,
 ) -> None:
     """Number the pattern of each voxel, `sum_r (o_r + 1) base^(R - 1 - r)`, and count patterns.
@@ -67,12 +66,12 @@ def encode(
 
 @numba.njit(nogil=True, cache=True)
 def collect(
-    labels: NDArray[Any],
+    labels: Array,
     base: Any,  # noqa: ANN401
     exact: bool,
     start: int,
     stop: int,
-    codes: NDArray[Any],
+    codes: Array,
     slots: NDArray[np.int32],
     keys: NDArray[np.uint64],
     firsts: Ints,
@@ -134,7 +133,7 @@ def collect(
 
 
 @numba.njit(nogil=True, cache=True)
-def _same(labels: NDArray[Any], a: int, b: int) -> bool:
+def _same(labels: Array, a: int, b: int) -> bool:
     """Return whether two voxels have the same pattern."""
     for r in range(labels.shape[0]):  # noqa: SIM110
         if labels[r, a] != labels[r, b]:
@@ -143,9 +142,7 @@ def _same(labels: NDArray[Any], a: int, b: int) -> bool:
 
 
 @numba.njit(nogil=True, cache=True)
-def expand(
-    codes: NDArray[Any], table: NDArray[Any], start: int, stop: int, out: NDArray[Any]
-) -> None:
+def expand(codes: Array, table: Array, out: Array, start: int, stop: int) -> None:
     """Return each voxel the value of its pattern."""
     own, written = codes[start:stop], out[start:stop]
     for i in range(own.shape[0]):
@@ -154,7 +151,7 @@ def expand(
 
 @numba.njit(nogil=True, cache=True)
 def em_pass(
-    labels: NDArray[Any],
+    labels: Array,
     weights: Floats,
     log_prior: Floats,
     log_confusion: Floats,
@@ -175,22 +172,13 @@ def em_pass(
     """
     raters, classes = labels.shape[0], log_prior.shape[0]
     sums, lost = counts[0], counts[1]
-    varies, weighted = log_prior.shape[1] > 1, weights.shape[0] > 1
+    weighted = weights.shape[0] > 1
     posterior = np.empty(classes)
     total = 0.0
     for i in range(start, stop):
         weight = weights[i] if weighted else weights[0]
-        for t in range(classes):
-            posterior[t] = log_prior[t, i if varies else 0]
-        seen = False
-        for r in range(raters):
-            o = labels[r, i] + 1
-            if o > 0:
-                seen = True
-                for t in range(classes):
-                    posterior[t] += log_confusion[r, o, t]
-        if not seen:  # nobody labelled it: it says nothing on the prior either
-            continue
+        if not _log_posterior(labels, log_prior, log_confusion, i, posterior):
+            continue  # nobody labelled it: it says nothing on the prior either
         total += weight * _normalise(posterior)
         for t in range(classes):
             posterior[t] *= weight
@@ -202,25 +190,13 @@ def em_pass(
 
 @numba.njit(nogil=True, cache=True)
 def posterior_pass(
-    labels: NDArray[Any],
-    log_prior: Floats,
-    log_confusion: Floats,
-    start: int,
-    stop: int,
-    out: NDArray[Any],
+    labels: Array, log_prior: Floats, log_confusion: Floats, start: int, stop: int, out: Array
 ) -> None:
     """Write the posterior of each column, `(L, n)`; the arguments are those of `em_pass`."""
-    raters, classes = labels.shape[0], log_prior.shape[0]
-    varies = log_prior.shape[1] > 1
+    classes = log_prior.shape[0]
     posterior = np.empty(classes)
     for i in range(start, stop):
-        for t in range(classes):
-            posterior[t] = log_prior[t, i if varies else 0]
-        for r in range(raters):
-            o = labels[r, i] + 1
-            if o > 0:
-                for t in range(classes):
-                    posterior[t] += log_confusion[r, o, t]
+        _log_posterior(labels, log_prior, log_confusion, i, posterior)
         _normalise(posterior)
         for t in range(classes):
             out[t, i] = posterior[t]
@@ -230,7 +206,7 @@ def posterior_pass(
 def answers_pass(
     starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     log_prior: Floats,
     log_confusion: Floats,
     hard: bool,
@@ -278,25 +254,17 @@ def answers_pass(
 def count_answers(
     starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     posteriors: Floats,
     start: int,
     stop: int,
     counts: Floats,
     shares: Floats,
 ) -> None:
-    """Gather what the M step of a table needs from tasks `start` to `stop`.
+    """Gather what the M step of a table needs; the other arguments are those of `answers_pass`.
 
-    Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
-        posteriors: `(tasks, L)`.
-        start: The first task.
-        stop: The task behind the last.
-        counts: `(2, raters, L, L)`, `[.., r, o, t]`, added to: the posteriors of all answers, and
-            what rounding took from their sums.
-        shares: `(2, L)`, added to: likewise, the posteriors of all tasks that have answers.
+    Added to, each as sums and what rounding took from them: `counts`, `(2, raters, L, L)`, `[.., r,
+    o, t]`, the posteriors of all answers; `shares`, `(2, L)`, those of all tasks that have answers.
     """
     for task in range(start, stop):
         first, last = starts[task], starts[task + 1]
@@ -305,6 +273,23 @@ def count_answers(
             _add(posteriors[task], counts[0, r, o], counts[1, r, o])
         if last > first:
             _add(posteriors[task], shares[0], shares[1])
+
+
+@numba.njit(nogil=True, cache=True)
+def _log_posterior(
+    labels: Array, log_prior: Floats, log_confusion: Floats, i: int, out: Floats
+) -> bool:
+    """Write the log weights of a column, `(L,)`; return whether anybody labelled it."""
+    seen, place = False, i if log_prior.shape[1] > 1 else 0
+    for t in range(out.shape[0]):
+        out[t] = log_prior[t, place]
+    for r in range(labels.shape[0]):
+        o = labels[r, i] + 1
+        if o > 0:
+            seen = True
+            for t in range(out.shape[0]):
+                out[t] += log_confusion[r, o, t]
+    return seen
 
 
 @numba.njit(nogil=True, cache=True)

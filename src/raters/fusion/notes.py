@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.fusion.answers import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.methods import METHODS
@@ -28,7 +28,7 @@ NEARLY_ALL = 0.95
 """Raters are copies if they have the same masks in this share of the cases that both drew on."""
 
 
-def case_remarks(labels: NDArray[Any], fusion: Fusion) -> Row:
+def case_remarks(labels: Array, fusion: Fusion) -> Row:
     """Return what notes need of a case: who drew, who drew the same, and what became of two.
 
     Args:
@@ -60,7 +60,7 @@ def case_remarks(labels: NDArray[Any], fusion: Fusion) -> Row:
     return remarks
 
 
-def _same(flat: NDArray[Any], looks: NDArray[Any], drew: Sequence[int]) -> list[list[int]]:
+def _same(flat: Array, looks: Array, drew: Sequence[int]) -> list[list[int]]:
     """Return the pairs of raters who drew, and drew the same."""
     alike: dict[bytes, list[int]] = defaultdict(list)
     for r in drew:
@@ -69,12 +69,12 @@ def _same(flat: NDArray[Any], looks: NDArray[Any], drew: Sequence[int]) -> list[
     return [[a, b] for a, b in pairs if _equal(flat[a], flat[b])]
 
 
-def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
+def _equal(a: Array, b: Array) -> bool:
     parts = (slice(k, k + _BLOCK) for k in range(0, len(a), _BLOCK))
     return all(np.array_equal(a[part], b[part]) for part in parts)
 
 
-def _two(a: NDArray[Any], b: NDArray[Any], fused: NDArray[Any]) -> list[int]:
+def _two(a: Array, b: Array, fused: Array) -> list[int]:
     """Count the voxels that two raters differ on, and those of them that became background."""
     differ = (a != b) & (a >= 0) & (b >= 0)
     return [int(differ.sum()), int((fused[differ] == 0).sum())]
@@ -179,7 +179,7 @@ def _differ(triplets: Triplets, num_classes: int, fusion: Fusion, method: str) -
     clear = ((shares == highest[:, np.newaxis]).sum(axis=1) == 1) & (fusion.labels != MISSING)
     if not clear.any():
         return []
-    others: dict[str, Callable[[], NDArray[Any]]] = {
+    others: dict[str, Callable[[], Array]] = {
         "vote": lambda: shares.argmax(axis=1),
         "one-coin": lambda: one_coin(triplets, num_classes).labels,
         "dawid-skene": lambda: dawid_skene(triplets, num_classes).labels,

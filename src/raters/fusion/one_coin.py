@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Array, Model, Options, run
+from raters.arrays import Array, Floats, Ints
+from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Model, Options, run
 from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Starts
@@ -15,7 +13,7 @@ from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
 
 
-def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
+def _m_step(counts: Floats, used: Ints, smoothing: float) -> Floats:
     """Return matrices `(R, t, o)` of one accuracy per rater from expected counts `(R, o, t)`.
 
     Example:
@@ -35,7 +33,7 @@ def _m_step(counts: Array, used: NDArray[np.int64], smoothing: float) -> Array:
     return np.asarray(np.where(same, accuracy[:, None, None], wrong[:, None, None]))
 
 
-def _alike(triplets: Triplets, num_classes: int) -> Array | None:
+def _alike(triplets: Triplets, num_classes: int) -> Floats | None:
     """Return the same share to each class that a rater named; None without any answer."""
     named = np.unique(triplets.label[triplets.label != MISSING])
     if (
@@ -54,7 +52,7 @@ def one_coin(
     smoothing: NotNegative = 0.0,
     hard: bool = False,
     prior: Shares | None = None,
-    start: NDArray[Any] | None = None,
+    start: Array | None = None,
     starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 from annotated_types import Ge
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 
 Count = Annotated[int, Ge(1)]
 NotNegative = Annotated[float, Ge(0)]
-Shares = Annotated[NDArray[Any] | Sequence[float], Ge(0)]
+Shares = Annotated[Array | Sequence[float], Ge(0)]
 """Weights of classes, or a map of them."""
 
 

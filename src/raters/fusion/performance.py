@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Flags, Floats
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState
 from raters.fusion.information import Information, exact_posteriors, information
 from raters.rows import Row
 from raters.study.classes import MISSING
-
-Array = NDArray[np.float64]
 
 MEASURES = ("sensitivity", "specificity", "ppv", "npv")
 
@@ -50,11 +49,11 @@ class Errors:
         freedom: The degrees of freedom that they were estimated with.
     """
 
-    error: Array
-    freedom: Array
+    error: Floats
+    freedom: Floats
 
 
-def measures(confusion: Array, prior: Array) -> Array:
+def measures(confusion: Floats, prior: Floats) -> Floats:
     """Return sensitivity, specificity, PPV and NPV of each class, `(..., 4, L)`, from matrices.
 
     NaN where a value does not exist: nobody ever says the class, or the prior leaves it out.
@@ -72,7 +71,7 @@ def measures(confusion: Array, prior: Array) -> Array:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _parts(joint: Array) -> tuple[Array, Array]:
+def _parts(joint: Floats) -> tuple[Floats, Floats]:
     """Return what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
     right = np.diagonal(joint, axis1=-2, axis2=-1)
     is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
@@ -82,7 +81,7 @@ def _parts(joint: Array) -> tuple[Array, Array]:
     return part, np.stack([is_class, total - is_class, says, total - says], axis=-2)
 
 
-def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Array) -> Array:
+def moved_measures(confusion: Floats, prior: Floats, moved: Floats, moved_prior: Floats) -> Floats:
     """Return how the measures move, `(..., 4, L)`, where matrices `(..., L, L)` and prior move.
 
     Example:
@@ -99,11 +98,6 @@ def moved_measures(confusion: Array, prior: Array, moved: Array, moved_prior: Ar
         return np.asarray((moved_part - part / whole * moved_whole) / whole)
 
 
-def smooths(options: Mapping[str, Any]) -> bool:
-    """Return whether matrices are drawn to a prior."""
-    return bool(options.get("smoothing"))
-
-
 def known_prior(options: Mapping[str, Any]) -> Literal["given", "estimated"] | None:
     """Return where the prior of STAPLE comes from, if errors can be given; else None.
 
@@ -116,7 +110,7 @@ def known_prior(options: Mapping[str, Any]) -> Literal["given", "estimated"] | N
         >>> known_prior({}), known_prior({"estimate_prior": True})
         (None, 'estimated')
     """
-    if options.get("restrict") or smooths(options):
+    if options.get("restrict") or options.get("smoothing"):
         return None
     given = options.get("prior")
     if given is not None and np.ndim(given) > 1:
@@ -137,7 +131,7 @@ def case_errors(
     return _errors(found, inverse, inverse, state, np.array(np.inf))
 
 
-def group_errors(columns: Columns, state: EMState, groups: Array) -> Errors | None:
+def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | None:
     """Return the errors of matrices (and a prior) that all groups share, by what each group says.
 
     Args:
@@ -153,7 +147,7 @@ def group_errors(columns: Columns, state: EMState, groups: Array) -> Errors | No
     return _errors(found, inverse, found.over_groups(inverse), state, worth - 1)
 
 
-def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
+def _group_sizes(columns: Columns, state: EMState, groups: Floats) -> Floats:
     """Return how many labels each measure of a rater rests on, `(groups, raters, 4, L)`."""
     truth = exact_posteriors(columns.labels, state)
     sizes = []
@@ -167,7 +161,7 @@ def _group_sizes(columns: Columns, state: EMState, groups: Array) -> Array:
 
 
 def _errors(
-    found: Information, inverse: Array, spread: Array, state: EMState, freedom: Array
+    found: Information, inverse: Floats, spread: Floats, state: EMState, freedom: Floats
 ) -> Errors:
     """Return errors of all measures from the spread of the parameters, `(D, D)`.
 
@@ -195,7 +189,7 @@ def _errors(
     return Errors(np.where(arrived, error, np.nan), freedom)
 
 
-def _rest_on_labels(confusion: Array, prior: Array, labels: NDArray[Any]) -> NDArray[np.bool_]:
+def _rest_on_labels(confusion: Floats, prior: Floats, labels: Array) -> Flags:
     """Return which measures rest on labels on both sides, `(raters, 4, L)`.
 
     Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
@@ -209,10 +203,10 @@ def _rest_on_labels(confusion: Array, prior: Array, labels: NDArray[Any]) -> NDA
 def performance_rows(
     raters: tuple[str, ...],
     classes: tuple[str, ...],
-    confusion: Array,
-    prior: Array,
+    confusion: Floats,
+    prior: Floats,
     errors: Errors | None = None,
-    labels: NDArray[Any] | None = None,
+    labels: Array | None = None,
 ) -> list[Row]:
     """Return one row per rater and class: measures, their standard errors and 95 % intervals.
 
@@ -251,7 +245,7 @@ _QUANTILES = np.array(
 )  # fmt: skip
 
 
-def t_quantile(freedom: ArrayLike) -> Array:
+def t_quantile(freedom: ArrayLike) -> Floats:
     """Return the 97.5 % quantile of Student's t by its degrees of freedom; NaN below 1.
 
     Example:
@@ -266,7 +260,7 @@ def t_quantile(freedom: ArrayLike) -> Array:
 
 def share_interval(
     share: ArrayLike, error: ArrayLike, freedom: ArrayLike = np.inf
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return both ends of the 95 % interval of a share by its standard error; NaN where none is.
 
     A share `p` with the standard error `e` is as sure as one counted from `n = p (1 - p) / e^2`
@@ -295,7 +289,7 @@ def share_interval(
     return np.where(known, centre - half, np.nan), np.where(known, centre + half, np.nan)
 
 
-def effective_groups(sizes: Array) -> Array:
+def effective_groups(sizes: Floats) -> Floats:
     """Return how many groups of one size `(groups, ...)` are worth: `(sum n)^2 / sum n^2`.
 
     The degrees of freedom of an error over groups are one less (F. E. Satterthwaite, 1946): where
@@ -308,6 +302,6 @@ def effective_groups(sizes: Array) -> Array:
     return groups_from_sums(sizes.sum(axis=0), (sizes**2).sum(axis=0))
 
 
-def groups_from_sums(total: Array, squares: Array) -> Array:
+def groups_from_sums(total: Floats, squares: Floats) -> Floats:
     """Return `total^2 / squares`, 0 where there is nothing."""
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)

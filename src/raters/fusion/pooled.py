@@ -7,13 +7,13 @@ is a pass over the cases. Memory does not depend on the number of cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of, merge
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
@@ -21,7 +21,7 @@ from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
 from raters.fusion.staple import fused, label_shares
-from raters.fusion.starts import SEVERAL, START, Choice, Starts, alone, fit, kinds_of
+from raters.fusion.starts import SEVERAL, START, Starts, alone, fit, kinds_of
 from raters.progress import track
 from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
@@ -71,7 +71,8 @@ class PooledStaple:
             self.found = alone(self._fit_by_passes())
         else:
             self.columns, self.groups = counts.result()
-            self.found = self._fit(self.columns, kinds)
+            shares = label_shares(self.columns, self._classes)
+            self.found = fit(self.columns, shares, self._options, kinds, study.raters)
 
     @property
     def state(self) -> EMState:
@@ -93,7 +94,7 @@ class PooledStaple:
             notes=self.found.notes,
         )
 
-    def _labels(self, what: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _labels(self, what: str) -> Iterator[tuple[str, Array]]:
         loaded = ordered_map(_group_and_labels, self._study.iter_cases())
         for found in track(loaded, len(self._study), what, self._progress):
             if found is not None:  # what cannot be read is named when its turn to be fused comes
@@ -113,15 +114,8 @@ class PooledStaple:
             raise RatersError("found no cases, expected at least one", kind="empty")
         return counts
 
-    def _fit(self, columns: Columns, kinds: Sequence[str]) -> Choice[EMState]:
-        shares = label_shares(columns, self._classes)
-        return fit(columns, shares, self._options, kinds, self._study.raters)
-
-    def _start(self) -> NDArray[np.float64]:
-        return start_matrices(len(self._study.raters), self._classes, START)
-
     def _fit_by_passes(self) -> EMState:
-        shares, voxels = np.zeros((self._classes, 1)), 0
+        raters, shares, voxels = len(self._study.raters), np.zeros((self._classes, 1)), 0
         for _, labels in self._labels("reading"):
             seen = int((labels >= 0).sum())
             shares += seen * label_shares(columns_of(labels, self._classes, False), self._classes)
@@ -129,23 +123,21 @@ class PooledStaple:
         prior = shares / voxels if voxels else np.full((self._classes, 1), 1 / self._classes)
 
         def estimate(state: EMState) -> tuple[Counts, float]:
-            counts, total = (
-                np.zeros((len(self._study.raters), self._classes + 1, self._classes)),
-                0.0,
-            )
+            counts, total = np.zeros((raters, self._classes + 1, self._classes)), 0.0
             for _, labels in self._labels("EM step"):
                 part, log_likelihood = e_step(columns_of(labels, self._classes, False), state)
                 counts, total = counts + part, total + log_likelihood
             return counts, total
 
-        return run_em(estimate, EMState(prior, self._start()), self._options)
+        start = start_matrices(raters, self._classes, START)
+        return run_em(estimate, EMState(prior, start), self._options)
 
-    def fuse(self, labels: NDArray[Any]) -> Fusion:
+    def fuse(self, labels: Array) -> Fusion:
         """Fuse the labels `(raters, *space)` of one case with the shared matrices."""
         columns = columns_of(labels, self._classes)
         return fused(columns, alone(self.state), labels.shape[1:])
 
-    def labels(self) -> NDArray[np.float64] | None:
+    def labels(self) -> Floats | None:
         """Return the number of labels of each rater; None where patterns are too many to count."""
         if self.columns is None:
             return None
@@ -161,11 +153,10 @@ class PooledStaple:
             return None
         if not self._options.update_prior or self._options.smoothing:
             return None
-        weights = np.array(list(self.groups.values()))
-        return group_errors(self.columns, self.state, weights)
+        return group_errors(self.columns, self.state, np.array(list(self.groups.values())))
 
 
-def _group_and_labels(case: Case) -> tuple[str, NDArray[Any]] | None:
+def _group_and_labels(case: Case) -> tuple[str, Array] | None:
     try:
         return case.group, _small(case.labels)
     except RatersError:
@@ -178,12 +169,12 @@ def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | No
     return found and (found[0], occurring(columns_of(found[1], num_classes)))
 
 
-def _small(labels: NDArray[np.int16]) -> NDArray[Any]:
+def _small(labels: Labels) -> Array:
     """Hold labels in bytes where they fit: kernels read less."""
     return labels.astype(np.int8) if labels.size and labels.max() < 127 else labels
 
 
-Groups = dict[str, NDArray[np.float64]]
+Groups = dict[str, Floats]
 
 MOST_KEPT = 1 << 20
 """So many patterns may be kept; a group's own are kept until all groups' are more than this."""
@@ -256,6 +247,3 @@ class PatternCounts:
             weights = groups.setdefault(str(group), np.zeros(whole.size))
             weights[number] += columns.weights
         return whole, groups
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)

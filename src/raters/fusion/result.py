@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats, Labels
 from raters.rows import Row
 
 
@@ -42,15 +43,15 @@ class Fusion:
     """
 
     soft: NDArray[np.floating[Any]] | Callable[[slice], NDArray[np.floating[Any]]]
-    labels: NDArray[np.int16]
-    confusion: NDArray[np.float64] | None = None
-    prior: NDArray[np.float64] | None = None
+    labels: Labels
+    confusion: Floats | None = None
+    prior: Floats | None = None
     log_likelihoods: list[float] = field(default_factory=list)
     converged: bool = True
     voxels: int = 0
     starts: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    skills: NDArray[np.float64] | None = None
+    skills: Floats | None = None
 
     def __repr__(self) -> str:
         parts = [f"labels of shape {self.labels.shape}"]
@@ -62,7 +63,7 @@ class Fusion:
             parts.append(f"skills {np.nanmin(known):.2f} to {np.nanmax(known):.2f}")
         return f"Fusion({', '.join(parts)})"
 
-    def skill_of_raters(self) -> NDArray[np.float64] | None:
+    def skill_of_raters(self) -> Floats | None:
         """Return one number per rater: `skills`, or the mean of the diagonal of each matrix.
 
         The mean is over the classes that occur (whose prior is not 0), and over space for matrices

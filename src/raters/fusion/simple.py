@@ -6,12 +6,10 @@ method for performance level estimation (SIMPLE), IEEE TMI 29(12), 2010.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from raters.agreement.case import joint_counts
+from raters.arrays import Array, Floats, Labels
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.result import Fusion
@@ -20,7 +18,7 @@ from raters.scores.overlap import dice_from_counts
 
 
 def simple(
-    labels: NDArray[Any],
+    labels: Array,
     num_classes: int,
     *,
     alpha: NotNegative = 1.0,
@@ -63,9 +61,7 @@ def simple(
     return voted(columns, votes, winner, labels.shape[1:], converged, weights)
 
 
-def _performance(
-    columns: Columns, winner: NDArray[np.int16], num_classes: int
-) -> NDArray[np.float64]:
+def _performance(columns: Columns, winner: Labels, num_classes: int) -> Floats:
     """Return the mean Dice of each rater with the fusion; 0 for a rater without labels."""
     weights = np.broadcast_to(columns.weights, columns.size)
     scores = []
@@ -75,7 +71,7 @@ def _performance(
     return np.array(scores)
 
 
-def _selected(weights: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def _selected(weights: Floats, alpha: float) -> Floats:
     """Leave out raters far below the mean of those that are in; the best two always stay."""
     inside = weights > 0
     if inside.sum() <= 2:

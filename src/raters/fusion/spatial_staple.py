@@ -21,12 +21,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.fusion.box_sums import (
     add_log_columns,
@@ -38,12 +39,11 @@ from raters.fusion.box_sums import (
     write_shares,
 )
 from raters.fusion.columns import in_stretches
+from raters.fusion.em import m_step
 from raters.fusion.option_values import NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
 from raters.study.classes import MISSING
-
-Floats = NDArray[np.float64]
 
 _SMALL = 1 << 14
 
@@ -52,12 +52,12 @@ _SMALL = 1 << 14
 class _Volume:
     """The labels `(raters, planes, rows, columns)`, and by rater which labels occur."""
 
-    labels: NDArray[np.int16]
+    labels: Labels
     classes: int
-    channels: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    channels: list[tuple[Ints, Ints]]
 
     @property
-    def flat(self) -> NDArray[np.int16]:
+    def flat(self) -> Labels:
         return self.labels.reshape(len(self.labels), -1)
 
 
@@ -90,7 +90,7 @@ class _Step:
 
 
 def spatial_staple(
-    labels: NDArray[Any],
+    labels: Array,
     num_classes: int,
     *,
     window: Annotated[float | Sequence[float], Ge(0)] = 31,
@@ -153,7 +153,7 @@ def spatial_staple(
     )
     log_prior = _log_prior(prior if class_prior is None else np.asarray(class_prior))
     step = _run(volume, local, log_prior, start, max_iter, tol)
-    confusion: NDArray[Any] = step.whole
+    confusion: Array = step.whole
     if maps:
         confusion = _confusion_maps(volume, local, step.before, step.whole).reshape(
             *step.whole.shape, *space
@@ -235,7 +235,7 @@ def _window(
     return _Window((planes, rows, columns), rounder(reach, space), float(prior_weight))
 
 
-def _volume(labels: NDArray[Any], num_classes: int) -> _Volume:
+def _volume(labels: Array, num_classes: int) -> _Volume:
     """Check the labels and take them as planes."""
     if labels.dtype.kind not in "iub":
         raise RatersError(f"found labels of type {labels.dtype}, expected whole numbers")
@@ -252,7 +252,7 @@ def _volume(labels: NDArray[Any], num_classes: int) -> _Volume:
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 
 
-def _log_prior(prior: NDArray[Any]) -> Floats:
+def _log_prior(prior: Array) -> Floats:
     """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
     shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
     with np.errstate(divide="ignore"):
@@ -292,9 +292,7 @@ def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:
         count_pass(volume.flat, truth, start, stop, counts)
         return counts
 
-    counts = np.sum(in_stretches(count, truth.shape[1]), axis=0)[:, 1:].transpose(0, 2, 1)
-    total = counts.sum(axis=2, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1), old)
+    return m_step(np.sum(in_stretches(count, truth.shape[1]), axis=0), old, smoothing=0.0)
 
 
 def _e_step(
@@ -367,9 +365,7 @@ def _in_stripes(
 
     A stripe must first read the planes around its start: there are no more than cores need.
     """
-    workers = os.cpu_count() or 1
-    if math.prod(planes) < _SMALL or workers == 1:
-        workers = 1
+    workers = 1 if math.prod(planes) < _SMALL else os.cpu_count() or 1
     stripes = min(planes[0], math.ceil(workers / max(len(classes), 1)))
     edges = [planes[0] * k // stripes for k in range(stripes + 1)]
     jobs = [(t, a, b) for t in classes for a, b in pairwise(edges)]

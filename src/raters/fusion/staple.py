@@ -10,11 +10,10 @@ With `estimate_prior` it is Dawid and Skene's model (1979) on voxels.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, blocks, columns_of
 from raters.fusion.em import EMOptions, EMState, posteriors
@@ -25,7 +24,7 @@ from raters.study.classes import MISSING
 
 
 def staple(
-    labels: NDArray[Any],
+    labels: Array,
     num_classes: int,
     *,
     prior: Shares | None = None,
@@ -73,7 +72,7 @@ def staple(
     return fused(columns, found, labels.shape[1:], agreed)
 
 
-def label_shares(columns: Columns, num_classes: int) -> NDArray[np.float64]:
+def label_shares(columns: Columns, num_classes: int) -> Floats:
     """Return the share of each class among all labels, `(L, 1)`; even where there are none."""
     weights = np.broadcast_to(columns.weights, columns.size)
     counts = np.zeros(num_classes + 1)
@@ -86,22 +85,20 @@ def label_shares(columns: Columns, num_classes: int) -> NDArray[np.float64]:
     return (counts / total if total else np.full(num_classes, 1 / num_classes))[:, np.newaxis]
 
 
-def agreed_labels(columns: Columns) -> NDArray[np.int16]:
+def agreed_labels(columns: Columns) -> Labels:
     """Return the label of each column that all its raters agree on; MISSING where they differ."""
     lowest = np.where(columns.labels == MISSING, np.iinfo(np.int16).max, columns.labels).min(axis=0)
     highest = columns.labels.max(axis=0)
     return np.where(lowest == highest, highest, MISSING).astype(np.int16)
 
 
-def _left_out(columns: Columns, out: NDArray[np.bool_]) -> Columns:
+def _left_out(columns: Columns, out: Flags) -> Columns:
     """Return the weight 0 to some columns."""
     weights = np.where(out, 0.0, np.broadcast_to(columns.weights, columns.size))
     return Columns(columns.labels, np.atleast_1d(weights), columns.codes)
 
 
-def _given_prior(
-    prior: Shares | None, num_classes: int, space: tuple[int, ...]
-) -> NDArray[np.float64] | None:
+def _given_prior(prior: Shares | None, num_classes: int, space: tuple[int, ...]) -> Floats | None:
     """Check a prior and make its classes sum to one: `(L, 1)` or `(L, voxels)`."""
     if prior is None:
         return None
@@ -119,10 +116,7 @@ def _given_prior(
 
 
 def fused(
-    columns: Columns,
-    found: Choice[EMState],
-    space: tuple[int, ...],
-    agreed: NDArray[np.int16] | None = None,
+    columns: Columns, found: Choice[EMState], space: tuple[int, ...], agreed: Labels | None = None
 ) -> Fusion:
     """Map the posteriors of columns back to voxels."""
     state = found.kept.state

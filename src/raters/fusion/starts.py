@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Labels
 from raters.confusion.dominance import dominance_margin
 from raters.errors import RatersError
 from raters.fusion.columns import Columns
@@ -37,7 +38,6 @@ from raters.fusion.em import (
 from raters.rows import Row
 from raters.study.classes import MISSING
 
-Array = NDArray[np.float64]
 Starts = str | Sequence[str]
 S = TypeVar("S")
 
@@ -70,8 +70,8 @@ class Solution(Generic[S]):
     start: str
     state: S
     log_likelihood: float
-    counts: Array
-    labels: NDArray[np.int16]
+    counts: Floats
+    labels: Labels
 
     @property
     def dominance(self) -> float:
@@ -89,7 +89,7 @@ class Solution(Generic[S]):
         others = np.where(np.eye(len(there), dtype=bool), -1.0, rows).max(axis=0, initial=-1.0)
         return [int(c) for c in there[np.diag(rows) <= others]]
 
-    def _mean_matrix(self) -> tuple[NDArray[np.intp], Array]:
+    def _mean_matrix(self) -> tuple[NDArray[np.intp], Floats]:
         there = np.flatnonzero(self.counts.sum(axis=1) > 0)
         rows = self.counts[there] / self.counts[there].sum(axis=1, keepdims=True)
         return there, rows[:, there]
@@ -128,11 +128,8 @@ def kinds_of(
 
 
 def guesses(
-    kinds: Sequence[str],
-    votes: Array,
-    said_by: Callable[[int], NDArray[Any]],
-    raters: Sequence[str],
-) -> Iterator[tuple[str, str, Array]]:
+    kinds: Sequence[str], votes: Floats, said_by: Callable[[int], Array], raters: Sequence[str]
+) -> Iterator[tuple[str, str, Floats]]:
     """Return the posteriors that EM starts from, with their kinds and names.
 
     Args:
@@ -169,13 +166,13 @@ def guesses(
                 yield kind, f"random {k + 1}", _shares(drawn_votes)
 
 
-def _shares(votes: Array) -> Array:
+def _shares(votes: Floats) -> Floats:
     total = votes.sum(axis=1, keepdims=True)
     even = np.full(votes.shape, 1 / votes.shape[1])
     return np.asarray(np.divide(votes, total, out=even, where=total > 0))
 
 
-def choose(solutions: Sequence[Solution[S]], disputed: Array, what: str = "voxels") -> Choice[S]:
+def choose(solutions: Sequence[Solution[S]], disputed: Floats, what: str = "voxels") -> Choice[S]:
     """Keep the most likely dominant solution; of equals that of the first kind of start.
 
     Where none is dominant, the first kind of start is kept.
@@ -260,7 +257,7 @@ _DOUBT = 0.1
 
 def fit(
     columns: Columns,
-    prior: Array,
+    prior: Floats,
     options: EMOptions,
     kinds: Sequence[str],
     raters: Sequence[str] | None = None,
@@ -300,7 +297,7 @@ def alone(state: EMState) -> Choice[EMState]:
 
 
 def _starts(
-    columns: Columns, prior: Array, options: EMOptions, kinds: Sequence[str], raters: Sequence[str]
+    columns: Columns, prior: Floats, options: EMOptions, kinds: Sequence[str], raters: Sequence[str]
 ) -> Iterator[tuple[str, str, EMState]]:
     classes = len(prior)
     sure = start_matrices(len(columns.labels), classes, START)
@@ -316,7 +313,7 @@ def _starts(
         yield kind, name, EMState(prior, (1 - _DOUBT) * counted + _DOUBT / classes)
 
 
-def _counts(columns: Columns, guess: Array) -> Array:
+def _counts(columns: Columns, guess: Floats) -> Floats:
     """Return the counts `(raters, o + 1, t)` that posteriors `(columns, t)` make."""
     classes = guess.shape[1]
     weighted = np.broadcast_to(columns.weights, columns.size) * guess.T
@@ -339,7 +336,7 @@ def _solution(
     return Solution(kind, name, state, log_likelihood, counts[:, 1:].sum(axis=0).T, labels)
 
 
-def _disputed(columns: Columns) -> Array:
+def _disputed(columns: Columns) -> Floats:
     """Return the weight of the columns that raters differ on, 0 for the others."""
     there = columns.labels != MISSING
     lowest = np.where(there, columns.labels, np.iinfo(np.int16).max).min(axis=0)

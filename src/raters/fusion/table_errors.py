@@ -21,13 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.fusion.answers import (
-    Answers,
-    Parameters,
-    answers_of,
-    e_step,
-    expected_counts,
-)
+from raters.arrays import Array, Floats, Ints, Labels
+from raters.fusion.answers import Answers, Parameters, answers_of, e_step, expected_counts
 from raters.fusion.information import HALF_A_LABEL
 from raters.fusion.performance import (
     FAR,
@@ -35,12 +30,9 @@ from raters.fusion.performance import (
     Errors,
     groups_from_sums,
     moved_measures,
-    smooths,
 )
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
-
-Array = NDArray[np.float64]
 
 DRAWS = 50
 _AT_ONCE = 10
@@ -53,10 +45,10 @@ _TENTH_OF_A_LABEL = 0.1
 class Moves:
     """Changes of log matrices `(R, o, t, draws)` and of the log prior `(t, draws)`."""
 
-    matrices: Array
-    prior: Array
+    matrices: Floats
+    prior: Floats
 
-    def plus(self, other: Moves, times: Array) -> Moves:
+    def plus(self, other: Moves, times: Floats) -> Moves:
         """Add so many times another, one number per draw."""
         return Moves(self.matrices + times * other.matrices, self.prior + times * other.prior)
 
@@ -77,20 +69,20 @@ class Model:
 
     answers: Answers
     parameters: Parameters
-    posteriors: Array
-    metric: Array
-    classes: Array
-    fit: Callable[[Array], Array]
-    ridge: Array
+    posteriors: Floats
+    metric: Floats
+    classes: Floats
+    fit: Callable[[Floats], Floats]
+    ridge: Floats
 
-    def from_counts(self, counts: Array, tasks: Array) -> Moves:
+    def from_counts(self, counts: Floats, tasks: Floats) -> Moves:
         """Return the changes that changes of counts make."""
         change = np.divide(tasks, self.classes, out=np.zeros_like(tasks), where=self.classes > 0)
         total = max(self.classes.sum(), HALF_A_LABEL)
         mean = np.where(self.classes > 0, tasks, 0).sum(axis=0) / total
         return Moves(self.fit(counts), np.where(self.classes > 0, change - mean, 0))
 
-    def of_weights(self, weights: Array) -> Moves:
+    def of_weights(self, weights: Floats) -> Moves:
         """Return what an M step makes of weights of tasks, `(tasks, draws)`."""
         counts, tasks = self._empty(weights.shape[1])
         a = self.answers
@@ -102,19 +94,12 @@ class Model:
         counts, tasks = self._empty(moves.prior.shape[1])
         a = self.answers
         moved_counts(
-            a.starts,
-            a.rater,
-            a.label,
-            self.posteriors,
-            moves.matrices,
-            moves.prior,
-            counts,
-            tasks,
+            a.starts, a.rater, a.label, self.posteriors, moves.matrices, moves.prior, counts, tasks
         )
         step = self.from_counts(counts, tasks)
         return Moves((1 + self.ridge) * moves.matrices - step.matrices, moves.prior - step.prior)
 
-    def inner(self, first: Moves, second: Moves) -> Array:
+    def inner(self, first: Moves, second: Moves) -> Floats:
         """Return the inner product of changes, one number per draw."""
         matrices = np.einsum(
             "rotb,rotb,rot->b", first.matrices, second.matrices, self.metric[..., 0]
@@ -122,13 +107,13 @@ class Model:
         prior = np.einsum("tb,tb,t->b", first.prior, second.prior, self.classes[:, 0])
         return np.asarray(matrices + prior)
 
-    def _empty(self, draws: int) -> tuple[Array, Array]:
+    def _empty(self, draws: int) -> tuple[Floats, Floats]:
         return np.zeros((*self.metric.shape[:3], draws)), np.zeros((len(self.classes), draws))
 
 
 def table_errors(
     triplets: Triplets,
-    groups: NDArray[Any],
+    groups: Array,
     fusion: Fusion,
     kind: str,
     options: Mapping[str, Any],
@@ -145,7 +130,7 @@ def table_errors(
         seed: The same seed gives the same errors.
     """
     given = options.get("prior") is not None
-    if options.get("hard") or smooths(options):
+    if options.get("hard") or options.get("smoothing"):
         return None
     if kind == "coin" and not given and not options.get("estimate_prior"):
         return None  # classes are taken as alike, which they are not
@@ -192,21 +177,21 @@ def _model(answers: Answers, parameters: Parameters, kind: str, known: bool) -> 
     )
 
 
-def _row_step(metric: Array) -> Callable[[Array], Array]:
+def _row_step(metric: Floats) -> Callable[[Floats], Floats]:
     """Return the slope of an M step with one matrix per rater: entries by those of their row."""
     free = metric > 0
     inverse = np.divide(1, metric, out=np.zeros_like(metric), where=free)
     rows = metric.sum(axis=1, keepdims=True)
     share = np.divide(1, rows, out=np.zeros_like(rows), where=rows > 0)
 
-    def fit(counts: Array) -> Array:
+    def fit(counts: Floats) -> Floats:
         counts = counts * free
         return np.asarray(counts * inverse - free * (counts.sum(axis=1, keepdims=True) * share))
 
     return fit
 
 
-def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
+def _coin_step(by_label: Floats, labels: Floats) -> Callable[[Floats], Floats]:
     """Return the slope of an M step with one accuracy per rater."""
     classes = by_label.shape[1]
     right = by_label[:, :1, :1, np.newaxis]
@@ -214,7 +199,7 @@ def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
     same = np.eye(classes, dtype=bool)[np.newaxis, ..., np.newaxis]
     slope = np.where(same, 1 / right, -1 / np.maximum(1 - right, 1e-12))
 
-    def fit(counts: Array) -> Array:
+    def fit(counts: Floats) -> Floats:
         total = (counts * slope).sum(axis=(1, 2), keepdims=True)
         return np.asarray(slope * (spread[..., np.newaxis] * total))
 
@@ -223,7 +208,7 @@ def _coin_step(by_label: Array, labels: Array) -> Callable[[Array], Array]:
 
 def _spread(
     model: Model, groups: NDArray[np.intp], random: np.random.Generator
-) -> tuple[Array | None, Array]:
+) -> tuple[Floats | None, Floats]:
     """Return the variance of the measures `(R, 4, L)`, and how far EM is from its end."""
     solved = _solve(model, model.of_weights(np.ones((len(groups), 1))))
     if solved is None:
@@ -243,7 +228,7 @@ def _spread(
     return variance, left
 
 
-def _measures(model: Model, moves: Moves) -> list[Array]:
+def _measures(model: Model, moves: Moves) -> list[Floats]:
     """Return how the measures move, `(R, 4, L)`, a draw."""
     confusion, prior = model.parameters.confusion, model.parameters.prior
     changed = confusion[..., np.newaxis] * moves.matrices.transpose(0, 2, 1, 3)
@@ -275,7 +260,7 @@ def _solve(model: Model, right: Moves) -> Moves | None:
     return found if (size <= 100 * enough).all() else None
 
 
-def effective_tasks(answers: Answers, posteriors: Array, groups: NDArray[np.intp]) -> Array:
+def effective_tasks(answers: Answers, posteriors: Floats, groups: NDArray[np.intp]) -> Floats:
     """Return how many groups of one size each measure of a rater rests on, `(R, 4, L)`."""
     classes = answers.classes
     task = np.repeat(np.arange(answers.tasks), np.diff(answers.starts))
@@ -297,13 +282,13 @@ def effective_tasks(answers: Answers, posteriors: Array, groups: NDArray[np.intp
 # Draws lie along the last axis, so that the innermost loops run over neighbours in memory.
 @numba.njit(nogil=True, cache=True)
 def weighted_counts(
-    starts: NDArray[np.int64],
+    starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
-    posteriors: Array,
-    weights: Array,
-    counts: Array,
-    tasks: Array,
+    label: Labels,
+    posteriors: Floats,
+    weights: Floats,
+    counts: Floats,
+    tasks: Floats,
 ) -> None:
     """Sum posteriors over answers and tasks, each task with its weight.
 
@@ -329,29 +314,20 @@ def weighted_counts(
 
 @numba.njit(nogil=True, cache=True)
 def moved_counts(
-    starts: NDArray[np.int64],
+    starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
-    posteriors: Array,
-    moved: Array,
-    moved_prior: Array,
-    counts: Array,
-    tasks: Array,
+    label: Labels,
+    posteriors: Floats,
+    moved: Floats,
+    moved_prior: Floats,
+    counts: Floats,
+    tasks: Floats,
 ) -> None:
     """Sum the changes of the posteriors where log matrices and log prior move (an E step's slope).
 
     `dw(t) = w(t) (a(t) - sum_t' w(t') a(t'))`, with `a(t)` the change of the log prior and of the
-    log probabilities of the answers to a task.
-
-    Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
-        posteriors: `(tasks, L)`.
-        moved: `(raters, o, t, draws)`.
-        moved_prior: `(t, draws)`.
-        counts: `(raters, o, t, draws)`, added to.
-        tasks: `(t, draws)`, added to.
+    log probabilities of the answers to a task: `moved_prior`, `(t, draws)`, and `moved`, `(raters,
+    o, t, draws)`. The other arguments are those of `weighted_counts`.
     """
     classes, draws = moved_prior.shape
     part, mean = np.empty((classes, draws)), np.empty(draws)
@@ -376,13 +352,13 @@ def moved_counts(
 
 @numba.njit(nogil=True, cache=True)
 def _add(
-    starts: NDArray[np.int64],
+    starts: Ints,
     rater: NDArray[np.int32],
-    label: NDArray[np.int16],
+    label: Labels,
     task: int,
-    part: Array,
-    counts: Array,
-    tasks: Array,
+    part: Floats,
+    counts: Floats,
+    tasks: Floats,
 ) -> None:
     classes, draws = part.shape
     for k in range(starts[task], starts[task + 1]):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of
 from raters.fusion.result import Fusion
@@ -17,7 +18,7 @@ from raters.study.triplets import Triplets
 Ties = Literal["lowest", "highest", "undecided"]
 
 
-def vote(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+def vote(labels: Array, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
     """Return each voxel the class that most of its raters say.
 
     Args:
@@ -37,7 +38,7 @@ def vote(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fu
     return voted(columns, best, decide(votes, ties), labels.shape[1:])
 
 
-def mean(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fusion:
+def mean(labels: Array, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
     """Return each voxel the share of its raters who say each class (a soft label).
 
     The hard label is the class with the largest share, ties as in `vote`. Where nobody labelled,
@@ -57,9 +58,7 @@ def mean(labels: NDArray[Any], num_classes: int, *, ties: Ties = "lowest") -> Fu
     return voted(columns, votes, decide(votes, ties), labels.shape[1:])
 
 
-def count_votes(
-    columns: Columns, num_classes: int, weights: NDArray[Any] | None = None
-) -> NDArray[np.float64]:
+def count_votes(columns: Columns, num_classes: int, weights: Array | None = None) -> Floats:
     """Count the (weighted) raters who say each class, `(L, columns)`."""
     votes = np.zeros((num_classes, columns.size))
     for k, row in enumerate(columns.labels):
@@ -69,7 +68,7 @@ def count_votes(
     return votes
 
 
-def decide(votes: NDArray[np.float64], ties: Ties) -> NDArray[np.int16]:
+def decide(votes: Floats, ties: Ties) -> Labels:
     """Return the class with most votes; MISSING where nobody voted, and for undecided ties."""
     if ties not in ("lowest", "highest", "undecided"):
         raise RatersError(f"found ties {ties!r}, expected 'lowest', 'highest' or 'undecided'")
@@ -82,7 +81,7 @@ def decide(votes: NDArray[np.float64], ties: Ties) -> NDArray[np.int16]:
     return np.where(unclear, MISSING, winner).astype(np.int16)
 
 
-def _shared(votes: NDArray[Any]) -> NDArray[np.float32]:
+def _shared(votes: Array) -> NDArray[np.float32]:
     """Make the votes of each column sum to one."""
     total = votes.sum(axis=0)
     return np.where(total > 0, votes / np.where(total > 0, total, 1), 1 / len(votes)).astype(
@@ -92,11 +91,11 @@ def _shared(votes: NDArray[Any]) -> NDArray[np.float32]:
 
 def voted(
     columns: Columns,
-    votes: NDArray[Any],
-    hard: NDArray[np.int16],
+    votes: Array,
+    hard: Labels,
     space: tuple[int, ...],
     converged: bool = True,
-    skills: NDArray[np.float64] | None = None,
+    skills: Floats | None = None,
 ) -> Fusion:
     """Map votes of columns back to voxels; the truth is the share of votes."""
     weights = np.broadcast_to(columns.weights, columns.size)
@@ -142,13 +141,13 @@ def mean_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -
     return _table_fusion(votes, votes, ties)
 
 
-def _table_votes(triplets: Triplets, num_classes: int) -> NDArray[np.int64]:
+def _table_votes(triplets: Triplets, num_classes: int) -> Ints:
     seen = triplets.label != MISSING
     cells = triplets.task[seen].astype(np.int64) * num_classes + triplets.label[seen]
     return np.bincount(cells, minlength=len(triplets.tasks) * num_classes).reshape(-1, num_classes)
 
 
-def _table_fusion(votes: NDArray[np.int64], shares: NDArray[np.int64], ties: Ties) -> Fusion:
+def _table_fusion(votes: Ints, shares: Ints, ties: Ties) -> Fusion:
     total = shares.sum(axis=1, keepdims=True)
     truth = np.where(total > 0, shares / np.maximum(total, 1), 1 / votes.shape[1])
     labels = decide(votes.T.astype(np.float64), ties)

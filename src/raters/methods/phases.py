@@ -204,11 +204,11 @@ class Training(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Let what `training_only` names follow to another device."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name in self.training_only:
             value = vars(self).get(name)
             if isinstance(value, Snapshot):
-                value.copy._apply(fn)
+                value.copy._apply(fn)  # type: ignore[no-untyped-call]
             elif isinstance(value, Tensor):
                 setattr(self, name, fn(value))
         return self

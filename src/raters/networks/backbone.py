@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -159,8 +160,8 @@ class TruthNetwork(nn.Module):
 
         For classification both have no `space`.
         """
-        before, after = _margins(tuple(image.shape[2:]), self.backbone)
-        features = self._features(_repeat_edges(image, before, after))
+        before, after = margins(tuple(image.shape[2:]), self.backbone)
+        features = self._features(repeat_edges(image, before, after) if any(after) else image)
         if self.backbone.dense:
             for axis, margin in enumerate(before, start=2):
                 features = features.narrow(axis, margin, image.shape[axis])
@@ -175,16 +176,14 @@ class TruthNetwork(nn.Module):
         return found.float()
 
 
-def _margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:
-    """Return how many pixels are missing before and after each axis."""
-    step = backbone.divisor
-    missing = [max(-(-side // step) * step, backbone.least) - side for side in space]
+def margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:
+    """Return how many pixels are missing before and after each axis; sizes may be unknown yet."""
+    step, most = backbone.divisor, cast("Callable[[int, int], int]", torch.sym_max)
+    missing = [most((side + step - 1) // step * step, backbone.least) - side for side in space]
     return [count // 2 for count in missing], [count - count // 2 for count in missing]
 
 
-def _repeat_edges(image: Tensor, before: list[int], after: list[int]) -> Tensor:
+def repeat_edges(image: Tensor, before: list[int], after: list[int]) -> Tensor:
     """Pad an image; torch names the last axis first."""
-    if not any(after):
-        return image
     sides = [side for pair in zip(reversed(before), reversed(after), strict=True) for side in pair]
     return pad(image, sides, mode="replicate")

@@ -15,14 +15,12 @@ from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.canonical import files_below
-from raters.study.files_index import FilesIndex, index_images
+from raters.study.files_index import FilesIndex, index_images, index_manifest, read_cells
 from raters.study.geometry import Geometry
-from raters.study.manifest import index_manifest, read_cells
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import CaseIndex, Study
-from raters.study.study_file import STUDY_FILE
+from raters.study.study_file import STUDY_FILE, files_below
 from raters.training.config import refuse_other_study
 
 if TYPE_CHECKING:

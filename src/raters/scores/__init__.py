@@ -30,7 +30,6 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
-from raters.scores.classes import accuracy, balanced_accuracy, balanced_accuracy_from_counts
 from raters.scores.cut import (
     CutCounts,
     CutTally,
@@ -43,6 +42,9 @@ from raters.scores.cut import (
 from raters.scores.empty import DefinedMean, defined_mean, diagonal
 from raters.scores.overlap import (
     VolumeDifference,
+    accuracy,
+    balanced_accuracy,
+    balanced_accuracy_from_counts,
     dice,
     dice_from_counts,
     iou,
@@ -51,6 +53,10 @@ from raters.scores.overlap import (
     mean_iou,
     merged_counts,
     pair_counts,
+    soft_counts,
+    soft_dice,
+    soft_dice_by_class,
+    soft_dice_from_counts,
     volume_difference,
     volume_from_counts,
 )
@@ -65,7 +71,6 @@ from raters.scores.samples import (
     overlap_matrix,
     overlap_sizes,
 )
-from raters.scores.soft import soft_counts, soft_dice, soft_dice_by_class, soft_dice_from_counts
 from raters.scores.surface import (
     SurfaceDistances,
     average_surface_distance,

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.scores.empty import UNDEFINED
 
-Floats = NDArray[np.float64]
 OfSums = Callable[[Floats], Floats]
 """Takes sums `(..., columns)` and gives the score `(...)`; NaN where it does not exist."""
 
-Statistic = Callable[[NDArray[np.float64]], float]
+Statistic = Callable[[Floats], float]
 
 LEAST_GROUPS = 6
 """Fewer groups have no interval: all draws lie between the lowest and the highest group, and these
@@ -133,7 +132,7 @@ def difference_interval(
     if statistic is None:  # a difference of means is the mean of differences
         return _interval((second - first)[:, None], groups, None, level, repeats, seed)
 
-    def difference(drawn: NDArray[np.float64]) -> float:
+    def difference(drawn: Floats) -> float:
         return statistic(drawn[:, 1]) - statistic(drawn[:, 0])
 
     pairs = np.stack([first, second], axis=1)
@@ -141,7 +140,7 @@ def difference_interval(
 
 
 def _interval(
-    values: NDArray[np.float64],
+    values: Floats,
     groups: ArrayLike | None,
     statistic: Statistic | None,
     level: float,
@@ -164,7 +163,8 @@ def _interval(
         return Interval(estimate, UNDEFINED, UNDEFINED, len(found), skipped)
     draws = drawn_groups(len(found), repeats, np.random.default_rng(seed))
     if statistic is None:
-        drawn = _drawn_means(values[:, 0], numbers, draws)
+        sums, counts = np.bincount(numbers, values[:, 0]), np.bincount(numbers)
+        drawn = np.concatenate([sums[some].sum(1) / counts[some].sum(1) for some in draws])
     else:
         drawn = _drawn_statistics(values, numbers, draws, statistic)
     tail = quantile_of(level, len(found))
@@ -189,7 +189,7 @@ def quantile_of(level: float, groups: int) -> float:
     return float(ndtr(-t * np.sqrt(groups / (groups - 1))))
 
 
-def group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
+def group_names(groups: ArrayLike | None, cases: int) -> Array:
     """Return the group of each case; without groups each stands alone."""
     if groups is None:
         return np.arange(cases)
@@ -199,29 +199,16 @@ def group_names(groups: ArrayLike | None, cases: int) -> NDArray[Any]:
     return names
 
 
-def drawn_groups(
-    groups: int, repeats: int, rng: np.random.Generator
-) -> Iterator[NDArray[np.int64]]:
+def drawn_groups(groups: int, repeats: int, rng: np.random.Generator) -> Iterator[Ints]:
     """Draw groups with replacement, `(repeats, groups)`, in blocks of bounded size."""
     block = max(1, _CELLS // groups)
     for start in range(0, repeats, block):
         yield rng.integers(groups, size=(min(block, repeats - start), groups))
 
 
-def _drawn_means(
-    values: NDArray[np.float64], numbers: NDArray[np.intp], draws: Iterator[NDArray[np.int64]]
-) -> NDArray[np.float64]:
-    """Return the mean score of each draw; sums and counts by group are all it needs."""
-    sums, counts = np.bincount(numbers, values), np.bincount(numbers)
-    return np.concatenate([sums[drawn].sum(1) / counts[drawn].sum(1) for drawn in draws])
-
-
 def _drawn_statistics(
-    values: NDArray[np.float64],
-    numbers: NDArray[np.intp],
-    draws: Iterator[NDArray[np.int64]],
-    statistic: Statistic,
-) -> NDArray[np.float64]:
+    values: Floats, numbers: NDArray[np.intp], draws: Iterator[Ints], statistic: Statistic
+) -> Floats:
     """Return any statistic of each draw, one draw at a time."""
     order = np.argsort(numbers, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
@@ -326,10 +313,10 @@ class GroupBootstrap:
             yield block.astype(np.float64)
 
     @cached_property
-    def _counts(self) -> list[NDArray[Any]]:
+    def _counts(self) -> list[Array]:
         return list(self._counted())
 
-    def _counted(self) -> Iterator[NDArray[Any]]:
+    def _counted(self) -> Iterator[Array]:
         kind = np.uint8 if self.groups < 256 else np.uint16
         for drawn in drawn_groups(self.groups, self.repeats, np.random.default_rng(self.seed)):
             rows = np.arange(len(drawn))[:, None] * self.groups

@@ -7,11 +7,12 @@ those that are MISSING are left out. Without any label all scores here are undef
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.scores.empty import UNDEFINED, defined_mean
 from raters.scores.inputs import label_array
@@ -25,9 +26,9 @@ _SUM_TOLERANCE = 1e-2  # half precision with many classes is about as far from 1
 class ReliabilityCurve(NamedTuple):
     """By bin of confidence: the mean confidence, how often the guess was right, how many."""
 
-    confidence: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    confidence: Floats
+    accuracy: Floats
+    counts: Ints
 
 
 def reliability_curve(
@@ -51,9 +52,7 @@ def reliability_curve(
     return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
 
 
-def reliability_sums(
-    labels: ArrayLike, probabilities: ArrayLike, bins: int = 15
-) -> NDArray[np.float64]:
+def reliability_sums(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> Floats:
     """Return what `reliability_curve` divides, `(3, bins)`: summed confidence, right, how many.
 
     Sums of cases can be added, so that no more than one case has to be in memory.
@@ -74,7 +73,7 @@ def reliability_sums(
     return np.stack([np.bincount(place, part, minlength=bins) for part in parts])
 
 
-def calibration_error_from_sums(sums: ArrayLike) -> NDArray[np.float64]:
+def calibration_error_from_sums(sums: ArrayLike) -> Floats:
     """Return `calibration_error` from sums `(..., 3, bins)`; NaN where there is no label.
 
     Example:
@@ -138,13 +137,11 @@ def negative_log_likelihood(labels: ArrayLike, probabilities: ArrayLike) -> floa
     return defined_mean(-np.log(np.maximum(at_label, least))).mean
 
 
-def _at(labels: NDArray[Any], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at(labels: Array, probabilities: Floats) -> Floats:
     return np.asarray(probabilities[labels, np.arange(labels.size)])
 
 
-def _observed(
-    labels: ArrayLike, probabilities: ArrayLike
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _observed(labels: ArrayLike, probabilities: ArrayLike) -> tuple[Array, Floats]:
     """Return the labels that are not MISSING, `(n,)`, and their probabilities, `(classes, n)`."""
     given = np.asarray(probabilities)
     classes = given.shape[0] if given.ndim else 0
@@ -160,7 +157,7 @@ def _observed(
     return truth[kept], chosen
 
 
-def check_probabilities(given: NDArray[np.float64]) -> None:
+def check_probabilities(given: Floats) -> None:
     """Reject logits, percentages and the like."""
     total = given.sum(axis=0)
     wrong = ~(np.abs(total - 1) <= _SUM_TOLERANCE)
@@ -171,7 +168,7 @@ def check_probabilities(given: NDArray[np.float64]) -> None:
         raise RatersError(f"found probability {given.min():g}, expected 0 to 1")
 
 
-def at_labels(probabilities: NDArray[Any], labels: NDArray[Any]) -> tuple[float, int]:
+def at_labels(probabilities: Array, labels: Array) -> tuple[float, int]:
     """Sum `log p(label)` over the labels that are not MISSING, and count these.
 
     Args:
@@ -192,9 +189,7 @@ def at_labels(probabilities: NDArray[Any], labels: NDArray[Any]) -> tuple[float,
     return float(np.log(np.maximum(found, LEAST), dtype=np.float64).sum()), int(chosen.size)
 
 
-def joint_log_likelihood(
-    truth: NDArray[Any], matrices: NDArray[Any], labels: Sequence[NDArray[Any]]
-) -> float:
+def joint_log_likelihood(truth: Array, matrices: Array, labels: Sequence[Array]) -> float:
     """Sum `log sum_t p(t | x) prod_r C_r[t, o_r]` over pixels: one truth explains all raters.
 
     Args:

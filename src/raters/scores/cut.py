@@ -11,16 +11,9 @@ it wrongly.)
 
 Where fewer than half of the raters mark an object, a network that learnt their vote or their mean
 says 0.4 there and 0.5 erases the object, although the network has found it. Two networks are to be
-compared at cuts that suit each of them, see `raters.scores.cut`.
-
-Counts of voxels at every cut of a grid, of one case: what Dice and area are at each cut.
-
-They add up over parts of a case, so that a large image may come in bands of rows.
-
-Where to cut: for the best Dice on cases with a reference, or for the raters' mean area.
-
-A cut is chosen on validation cases and applied to others. Each foreground class is chosen by
-itself, the others being cut at 0.5 (`raters.scores.winning_cut`); with two classes that is exact.
+compared at cuts that suit each of them: for the best Dice on cases with a reference, or for the
+raters' mean area. A cut is chosen on validation cases and applied to others, for each foreground
+class by itself, the others being cut at 0.5 (`winning_cut`); with two classes that is exact.
 
 `best` is the cut of the largest mean Dice against reference masks. It is what a user has who keeps
 some cases with a reference, and it takes the operating point out of a comparison of two networks.
@@ -41,16 +34,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.scores.empty import overlap_ratio
 from raters.scores.inputs import check_classes, label_array
 from raters.study.classes import MISSING
 
-Cut = float | Sequence[float] | NDArray[np.float64]
+Cut = float | Sequence[float] | Floats
 """One cut for all foreground classes, or one for each."""
 
 
-def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
+def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> Labels:
     """Return the label of each voxel at a cut, or at one cut for each foreground class.
 
     Equal scores go to the lower class, as in argmax: `p` has to be above the cut.
@@ -83,7 +77,7 @@ def cut_labels(probabilities: ArrayLike, cut: Cut = 0.5) -> NDArray[np.int16]:
     return np.asarray(weighed.argmax(axis=0), np.int16)
 
 
-def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
+def winning_cut(probabilities: ArrayLike) -> Array:
     """Return the cut below which each foreground class wins, the others being cut at 0.5.
 
         r_c = p_c / (p_c + max of the other classes' p)
@@ -109,7 +103,7 @@ def winning_cut(probabilities: ArrayLike) -> NDArray[Any]:
     return np.asarray(np.divide(own, total, out=np.zeros_like(total), where=total > 0))
 
 
-def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
+def cuts_of(cut: Cut, num_classes: int) -> Floats:
     """Return one cut for each foreground class; reject what is not above 0 and below 1.
 
     Example:
@@ -133,21 +127,19 @@ def cuts_of(cut: Cut, num_classes: int) -> NDArray[np.float64]:
     return np.broadcast_to(given, (num_classes - 1,)).copy()
 
 
-def _probabilities(given: ArrayLike) -> NDArray[Any]:
+def _probabilities(given: ArrayLike) -> Array:
     found = np.asarray(given)
     found = found if found.dtype.kind == "f" else found.astype(np.float64)
     check_classes(len(found))
     return found
 
 
-GRID: NDArray[np.float64] = np.arange(1, 100) / 100
+GRID: Floats = np.arange(1, 100) / 100
 """The cuts to choose from: 0.01, 0.02, ... 0.99."""
-
-Floats = NDArray[np.float64]
 
 
 class CutCounts:
-    """Counts of one case, by foreground class and cut.
+    """Counts of one case, by foreground class and cut; parts of it (bands of rows) add up.
 
     Args:
         num_classes: How many, with the background.
@@ -190,7 +182,7 @@ class CutCounts:
         whole = self._predicted + self._there[:, np.newaxis]
         return overlap_ratio(2 * self._hit, whole, self._common)
 
-    def _add_reference(self, won: NDArray[np.intp], reference: NDArray[Any]) -> None:
+    def _add_reference(self, won: NDArray[np.intp], reference: Array) -> None:
         seen = reference != MISSING
         self._common += int(seen.sum())
         for c, own in enumerate(won):
@@ -199,7 +191,7 @@ class CutCounts:
             self._hit[c] += _at_each_cut(own[drawn])
             self._predicted[c] += _at_each_cut(own[seen])
 
-    def _add_labels(self, won: NDArray[np.intp], labels: NDArray[Any]) -> None:
+    def _add_labels(self, won: NDArray[np.intp], labels: Array) -> None:
         given = labels != MISSING
         seen = given.any(axis=0)
         self.labelled += int(seen.sum())
@@ -211,7 +203,7 @@ class CutCounts:
                 self.areas_not_blank[c] += _at_each_cut(own[given[who].any(axis=0)])
                 self.drawn_not_blank[c] += _mean_area(drawn[who], given[who])
 
-    def _who_drew(self, c: int) -> NDArray[np.bool_]:
+    def _who_drew(self, c: int) -> Flags:
         if self._labels is None:
             return np.zeros(0, bool)
         return np.array([bool((mask == c).any()) for mask in self._labels], bool)
@@ -223,7 +215,7 @@ def _at_each_cut(won: NDArray[np.intp]) -> Floats:
     return counts[::-1].cumsum()[::-1][1:].astype(np.float64)
 
 
-def _mean_area(drawn: NDArray[np.bool_], given: NDArray[np.bool_]) -> float:
+def _mean_area(drawn: Flags, given: Flags) -> float:
     """Sum, over voxels, the share of the raters there who drew."""
     return float((drawn.sum(axis=0) / np.maximum(given.sum(axis=0), 1)).sum())
 
@@ -235,11 +227,8 @@ class CutTally:
     Attributes:
         classes: How many, with the background.
         dice: Of each reference mask, Dice `(classes - 1, cuts)`.
-        areas: Of each case that raters labelled, the predicted area `(classes - 1, cuts)` on the
-            voxels that they labelled.
-        drawn: Of each such case, the raters' mean area, `(classes - 1,)`.
-        areas_not_blank: As `areas`, on the voxels of masks that are not blank.
-        drawn_not_blank: As `drawn`, of masks that are not blank; NaN where all are.
+        areas, drawn, areas_not_blank, drawn_not_blank: Of each case that raters labelled, what
+            `CutCounts` calls so.
 
     Example:
         >>> tally = CutTally(2)
@@ -324,11 +313,7 @@ def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]
         >>> best_cut([np.stack([1 - foreground, foreground])], [[0, 0, 1, 1]])
         array([0.39])
     """
-    tally = None
-    for found, reference in zip(probabilities, references, strict=True):
-        tally = tally or CutTally(len(np.asarray(found)))
-        tally.add(found, reference=reference)
-    return (tally or CutTally(2)).best()
+    return _tally(probabilities, reference=references).best()
 
 
 def area_cut(
@@ -353,11 +338,17 @@ def area_cut(
         >>> area_cut([both], [drawn], blank=False)  # 2 voxels
         array([0.39])
     """
-    tally = None
-    for found, masks in zip(probabilities, labels, strict=True):
+    return _tally(probabilities, labels=labels).area(blank)
+
+
+def _tally(probabilities: Iterable[ArrayLike], **given: Iterable[ArrayLike]) -> CutTally:
+    """Add up cases with what is given of each, `reference` or `labels`."""
+    tally: CutTally | None = None
+    [(name, values)] = given.items()
+    for found, own in zip(probabilities, values, strict=True):
         tally = tally or CutTally(len(np.asarray(found)))
-        tally.add(found, labels=masks)
-    return (tally or CutTally(2)).area(blank)
+        tally.add(found, **{name: own})
+    return tally or CutTally(2)
 
 
 def _highest(values: Floats) -> float:

@@ -26,8 +26,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Floats
 from raters.scores.inputs import Spacing, spacing_of
 
 BOTH_EMPTY_OVERLAP = 1.0
@@ -60,7 +61,7 @@ def defined_mean(scores: ArrayLike) -> DefinedMean:
     return DefinedMean(mean, kept.size, values.size - kept.size)
 
 
-def overlap_ratio(part: ArrayLike, whole: ArrayLike, common: ArrayLike) -> NDArray[np.float64]:
+def overlap_ratio(part: ArrayLike, whole: ArrayLike, common: ArrayLike) -> Floats:
     """Divide an overlap by its whole, with the rules above; `common` counts voxels in both.
 
     Example:

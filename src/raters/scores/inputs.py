@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.classes import MISSING
 from raters.study.foreign import array_of
 
-Spacing = Sequence[float] | NDArray[np.float64]
+Spacing = Sequence[float] | Floats
 """The size of a voxel in mm, by axis."""
 
 
-def label_array(labels: ArrayLike, num_classes: int | None = None) -> NDArray[Any]:
+def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
     """Return labels as an integer array; reject fractions and labels that are not classes.
 
     Example:
@@ -36,9 +36,7 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> NDArray[An
     return array
 
 
-def label_pair(
-    a: ArrayLike, b: ArrayLike, num_classes: int | None = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def label_pair(a: ArrayLike, b: ArrayLike, num_classes: int | None = None) -> tuple[Array, Array]:
     """Return two label arrays of the same shape."""
     first, second = label_array(a, num_classes), label_array(b, num_classes)
     if first.shape != second.shape:
@@ -62,7 +60,7 @@ def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
         raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
 
 
-def spacing_of(ndim: int, spacing: Spacing | None) -> NDArray[np.float64]:
+def spacing_of(ndim: int, spacing: Spacing | None) -> Floats:
     """Return the spacing by axis in mm; 1 where none is known.
 
     Example:
@@ -81,7 +79,7 @@ def spacing_of(ndim: int, spacing: Spacing | None) -> NDArray[np.float64]:
     return given
 
 
-def _refuse_unknown(labels: NDArray[Any], num_classes: int) -> None:
+def _refuse_unknown(labels: Array, num_classes: int) -> None:
     low, high = int(labels.min()), int(labels.max())
     if low < MISSING or high >= num_classes:
         raise RatersError(

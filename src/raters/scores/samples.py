@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.scores.empty import UNDEFINED, defined_mean, overlap_ratio
 from raters.scores.inputs import check_choice, check_classes, label_array
 from raters.study.classes import MISSING
 
-Distance = str | Callable[[NDArray[Any], NDArray[Any]], float]
+Distance = str | Callable[[Array, Array], float]
 _BLOCK = 1 << 16  # voxels at a time: sums of float32 are exact up to 2^24, and memory stays small
 
 
@@ -124,15 +124,13 @@ def energy_from_distances(
     return float(np.sqrt(np.maximum(energy, 0.0))) if root else energy
 
 
-def _within(matrix: NDArray[np.float64], form: str) -> float:
+def _within(matrix: Floats, form: str) -> float:
     """Average over pairs of one set: all of them (V), or those of different masks (U)."""
     pairs = matrix if form == "v" else matrix[~np.eye(len(matrix), dtype=bool)]
     return defined_mean(pairs).mean
 
 
-def _distances(
-    a: ArrayLike, b: ArrayLike, num_classes: int, distance: Distance
-) -> NDArray[np.float64]:
+def _distances(a: ArrayLike, b: ArrayLike, num_classes: int, distance: Distance) -> Floats:
     if callable(distance):
         return np.array([[distance(x, y) for y in np.asarray(b)] for x in np.asarray(a)])
     check_choice("distance", distance, ("iou", "dice"))
@@ -209,14 +207,12 @@ def best_mean(similarity: ArrayLike) -> float:
     return defined_mean(np.nanmax(table, axis=1) if table.size else []).mean
 
 
-def _without_blanks(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def _without_blanks(table: Floats) -> Floats:
     known = ~np.isnan(table)
     return table[known.any(1)][:, known.any(0)]
 
 
-def overlap_matrix(
-    a: ArrayLike, b: ArrayLike, num_classes: int = 2, score: str = "dice"
-) -> NDArray[np.float64]:
+def overlap_matrix(a: ArrayLike, b: ArrayLike, num_classes: int = 2, score: str = "dice") -> Floats:
     """Return the Dice or IoU of every pair of masks, averaged over foreground classes.
 
     Equal to `mean_dice(a[i], b[j], classes)` (or `mean_iou`), with the same rules: a class that
@@ -239,7 +235,7 @@ def overlap_matrix(
     return np.asarray(overlap_from_sizes(overlap_sizes(a, b, num_classes), score).mean(axis=0))
 
 
-def overlap_from_sizes(sizes: NDArray[np.float64], score: str = "dice") -> NDArray[np.float64]:
+def overlap_from_sizes(sizes: Floats, score: str = "dice") -> Floats:
     """Return Dice or IoU by class and pair, `(classes - 1, n, m)`, from `overlap_sizes`."""
     check_choice("score", score, ("dice", "iou"))
     both, first, second, common = sizes
@@ -248,7 +244,7 @@ def overlap_from_sizes(sizes: NDArray[np.float64], score: str = "dice") -> NDArr
     return overlap_ratio(both, first + second - both, common)
 
 
-def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[np.float64]:
+def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
     """Count what all overlaps are made of, `(4, classes - 1, n, m)`; parts of an image add up.
 
     By foreground class and pair: voxels in both, in the first, in the second; and those that are
@@ -262,7 +258,7 @@ def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> NDArray[n
     return np.stack([both, first, second, np.broadcast_to(common, both.shape)])
 
 
-def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[Array, Array]:
     check_classes(num_classes)
     first, second = label_array(a, num_classes), label_array(b, num_classes)
     if first.ndim < 2 or first.shape[1:] != second.shape[1:]:
@@ -273,9 +269,7 @@ def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[NDArray[Any], N
     return first.reshape(len(first), -1), second.reshape(len(second), -1)
 
 
-def _pair_sizes(
-    a: NDArray[Any], b: NDArray[Any], num_classes: int
-) -> tuple[NDArray[np.float64], ...]:
+def _pair_sizes(a: Array, b: Array, num_classes: int) -> tuple[Floats, ...]:
     """Return, by class and pair, voxels in both, in the first, in the second; and those common."""
     both, first, second = np.zeros((3, num_classes - 1, len(a), len(b)))
     common = np.zeros((len(a), len(b)))
@@ -291,12 +285,12 @@ def _pair_sizes(
     return both, first, second, common
 
 
-def _counts_where(masks: NDArray[np.float32], seen: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _counts_where(masks: NDArray[np.float32], seen: Flags) -> NDArray[np.float32]:
     """Count the voxels of each mask that the others observed; no product where they saw all."""
     if seen.all():
         return np.broadcast_to(masks.sum(axis=1)[:, None], (len(masks), len(seen)))
     return np.asarray(masks @ _ones(seen).T)
 
 
-def _ones(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _ones(mask: Flags) -> NDArray[np.float32]:
     return mask.astype(np.float32)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from raters.arrays import Flags, Floats
 from raters.scores.empty import UNDEFINED, diagonal
 from raters.scores.inputs import Spacing, check_choice, check_classes, label_pair, spacing_of
 from raters.study.classes import MISSING
@@ -31,8 +32,8 @@ class SurfaceDistances(NamedTuple):
     below follows the rules of `raters.scores.empty` by itself.
     """
 
-    a_to_b: NDArray[np.float64]
-    b_to_a: NDArray[np.float64]
+    a_to_b: Floats
+    b_to_a: Floats
 
     def percentile(self, percent: float) -> float:
         """Return the larger of the two directed percentiles (interpolated linearly)."""
@@ -150,12 +151,7 @@ def surface_distances_by_class(
     ]
 
 
-def _distances(
-    a: NDArray[np.bool_],
-    b: NDArray[np.bool_],
-    observed: NDArray[np.bool_],
-    spacing: NDArray[np.float64],
-) -> SurfaceDistances:
+def _distances(a: Flags, b: Flags, observed: Flags, spacing: Floats) -> SurfaceDistances:
     """Measure both ways, or give what `raters.scores.empty` states."""
     a_drawn, b_drawn = bool(a.any()), bool(b.any())
     if a_drawn and b_drawn:
@@ -167,7 +163,7 @@ def _distances(
     return SurfaceDistances(np.array([only]), np.array([only]))
 
 
-def surface(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def surface(mask: Flags) -> Flags:
     """Mark voxels of the mask with a face neighbour outside; beyond the border is outside.
 
     Example:
@@ -183,7 +179,7 @@ def surface(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return mask & ~inner
 
 
-def bounding_box(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
+def bounding_box(mask: Flags) -> tuple[slice, ...]:
     """Return the smallest box around a mask that is not empty.
 
     Example:
@@ -198,9 +194,7 @@ def bounding_box(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
     return tuple(box)
 
 
-def distances_between(
-    a: NDArray[np.bool_], b: NDArray[np.bool_], spacing: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def distances_between(a: Flags, b: Flags, spacing: Floats) -> tuple[Floats, Floats]:
     """Measure from each surface voxel of a mask to the nearest of the other, both ways.
 
     Neither mask is empty. The distances are in the order of the voxels in memory.
@@ -215,9 +209,7 @@ def distances_between(
     return _to_nearest(on_a, on_b, spacing), _to_nearest(on_b, on_a, spacing)
 
 
-def _to_nearest(
-    here: NDArray[np.bool_], there: NDArray[np.bool_], spacing: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _to_nearest(here: Flags, there: Flags, spacing: Floats) -> Floats:
     """Return the distance from each marked voxel here to the nearest one marked there."""
     apart = here & ~there  # the rest lies on both surfaces, at distance 0
     distances = np.zeros(here.shape)
@@ -226,24 +218,20 @@ def _to_nearest(
     return np.asarray(distances[here])
 
 
-def _by_tree(
-    here: NDArray[np.bool_], there: NDArray[np.bool_], spacing: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _by_tree(here: Flags, there: Flags, spacing: Floats) -> Floats:
     from scipy.spatial import cKDTree
 
     tree = cKDTree(_points(there, spacing))
     return np.asarray(tree.query(_points(here, spacing))[0])
 
 
-def _points(mask: NDArray[np.bool_], spacing: NDArray[np.float64]) -> NDArray[np.float64]:
+def _points(mask: Flags, spacing: Floats) -> Floats:
     # Flat indices first: twice as fast as np.argwhere on a volume.
     places = np.unravel_index(np.flatnonzero(mask), mask.shape)
     return np.stack(places, axis=1) * spacing
 
 
-def _by_transform(
-    here: NDArray[np.bool_], there: NDArray[np.bool_], spacing: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _by_transform(here: Flags, there: Flags, spacing: Floats) -> Floats:
     from scipy.ndimage import distance_transform_edt
 
     return np.asarray(distance_transform_edt(~there, sampling=spacing)[here])

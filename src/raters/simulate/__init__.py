@@ -1,6 +1,5 @@
 """Raters who err on purpose, and the confusion they really have."""
 
-from raters.simulate.assign import parse_assign
 from raters.simulate.backend import rater_confusion
 from raters.simulate.classes import (
     CIFAR_CLASSES,
@@ -14,7 +13,7 @@ from raters.simulate.classes import (
 from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study
-from raters.simulate.specs import Spec, parse_raters
+from raters.simulate.specs import Spec, parse_assign, parse_raters
 from raters.simulate.study import simulate, true_confusion, write_true_confusion
 
 __all__ = [

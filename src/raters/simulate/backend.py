@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Flags, Floats, Labels
 from raters.confusion.counts import Unseen, count, normalise
 from raters.errors import RatersError
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
 from raters.study.backend import Axes, Image, RawMask
-from raters.study.backend_table import TableBackend
 from raters.study.geometry import Geometry
 from raters.study.study import Study
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 
 
 def rater_confusion(
@@ -32,7 +32,7 @@ def rater_confusion(
     target: int | None = None,
     num_classes: int | None = None,
     unseen: Unseen = "identity",
-) -> NDArray[np.float64]:
+) -> Floats:
     """Count `C[t, o]` of a drawn rater on one image over independent draws.
 
     The draws are other ones than the mask that the rater hands in, and the matrix is one for the
@@ -121,7 +121,7 @@ class SimulatedMasks(Source):
         self,
         study: Study,
         raters: Sequence[MaskRater],
-        given: NDArray[np.bool_],
+        given: Flags,
         seed: int,
         target: int | None = None,
     ) -> None:
@@ -146,7 +146,7 @@ class SimulatedMasks(Source):
             masks[rater] = super().mask(case, None) if rater is None else self._draw(case, rater)
         return masks[rater]
 
-    def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:
+    def true_confusion(self, case: int, draws: int = 16) -> Floats:
         """Count the confusion `(raters, L, L)` of all raters on a case over independent draws."""
         layers = self._layers(case)
         matrices = []
@@ -194,16 +194,12 @@ class SimulatedTable(TableBackend):
     """
 
     def __init__(
-        self,
-        triplets: Triplets,
-        study: Study,
-        reference: NDArray[np.int16],
-        confusions: dict[str, NDArray[np.float64]],
+        self, triplets: Triplets, study: Study, reference: Labels, confusions: dict[str, Floats]
     ) -> None:
         has_inputs = getattr(study.backend, "has_inputs", True)
         super().__init__(triplets, Source(study) if has_inputs else None, reference)
         self.confusions = confusions
 
-    def true_confusion(self, case: int, draws: int = 16) -> NDArray[np.float64]:  # noqa: ARG002
+    def true_confusion(self, case: int, draws: int = 16) -> Floats:  # noqa: ARG002
         """Return the matrices `(raters, L, L)`, the same for every case."""
         return np.stack(list(self.confusions.values()))

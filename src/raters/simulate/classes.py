@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats, Labels
 from raters.confusion.dominance import dominance_margin, is_dominant
 from raters.errors import RatersError
 from raters.study.classes import MISSING
@@ -62,7 +63,7 @@ def cifar_raters() -> dict[str, Matrix]:
     }
 
 
-Matrix = NDArray[np.float64]
+Matrix = Floats
 SPREAD = 0.01
 """The standard deviation of skills in a group (global-cm, appendix B)."""
 
@@ -123,10 +124,7 @@ def hammer_spammer(
 
 Kind = Callable[[float, int, np.random.Generator], Matrix]
 
-KINDS: dict[str, Kind] = {
-    "pairwise-flipper": pairwise_flipper,
-    "hammer-spammer": hammer_spammer,
-}
+KINDS: dict[str, Kind] = {"pairwise-flipper": pairwise_flipper, "hammer-spammer": hammer_spammer}
 """Kinds of raters by name; a new one is a function of skill, number of classes and randomness."""
 
 
@@ -197,9 +195,7 @@ def dominant(draw: Callable[[int], Matrix], tries: int = 1000) -> Matrix:
     )
 
 
-def draw_labels(
-    truth: NDArray[np.integer], confusions: Matrix, rng: np.random.Generator
-) -> NDArray[np.int16]:
+def draw_labels(truth: NDArray[np.integer], confusions: Matrix, rng: np.random.Generator) -> Labels:
     """Draw what each rater says of each case.
 
     Args:
@@ -219,7 +215,7 @@ def draw_labels(
     return labels_at(truth, confusions, rng.random((len(truth), len(confusions))))
 
 
-def labels_at(truth: NDArray[np.integer], confusions: Matrix, uniform: Matrix) -> NDArray[np.int16]:
+def labels_at(truth: NDArray[np.integer], confusions: Matrix, uniform: Matrix) -> Labels:
     """Invert the cumulative rows of the matrices at uniform numbers `(N, R)` below 1."""
     labels = np.full(uniform.shape, MISSING, np.int16)
     cases_of = [(t, np.flatnonzero(truth == t)) for t in np.unique(truth) if t != MISSING]

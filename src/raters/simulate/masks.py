@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.noise import smooth_noise
 from raters.simulate.shape import Mask, Shape
@@ -31,8 +32,8 @@ def miss_small(shape: Shape, severity: float, rng: np.random.Generator) -> Mask:
 
 
 def mix_up(
-    drawn: NDArray[np.int16],
-    truth: NDArray[np.int16],
+    drawn: Labels,
+    truth: Labels,
     shape: Shape,
     target: int,
     num_classes: int,
@@ -72,7 +73,7 @@ def mix_up(
         drawn[shape.mask & (field <= inside[number - 1])] = other
 
 
-def _partners(truth: NDArray[np.int16], shape: Shape, target: int, num_classes: int) -> list[int]:
+def _partners(truth: Labels, shape: Shape, target: int, num_classes: int) -> list[int]:
     touching = truth[(shape.distance < 0) & (shape.distance > -1.5)]
     for candidates in (touching, truth, np.arange(num_classes)):
         found = [int(k) for k in np.unique(candidates) if k > 0 and k != target]
@@ -177,7 +178,7 @@ _PIXELS_A_SWELLING = 40
 _MOST_CUTS = 400
 _AT_ONCE = 1_000_000  # offsets of pixels to hold at a time
 
-Point = NDArray[np.float64]
+Point = Floats
 
 
 def fracture(shape: Shape, severity: float, rng: np.random.Generator) -> Mask:

@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.noise import generator, smooth_noise
 from raters.simulate.shape import Mask
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
 
+Space = tuple[int, ...]
+Rng = np.random.Generator
+Image = NDArray[np.float32]
+Truth = Labels
+Point = Floats
 
-def draw_discs(
-    space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+
+def draw_discs(space: Space, rng: Rng) -> tuple[Image, Truth]:
     """Draw disc (1) and cup (2), nested; dark vessels leave from the disc."""
     from scipy.ndimage import gaussian_filter
 
@@ -37,7 +42,7 @@ def draw_discs(
     return image.astype(np.float32), (disc.astype(np.int16) + cup).astype(np.int16)
 
 
-def _fundus(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+def _fundus(space: Space, rng: Rng) -> Image:
     """Draw a background that darkens towards the border, with faint structure."""
     size = min(space)
     places = [np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in space]
@@ -46,13 +51,7 @@ def _fundus(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.floa
     return np.asarray(image + 0.015 * smooth_noise(space, max(1.0, size / 40), rng), np.float32)
 
 
-def _round(
-    space: tuple[int, ...],
-    centre: NDArray[np.float64],
-    radius: float,
-    irregular: float,
-    rng: np.random.Generator,
-) -> NDArray[np.bool_]:
+def _round(space: Space, centre: Point, radius: float, irregular: float, rng: Rng) -> Flags:
     """Draw a disc (ball), a little oval and irregular."""
     radii = radius * rng.uniform(0.92, 1.08, len(space))
     offset = np.indices(space, np.float32) - centre.reshape(-1, *[1] * len(space))
@@ -60,9 +59,7 @@ def _round(
     return np.asarray(level < 1 + irregular * smooth_noise(space, radius, rng))
 
 
-def draw_lesions(
-    space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+def draw_lesions(space: Space, rng: Rng) -> tuple[Image, Truth]:
     """Draw a few lesions, mostly small; each has its own contrast and an irregular outline."""
     from scipy.ndimage import gaussian_filter
 
@@ -77,7 +74,7 @@ def draw_lesions(
     return tissue(space, rng) + lesions, truth.astype(np.int16)
 
 
-def tissue(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+def tissue(space: Space, rng: Rng) -> Image:
     """Draw a textured background: slow shading, structures of three sizes, and grain."""
     size = min(space)
     image = 0.34 + 0.05 * smooth_noise(space, size / 2, rng)
@@ -86,7 +83,7 @@ def tissue(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float
     return np.asarray(image + 0.025 * rng.standard_normal(space), np.float32)
 
 
-def _blob(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+def _blob(space: Space, rng: Rng) -> Flags:
     """Draw an ellipse (ellipsoid) with an irregular outline; it has one pixel at least."""
     size = min(space)
     radius = size * rng.uniform(0.16, 0.38) ** 2.2 + 1
@@ -103,9 +100,6 @@ def _blob(space: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]
     return blob
 
 
-Point = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Bead:
     """A point of a vessel with the radius there."""
@@ -114,9 +108,7 @@ class Bead:
     radius: float
 
 
-def draw_vessels(
-    space: tuple[int, ...], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+def draw_vessels(space: Space, rng: Rng) -> tuple[Image, Truth]:
     """Draw trees of vessels, brighter than their surroundings, thick ones more so."""
     from scipy.ndimage import gaussian_filter
 
@@ -129,11 +121,7 @@ def draw_vessels(
 
 
 def grow_vessels(
-    space: tuple[int, ...],
-    rng: np.random.Generator,
-    trunks: int,
-    width: float,
-    start: Point | None = None,
+    space: Space, rng: Rng, trunks: int, width: float, start: Point | None = None
 ) -> list[Bead]:
     """Grow trees from a point, or from the border inwards; give their beads.
 
@@ -154,12 +142,7 @@ def grow_vessels(
 
 
 def _grow(
-    space: tuple[int, ...],
-    place: Point,
-    direction: Point,
-    radius: float,
-    beads: list[Bead],
-    rng: np.random.Generator,
+    space: Space, place: Point, direction: Point, radius: float, beads: list[Bead], rng: Rng
 ) -> list[tuple[Point, Point, float]]:
     """Grow one vessel until it leaves the image or branches; give its branches."""
     size = float(np.mean(space))
@@ -184,7 +167,7 @@ def _grow(
     ]
 
 
-def stamp(space: tuple[int, ...], beads: list[Bead]) -> Mask:
+def stamp(space: Space, beads: list[Bead]) -> Mask:
     """Mark the pixels within the radius of each bead, and always the nearest one."""
     mask = np.zeros(space, bool)
     for bead in beads:
@@ -201,19 +184,19 @@ def stamp(space: tuple[int, ...], beads: list[Bead]) -> Mask:
     return mask
 
 
-def _border(space: tuple[int, ...], rng: np.random.Generator) -> Point:
+def _border(space: Space, rng: Rng) -> Point:
     place = np.array(space) * rng.uniform(0.2, 0.8, len(space))
     axis = int(rng.integers(len(space)))
     place[axis] = rng.choice([0, space[axis] - 1])
     return place
 
 
-def _inwards(space: tuple[int, ...], place: Point, rng: np.random.Generator) -> Point:
+def _inwards(space: Space, place: Point, rng: Rng) -> Point:
     aim = np.array(space) * rng.uniform(0.35, 0.65, len(space)) - place
     return np.asarray(aim / np.linalg.norm(aim))
 
 
-def _around(dimensions: int, k: int, number: int, rng: np.random.Generator) -> Point:
+def _around(dimensions: int, k: int, number: int, rng: Rng) -> Point:
     """Return one of so many directions, spread over the circle in 2D, at random in 3D."""
     if dimensions == 2:
         angle = 2 * np.pi * (k + rng.uniform(-0.25, 0.25)) / number
@@ -222,9 +205,7 @@ def _around(dimensions: int, k: int, number: int, rng: np.random.Generator) -> P
     return np.asarray(direction / np.linalg.norm(direction))
 
 
-Image = NDArray[np.float32]
-Truth = NDArray[np.int16]
-Phantom = Callable[[tuple[int, ...], np.random.Generator], tuple[Image, Truth]]
+Phantom = Callable[[Space, Rng], tuple[Image, Truth]]
 
 PHANTOMS: dict[str, tuple[Phantom, tuple[str, ...]]] = {
     "lesions": (draw_lesions, ("background", "lesion")),
@@ -304,5 +285,5 @@ class _Part:
     def __len__(self) -> int:
         return len(self._drawn.names)
 
-    def __getitem__(self, case: int, /) -> NDArray[np.float32] | NDArray[np.int16]:
+    def __getitem__(self, case: int, /) -> NDArray[np.float32] | Labels:
         return self._drawn(range(len(self))[case])[self._part]

@@ -7,7 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from raters.arrays import Flags, Ints
+
+Mask = Flags
 
 
 class Shape:
@@ -70,7 +72,7 @@ class Shape:
         return 0.0 if self.is_empty else float(self.distance[tuple(self.skeleton.T)].mean())
 
     @cached_property
-    def objects(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def objects(self) -> tuple[NDArray[np.int32], Ints]:
         """Connected objects as numbers from 1 `(*space)`, and their sizes in pixels."""
         from scipy.ndimage import label
 

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.progress import track
-from raters.simulate.assign import How
-from raters.simulate.assign import assign as assign_cases
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
-from raters.simulate.noise import generator
-from raters.simulate.specs import Spec, parse_raters
+from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
+from raters.simulate.noise import generator, uniforms
+from raters.simulate.specs import How, Spec, parse_raters, unique_names
+from raters.simulate.specs import assign as assign_cases
+from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
 from raters.study.study import Study
+from raters.study.triplets import Triplets
 
 PIXEL_CM = "good,over,under,wrong,blank"
 """The five raters of pixel-cm (appendix A.1)."""
 
 
 def simulate(
-    truth: Study | NDArray[Any],
-    raters: str | Mapping[str, NDArray[np.float64]] = PIXEL_CM,
+    truth: Study | Array,
+    raters: str | Mapping[str, Floats] = PIXEL_CM,
     *,
     severity: float | None = None,
     mean_dice: float | None = None,
@@ -57,7 +59,7 @@ def simulate(
         mean_dice: The mean Dice of each of these drawers.
         group_dice: The mean Dice over all raters together (pixel-cm, Fig. 4): the severities
             of all drawers that have none of their own, but 'blank', are scaled by one factor.
-        assign: Who labels which case, see `raters.simulate.assign`.
+        assign: Who labels which case, see `raters.simulate.specs`.
         seed: Randomness.
         target: The class that drawers err on, by name; by default every foreground class.
         spread: The standard deviation of the skills of class raters around the asked one.
@@ -74,14 +76,13 @@ def simulate(
         >>> true_confusion(study, "1").shape
         (3, 2, 2)
     """
-    from raters.simulate.study_classes import simulate_classes
-    from raters.simulate.study_masks import Amounts, simulate_masks
+    from raters.simulate.calibrate import Amounts, simulate_masks
 
     source = truth if isinstance(truth, Study) else Study.from_arrays(reference=truth)
     source = source.select(raters=[])
     if not len(source):
         raise RatersError("found no cases, expected at least one", kind="empty")
-    specs: tuple[Spec, ...] | Mapping[str, NDArray[np.float64]] = (
+    specs: tuple[Spec, ...] | Mapping[str, Floats] = (
         parse_raters(raters) if isinstance(raters, str) else raters
     )
     if source.kind == "classification":
@@ -92,7 +93,7 @@ def simulate(
     return simulate_masks(source, specs, amounts, assign, seed, target)
 
 
-def given_cases(study: Study, raters: int, how: How, seed: int) -> NDArray[np.bool_]:
+def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
     """Assign cases to raters, `(cases, raters)`, whatever the order of the cases."""
     order = sorted(range(len(study)), key=study.cases.__getitem__)
     given = np.empty((len(study), raters), bool)
@@ -108,7 +109,7 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
 
 
-def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np.float64]:
+def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
     """Return the confusion `(raters, L, L)` that simulated raters really have on a case.
 
     For class labels it is the known matrix of each rater. For masks it is counted over
@@ -116,7 +117,7 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> NDArray[np
     have are those of the identity.
     """
     position = _position(study, case)
-    whole: NDArray[np.float64] = _simulated(study).true_confusion(study.row(position), draws)
+    whole: Floats = _simulated(study).true_confusion(study.row(position), draws)
     return whole[_columns(study)]
 
 
@@ -163,3 +164,100 @@ def _position(study: Study, case: str | int) -> int:
         return range(len(study))[case]
     study[case]  # rejects a name that is not there
     return int(np.flatnonzero(study.index.ids == case)[0])
+
+
+Matrices = dict[str, Matrix]
+
+
+def simulate_classes(
+    source: Study,
+    raters: Sequence[Spec] | Mapping[str, Floats],
+    assign: How,
+    seed: int,
+    spread: float,
+    require_dominance: bool,
+) -> Study:
+    """Make the study; the label of a case depends on the seed, its name and the rater's."""
+    truth = source.reference_labels
+    if truth is None or (truth == MISSING).all():
+        raise RatersError("found no reference, expected the true class of each case")
+    matrices = matrices_of(raters, len(source.classes), seed, spread, require_dominance)
+    numbers = np.stack([uniforms(seed, name, source.cases) for name in matrices], axis=1)
+    labels = labels_at(truth, np.stack(list(matrices.values())), numbers)
+    labels[~given_cases(source, len(matrices), assign, seed)] = MISSING
+    names, values = source.index.ids, source.classes.values
+    triplets = Triplets.of_dense(labels, names, tuple(matrices), values)
+    said = {name: f"right {np.diag(m).mean():.3f}" for name, m in matrices.items()}
+    return replace(
+        source,
+        backend=SimulatedTable(triplets, source, truth, matrices),
+        raters=tuple(matrices),
+        about=described(source, said, assign, seed),
+        rows=None,
+        _classes=source.classes,
+        _chosen=None,
+    )
+
+
+def matrices_of(
+    raters: Sequence[Spec] | Mapping[str, Floats],
+    num_classes: int,
+    seed: int,
+    spread: float = 0.01,
+    require_dominance: bool = False,
+) -> Matrices:
+    """Return the matrix of each rater; those of kinds with randomness follow from seed and name.
+
+    Example:
+        >>> from raters.simulate.specs import parse_raters
+        >>> matrices = matrices_of(parse_raters("2xhammer-spammer:0.6"), 10, seed=0)
+        >>> [round(float(matrix[0, 0]), 2) for matrix in matrices.values()]
+        [0.65, 0.63]
+    """
+    if isinstance(raters, Mapping):
+        known = {str(name): _checked(name, m, num_classes) for name, m in raters.items()}
+        if require_dominance:
+            dominant(lambda _: np.stack(list(known.values())), tries=1)
+        return known
+    specs = _with_cifar(raters)
+
+    def draw(attempt: int) -> Matrix:
+        return np.stack([_matrix(spec, num_classes, seed, spread, attempt) for spec in specs])
+
+    drawn = dominant(draw) if require_dominance else draw(0)
+    return {spec.name: matrix for spec, matrix in zip(specs, drawn, strict=True)}
+
+
+def _with_cifar(specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """Put the four raters in the place of 'cifar'."""
+    listed: list[Spec] = []
+    for spec in specs:
+        four = [Spec(name, f"cifar {name}") for name in cifar_raters()]
+        listed += four if spec.kind == "cifar" else [spec]
+    return unique_names(listed)
+
+
+def _matrix(spec: Spec, num_classes: int, seed: int, spread: float, attempt: int) -> Matrix:
+    if spec.kind.startswith("cifar "):
+        return _checked(spec.name, cifar_raters()[spec.kind.removeprefix("cifar ")], num_classes)
+    if spec.kind not in KINDS:
+        known = ", ".join([*KINDS, "cifar"])
+        raise RatersError(f"found the rater {spec.kind!r} for class labels, expected {known}")
+    if spec.amount is None:
+        raise RatersError(
+            f"found no skill for {spec.name!r}, expected a probability, as in '{spec.kind}:0.6'"
+        )
+    rng = generator(seed, "matrix", spec.name, str(attempt))
+    return skilled(KINDS[spec.kind], spec.amount, num_classes, rng, spread)
+
+
+def _checked(name: str, matrix: Floats, num_classes: int) -> Matrix:
+    given = np.asarray(matrix, np.float64)
+    if given.shape != (num_classes, num_classes):
+        raise RatersError(
+            f"found a matrix of shape {given.shape} for {name!r}, expected "
+            f"{(num_classes, num_classes)} for {num_classes} classes"
+        )
+    if not (given >= 0).all() or not np.allclose(given.sum(axis=1), 1, atol=1e-6):
+        raise RatersError(f"found a matrix for {name!r} whose rows are no probabilities")
+    return given

@@ -1,17 +1,24 @@
-"""What every store of a study answers: one rater's mask of one case, and the case's image."""
+"""What every store of a study answers: a rater's mask, a case's image; studies held in arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
+from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
+from raters.study.triplets import TableBackend, Triplets
+
+if TYPE_CHECKING:
+    from raters.study.study import Kind
 
 Absent = Literal["missing", "empty"]
 Overlap = Literal["error", "priority", "combine"]
@@ -60,7 +67,7 @@ class RawMask:
         covered: With one file per class, the classes that are drawn and wholly hidden by others.
     """
 
-    values: NDArray[Any]
+    values: Array
     geometry: Geometry
     source: str
     coded: bool = False
@@ -72,7 +79,7 @@ class RawMask:
 class Image:
     """An image `(channels, *space)` with its grid and where it comes from."""
 
-    array: NDArray[Any]
+    array: Array
     geometry: Geometry
     source: str
 
@@ -99,3 +106,188 @@ class Backend(Protocol):
     def holds(self) -> dict[str, bool]:
         """Return whether there are images and references at all, without reading any."""
         ...
+
+
+class Arrays(Protocol):
+    """One array per case, or None: a list, an array with one row per case, or a view of one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, case: int, /) -> Array | None: ...
+
+
+class ArraysBackend:
+    """Masks and images that are arrays already, class numbers and MISSING in the masks.
+
+    Args:
+        raters: The names along the second axis of `labels`.
+        labels: `(cases, raters, *space)`, or a sequence of `(raters, *space)`; None for none.
+        images: `(cases, channels, *space)`, or a sequence of `(channels, *space)` or None.
+        reference: `(cases, *space)`, or a sequence of `(*space)` or None.
+        affines: One affine per case, or None.
+    """
+
+    def __init__(
+        self,
+        raters: Sequence[str],
+        labels: Arrays | None,
+        images: Arrays | None = None,
+        reference: Arrays | None = None,
+        affines: Arrays | None = None,
+    ) -> None:
+        self._column = {name: k for k, name in enumerate(raters)}
+        self._labels, self._images, self._reference = labels, images, reference
+        self._affines = affines
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Return the labels of one rater, or the reference."""
+        if rater is None:
+            array = None if self._reference is None else self._reference[case]
+        else:
+            labels = None if self._labels is None else self._labels[case]
+            array = None if labels is None else labels[self._column[rater]]
+        if array is None:
+            return None
+        values = np.asarray(array)
+        who = "the reference" if rater is None else f"rater {rater!r}"
+        return RawMask(values, self._grid(case, values.shape), f"{who} of case {case}", coded=True)
+
+    def labelled(self, case: int, rater: str | None) -> bool:
+        """Return whether a rater (None: the reference) labelled anything; often one look tells."""
+        store = self._reference if rater is None else self._labels
+        if store is None:
+            return False
+        array = getattr(store, "look", store.__getitem__)(case)
+        if array is None:
+            return False
+        mask = array if rater is None else array[self._column[rater]]
+        return bool(mask.size) and bool(mask.flat[0] != MISSING or (mask != MISSING).any())
+
+    def image(self, case: int, ndim: Axes) -> Image | None:  # noqa: ARG002
+        """Return the image of a case."""
+        array = None if self._images is None else self._images[case]
+        if array is None:
+            return None
+        array = np.asarray(array)
+        return Image(array, self._grid(case, array.shape[1:]), f"the image of case {case}")
+
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
+        """Return the grid of the image."""
+        image = self.image(case, ndim)
+        return None if image is None else (image.geometry, image.source)
+
+    def files(self, case: int) -> list[Path]:  # noqa: ARG002
+        """Arrays come from no files."""
+        return []
+
+    def holds(self) -> dict[str, bool]:
+        """Return whether there are images and references at all, without reading any."""
+        return {"images": self._images is not None, "reference": self._reference is not None}
+
+    def _grid(self, case: int, shape: tuple[int, ...]) -> Geometry:
+        return Geometry(shape, None if self._affines is None else self._affines[case])
+
+
+def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
+    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer.
+
+    Raises:
+        RatersError: that names the value found.
+    """
+    for case, array in enumerate(labels):
+        if array is None:
+            continue
+        array = np.asarray(array)
+        if array.dtype.kind not in "iub":
+            raise RatersError(
+                f"found {what} of type {array.dtype}, expected whole numbers from -1 (missing)"
+            )
+        if array.size and not (int(array.min()) >= -1 and int(array.max()) < num_classes):
+            raise RatersError(
+                f"found {what} from {array.min()} to {array.max()} in case {case}, "
+                f"expected -1 (missing) to {num_classes - 1} for {num_classes} classes"
+            )
+
+
+def arrays_backend(
+    ids: NDArray[np.object_],
+    images: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    reference: Any,  # noqa: ANN401
+    raters: Sequence[str] | None,
+    classes: Any,  # noqa: ANN401
+    affines: Any,  # noqa: ANN401
+) -> tuple[Backend, Kind, tuple[str, ...], Classes]:
+    """Make the store of `Study.from_arrays`; also give the kind, the raters and the classes."""
+    names = _rater_names(labels, raters)
+    found = _classes(classes, labels, reference)
+    for what, arrays in (("labels", labels), ("reference labels", reference)):
+        if arrays is not None:
+            refuse_bad_labels(arrays, len(found), what)
+    if not _is_classification(labels, reference):
+        masks = ArraysBackend(names, labels, images, reference, affines)
+        return masks, "segmentation", names, found
+    dense = np.zeros((len(ids), 0), np.int16) if labels is None else np.asarray(labels, np.int16)
+    table = TableBackend(
+        Triplets.of_dense(dense, ids, names, found.values),
+        None if images is None else ArraysBackend([], None, images),
+        None
+        if reference is None
+        else np.array([MISSING if truth is None else truth for truth in reference], np.int16),
+    )
+    return table, "classification", names, found
+
+
+def _rater_names(labels: Any, given: Sequence[str] | None) -> tuple[str, ...]:  # noqa: ANN401
+    number = 0 if labels is None or not len(labels) else len(labels[0])
+    names = tuple(str(name) for name in (range(number) if given is None else given))
+    if len(names) != number or len(set(names)) < number or "" in names:
+        raise RatersError(f"found rater names {names}, expected {number} different ones")
+    for case, masks in enumerate(() if labels is None else labels):
+        if len(masks) != number:
+            raise RatersError(
+                f"found labels by {len(masks)} raters in case {case}, expected {number} as in "
+                "case 0 (-1 stands for what a rater did not label)"
+            )
+    return names
+
+
+def names_of_cases(given: Sequence[str] | None, number: int) -> list[str]:
+    """Return the names of cases, by default '0', '1', ...; each must be there once.
+
+    Raises:
+        RatersError: that names the one that comes twice or is empty.
+    """
+    names = [str(name) for name in (range(number) if given is None else given)]
+    seen: set[str] = set()
+    for name in names:
+        if name in seen or not name:
+            raise RatersError(f"found the case name {name!r} twice or empty, expected each once")
+        seen.add(name)
+    return names
+
+
+def same_length(**given: Any) -> int:  # noqa: ANN401
+    """Return the number of cases, which all arrays must have."""
+    lengths = {what: len(array) for what, array in given.items() if array is not None}
+    if not {"images", "labels", "reference"} & set(lengths):
+        raise RatersError("found no arrays, expected images, labels or a reference")
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{length} {what}" for what, length in lengths.items())
+        raise RatersError(f"found {found}, expected one for each case")
+    return next(iter(lengths.values()))
+
+
+def _is_classification(labels: Any, reference: Any) -> bool:  # noqa: ANN401
+    if labels is not None and len(labels):
+        return np.ndim(labels[0]) == 1
+    known = [r for r in reference if r is not None] if reference is not None else []
+    return bool(known) and np.ndim(known[0]) == 0
+
+
+def _classes(given: Any, labels: Any, reference: Any) -> Classes:  # noqa: ANN401
+    if given is not None:
+        return Classes.of(given)
+    arrays = [a for group in (labels, reference) if group is not None for a in group]
+    highest = max((int(np.max(a)) for a in arrays if a is not None and np.size(a)), default=1)
+    return Classes.from_values(range(max(highest, 1) + 1))

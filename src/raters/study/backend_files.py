@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Flags, Ints
 from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
@@ -121,7 +121,7 @@ class FilesBackend:
     def _read_by_class(self, files: Files) -> RawMask:
         """Put one file per class together as bits: class k sets bit k."""
         total: RawMask | None = None
-        bits: NDArray[np.int64] = np.zeros(0, np.int64)
+        bits: Ints = np.zeros(0, np.int64)
         for bit, name in enumerate(self.class_names):
             if name not in files:
                 continue
@@ -179,7 +179,8 @@ class FilesBackend:
             path = next(iter(files.values()))
             header = formats.probe(path)
             axis = self._channel_axis(path, header, ndim)
-            self._grids[case] = Geometry(_without(header.shape, axis), header.affine), str(path)
+            space = tuple(n for k, n in enumerate(header.shape) if k != axis)
+            self._grids[case] = Geometry(space, header.affine), str(path)
         return self._grids.get(case)
 
     def image(self, case: int, ndim: Axes = None) -> Image | None:
@@ -249,16 +250,11 @@ def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> Non
     """
     for value, name in names.items():
         if known.setdefault(value, name) != name:
-            raise RatersError(
+            message = (
                 f"found {name!r} as the name of value {value}, expected {known[value]!r} as in "
-                "the files before it",
-                kind="class-names",
-                file=file,
+                "the files before it"
             )
-
-
-def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    return shape if axis is None else shape[:axis] + shape[axis + 1 :]
+            raise RatersError(message, kind="class-names", file=file)
 
 
 def _read_mask(path: Path, rules: LabelRules) -> RawMask:
@@ -281,22 +277,19 @@ def _white_as_one(mask: RawMask) -> RawMask:
     return replace(mask, values=white.astype(np.uint8))
 
 
-def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> NDArray[np.bool_]:
+def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> Flags:
     """Return where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
     if len(others) > 1:
-        raise RatersError(
+        message = (
             f"found values {', '.join(map(str, others[:5]))}, expected 0 and one other value "
-            "in a file of one class (a grey mask needs --threshold)",
-            kind="unknown-value",
-            file=mask.source,
+            "in a file of one class (a grey mask needs --threshold)"
         )
+        raise RatersError(message, kind="unknown-value", file=mask.source)
     return np.asarray(mask.values == (others[0] if others else 1))
 
 
-def _resolve_overlap(
-    bits: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules, source: str
-) -> NDArray[np.int64]:
+def _resolve_overlap(bits: Ints, names: tuple[str, ...], rules: LabelRules, source: str) -> Ints:
     """Turn bits into values: the bits themselves to combine, else 1 + the number of the class."""
     if rules.overlap == "combine":
         return bits
@@ -304,19 +297,18 @@ def _resolve_overlap(
         several = (bits & (bits - 1)) != 0
         if several.any():
             found = [n for k, n in enumerate(names) if (int(bits[several][0]) >> k) & 1]
-            raise RatersError(
+            message = (
                 f"found {int(several.sum())} pixels in the classes {' and '.join(found)} at once, "
                 "expected one class per pixel: --overlap priority lets the class listed last win "
-                "(list them with --values), --overlap combine makes it a class of its own",
-                kind="overlap",
-                file=source,
+                "(list them with --values), --overlap combine makes it a class of its own"
             )
+            raise RatersError(message, kind="overlap", file=source)
     # The highest bit that is set: 0 for background, k + 1 for class k.
     return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
 
 
 def _covered(
-    bits: NDArray[np.int64], values: NDArray[np.int64], names: tuple[str, ...], rules: LabelRules
+    bits: Ints, values: Ints, names: tuple[str, ...], rules: LabelRules
 ) -> tuple[str, ...]:
     """Name the classes that were drawn and of which the class listed last left nothing."""
     if rules.overlap != "priority":
@@ -342,8 +334,5 @@ def refuse_other_grid(
     found = difference(own, other)
     if found is not None:
         what, mine, theirs = found
-        raise RatersError(
-            f"found {what} {mine}, expected {theirs} as in {other_file} ({hint})",
-            kind="geometry",
-            file=own_file,
-        )
+        message = f"found {what} {mine}, expected {theirs} as in {other_file} ({hint})"
+        raise RatersError(message, kind="geometry", file=own_file)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory, no_memory
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
@@ -51,7 +51,7 @@ class Case:
         return self._study.kind
 
     @cached_property
-    def labels(self) -> NDArray[np.int16]:
+    def labels(self) -> Labels:
         """Class numbers of masks with MISSING, `(raters, *space)`, in the order of `study.raters`.
 
         Raises:
@@ -91,20 +91,20 @@ class Case:
         return CaseAnswers(rater[given], label[given], self._study.raters)
 
     @property
-    def given(self) -> NDArray[np.int16]:
+    def given(self) -> Labels:
         """All labels that anybody gave, whoever it was, in one flat array without MISSING."""
         if self.kind == "classification":
             return self.answers.label
         return np.asarray(self.labels[self.labels != MISSING])
 
     @cached_property
-    def image(self) -> NDArray[Any] | None:
+    def image(self) -> Array | None:
         """The image `(channels, *space)` or features `(channels,)`; None if there is none."""
         image = self.raw_image()
         return None if image is None else image.array
 
     @cached_property
-    def reference(self) -> NDArray[np.int16] | None:
+    def reference(self) -> Labels | None:
         """True or adjudicated labels `(*space)`, with MISSING; None if there are none at all."""
         if self.kind == "classification":
             known = self._study.reference_labels
@@ -120,10 +120,8 @@ class Case:
         if self.kind == "classification":
             return Geometry(())
         if self._grid is None:
-            raise RatersError(
-                f"found neither image nor mask of case {self.id!r}, expected one of them",
-                case=self.id,
-            )
+            message = f"found neither image nor mask of case {self.id!r}, expected one of them"
+            raise RatersError(message, case=self.id)
         return self._grid[0]
 
     def raw_mask(self, rater: str | None) -> RawMask | None:
@@ -186,7 +184,7 @@ class Case:
         mask = None if image else self._first_mask
         return image or (None if mask is None else (mask.geometry, mask.source))
 
-    def _aligned(self, mask: RawMask, rater: str | None) -> NDArray[np.int16]:
+    def _aligned(self, mask: RawMask, rater: str | None) -> Labels:
         """Turn a mask into class numbers on the grid of the case."""
         assert self._grid is not None  # there is a mask, so there is a grid
         grid, file = self._grid

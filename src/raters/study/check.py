@@ -9,13 +9,12 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
 from raters.study import check_report as hints
 from raters.study.backend_files import FilesBackend, add_names
-from raters.study.backend_table import TableBackend
 from raters.study.case import Case
 from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
@@ -24,6 +23,7 @@ from raters.study.journal import sum_errors
 from raters.study.parallel import ordered_map
 from raters.study.read import study_of
 from raters.study.study import Study
+from raters.study.triplets import TableBackend
 from raters.study.whole_numbers import refuse_grey, value_counts
 
 
@@ -81,13 +81,8 @@ def _scan_mask(
     try:
         with enough_memory(case.id, rater):
             counts = value_counts(mask.values)
-    except RatersError as error:
-        yield error.at(file=mask.source)
-        return
-    if mask.coded and set(counts) <= {MISSING}:
-        return  # arrays have a place for every rater, also for one who skipped the case
-    try:
-        with enough_memory(case.id, rater):
+            if mask.coded and set(counts) <= {MISSING}:
+                return  # arrays have a place for every rater, also for one who skipped the case
             if study.classes_named:
                 study.encode(mask.values, mask.coded)
             elif not mask.coded:
@@ -100,7 +95,7 @@ def _scan_mask(
     scan.grid = scan.grid or mask.geometry
 
 
-def _digest(values: NDArray[Any], counts: dict[int, int]) -> bytes:
+def _digest(values: Array, counts: dict[int, int]) -> bytes:
     """Return a fingerprint of the values, whatever their type; by rows, as a copy may be large."""
     small = min(counts, default=0) >= 0 and max(counts, default=0) < 256
     hasher = sha256(repr(values.shape).encode())

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError
 from raters.study.whole_numbers import MOST_VALUES
 
@@ -138,7 +138,7 @@ class Classes:
             tuple(LabelClass("background" if v == 0 else only or str(v), v) for v in ordered)
         )
 
-    def encode(self, values: NDArray[Any], ignore: Collection[int] = ()) -> NDArray[np.int16]:
+    def encode(self, values: Array, ignore: Collection[int] = ()) -> Labels:
         """Turn values as files hold them into class numbers; `ignore` becomes MISSING.
 
         Raises:
@@ -153,7 +153,7 @@ class Classes:
             raise self._unknown(np.unique(values[unknown]), sorted(numbers))
         return labels
 
-    def _unknown(self, found: NDArray[Any], expected: Sequence[int]) -> RatersError:
+    def _unknown(self, found: Array, expected: Sequence[int]) -> RatersError:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         hint = (
             "a grey mask needs --threshold; numbers of segments are no classes: write their "
@@ -167,7 +167,7 @@ class Classes:
             kind="unknown-value",
         )
 
-    def decode(self, labels: NDArray[Any], missing: int | None = None) -> NDArray[Any]:
+    def decode(self, labels: Array, missing: int | None = None) -> Array:
         """Turn class numbers into the values that files hold; `missing` stands for MISSING."""
         values = [int(v) for v in self.values]
         if missing is None and (labels == MISSING).any():
@@ -189,9 +189,7 @@ class Classes:
         used = {v for c in self.items for v in (c.value, *c.also)}
         return next(v for v in chain(range(255, 0, -1), range(65535, 255, -1)) if v not in used)
 
-    def choose(
-        self, names: Iterable[str], keep_background: bool
-    ) -> tuple[Classes, NDArray[np.int16]]:
+    def choose(self, names: Iterable[str], keep_background: bool) -> tuple[Classes, Labels]:
         """Choose a subset by name or value; also give the table from old class numbers to new ones.
 
         In masks background stays and takes what is not chosen; in tables that becomes MISSING.
@@ -220,7 +218,7 @@ def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
         seen.add(item)
 
 
-def _stay(values: NDArray[Any], numbers: Mapping[int, int]) -> bool:
+def _stay(values: Array, numbers: Mapping[int, int]) -> bool:
     """Return whether every value is its own class number, as in most masks: the fastest way."""
     if not values.size:
         return False
@@ -228,7 +226,7 @@ def _stay(values: NDArray[Any], numbers: Mapping[int, int]) -> bool:
     return low >= 0 and high < len(numbers) and all(numbers.get(v) == v for v in range(high + 1))
 
 
-def _translated(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int16] | None:
+def _translated(values: Array, numbers: Mapping[int, int]) -> Labels | None:
     """Map bytes by `bytes.translate`, in half the time of a gather; None where it cannot."""
     if not values.flags.forc or max(numbers.values(), default=0) > 127:
         return None
@@ -242,7 +240,7 @@ def _translated(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.
     return np.frombuffer(found, np.int8).astype(np.int16).reshape(values.shape, order=order)
 
 
-def _look_up(values: NDArray[Any], numbers: Mapping[int, int]) -> NDArray[np.int16]:
+def _look_up(values: Array, numbers: Mapping[int, int]) -> Labels:
     """Map each value by a table; small integer types take one gather, others a binary search."""
     if _stay(values, numbers):
         return values.astype(np.int16)

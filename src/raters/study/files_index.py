@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend_files import CaseFiles
+from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
 
 NOT_IDENTITY = ("rater", "class", "modality")
@@ -36,19 +39,14 @@ def index_patterns(
 ) -> FilesIndex:
     """Find the files of all patterns and match them by the names that they share."""
     _refuse_bad_fields(labels, images, reference)
-    problems: list[RatersError] = []
-    beside = [
-        (p, role, _found(p, problems))
-        for p, role in ((images, "image"), (reference, "reference"))
-        if p
-    ]
+    table = _Table(labels)
+    roles = ((images, "image"), (reference, "reference"))
+    beside = [(p, role, table.found(p)) for p, role in roles if p]
     # '{case}/{rater}.nii.gz' also fits '{case}/image.nii.gz': what is an image is not a mask.
     taken = {match.path for _, _, matches in beside for match in matches}
-    masks = [match for match in _found(labels, problems) if match.path not in taken]
+    masks = [match for match in table.found(labels) if match.path not in taken]
     if not masks:
         raise labels.nothing_found()
-    identity = tuple(name for name in labels.fields if name not in NOT_IDENTITY)
-    table = _Table(identity, problems)
     for match in masks:
         table.add_mask(match)
     for pattern, role, matches in beside:
@@ -59,12 +57,10 @@ def index_patterns(
 def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
     """Find true masks and their images where there are no raters (yet)."""
     _refuse_bad_fields(reference, images, None, needed=("case",))
-    problems: list[RatersError] = []
-    identity = tuple(name for name in reference.fields if name not in NOT_IDENTITY)
-    table = _Table(identity, problems)
-    pictures = [] if images is None else _found(images, problems)
+    table = _Table(reference)
+    pictures = [] if images is None else table.found(images)
     taken = {match.path for match in pictures}
-    masks = [match for match in _found(reference, problems) if match.path not in taken]
+    masks = [match for match in table.found(reference) if match.path not in taken]
     table.add_beside(masks, reference, "reference")
     if images is not None:
         table.add_beside(pictures, images, "image")
@@ -81,21 +77,9 @@ def index_images(images: Pattern) -> FilesIndex:
                 kind="pattern",
             )
     _refuse_bad_fields(images, None, None, needed=("case",))
-    problems: list[RatersError] = []
-    table = _Table(tuple(n for n in images.fields if n not in NOT_IDENTITY), problems)
-    table.add_beside(_found(images, problems), images, "image")
+    table = _Table(images)
+    table.add_beside(table.found(images), images, "image")
     return table.index()
-
-
-def _found(pattern: Pattern, problems: list[RatersError]) -> list[Match]:
-    before = len(problems)
-    matches = list(pattern.walk(problems))
-    if pattern.levels[-1].endswith("*"):
-        # 'Thumbs.db' fits '{case}.*' too, and is never meant.
-        matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
-    if not matches and len(problems) == before:
-        raise pattern.nothing_found()
-    return matches
 
 
 def _refuse_bad_fields(
@@ -126,13 +110,24 @@ def _refuse_bad_fields(
 class _Table:
     """Collects the files of each case under its identity."""
 
-    def __init__(self, identity: tuple[str, ...], problems: list[RatersError]) -> None:
-        self.identity, self.problems = identity, problems
+    def __init__(self, pattern: Pattern) -> None:
+        self.identity = tuple(name for name in pattern.fields if name not in NOT_IDENTITY)
+        self.problems: list[RatersError] = []
         self.files: dict[Identity, CaseFiles] = {}
         self.extra: dict[Identity, dict[str, str]] = {}
         self.raters: set[str] = set()
         self.class_names: set[str] = set()
         self.modalities: set[str] = set()
+
+    def found(self, pattern: Pattern) -> list[Match]:
+        before = len(self.problems)
+        matches = list(pattern.walk(self.problems))
+        if pattern.levels[-1].endswith("*"):
+            # 'Thumbs.db' fits '{case}.*' too, and is never meant.
+            matches = [m for m in matches if m.path.is_dir() or formats.is_supported(m.path)]
+        if not matches and len(self.problems) == before:
+            raise pattern.nothing_found()
+        return matches
 
     def add_mask(self, match: Match) -> None:
         fields = match.fields
@@ -208,3 +203,129 @@ class _Table:
             return None
         unnamed = "/".join if name == "group" else (lambda _: "")
         return [self.extra.get(key, {}).get(name) or unnamed(key) for key in keys]
+
+
+COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "modality", "class")
+"""The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
+
+
+def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV file with a header; give its columns and the cells of its rows.
+
+    Raises:
+        RatersError: that names the line where a row has too many or too few cells.
+    """
+    refuse_special(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            columns = [c.strip() for c in next(reader, [])]
+            rows = list(_whole_rows(reader, len(columns), path))
+    except OSError as error:
+        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise RatersError(f"not a CSV file: {error}", kind="unreadable", file=path) from None
+    return columns, rows
+
+
+def _whole_rows(reader: Iterator[list[str]], expected: int, path: Path) -> Iterator[list[str]]:
+    for line, cells in enumerate(reader, start=2):
+        if cells and len(cells) != expected:
+            message = f"found {len(cells)} cells in row {line}, expected {expected}"
+            raise RatersError(message, kind="columns", file=path)
+        if cells:
+            yield cells
+
+
+def is_manifest(columns: list[str]) -> bool:
+    """Return whether a table lists files of masks (and not class labels)."""
+    # A slip such as 'masks' or semicolons is for the manifest's reader to name.
+    lower = [part.strip().lower() for column in columns for part in column.split(";")]
+    return "mask" in lower or ({"case", "rater"} <= set(lower) and "masks" in lower)
+
+
+def index_manifest(path: Path) -> FilesIndex:
+    """Read a manifest; paths in it are relative to the folder it is in."""
+    columns, cells = read_cells(path)
+    rows = [dict(zip(columns, (c.strip() for c in row), strict=True)) for row in cells]
+    _refuse_bad_columns(columns, path)
+    files: dict[str, CaseFiles] = {}
+    facts: dict[str, dict[str, str]] = {}
+    problems: list[RatersError] = []
+    for line, row in enumerate(rows, start=2):
+        if not row["case"]:
+            raise RatersError(f"found no case in row {line}, expected a name", file=path)
+        case = files.setdefault(row["case"], CaseFiles())
+        problems += _add_row(row, case, path, line)
+        _add_facts(row, facts.setdefault(row["case"], {}), path, line)
+    if not files:
+        raise RatersError("found no rows, expected a row per mask", kind="empty", file=path)
+    ids, cases = sorted(files, key=natural_key), files.values()
+    named = {name for c in cases for group in (*c.masks.values(), c.reference) for name in group}
+    modalities = {name for case in cases for name in case.images}
+    return FilesIndex(
+        ids=ids,
+        groups=[facts[c].get("group", c) for c in ids] if "group" in columns else None,
+        splits=[facts[c].get("split", "") for c in ids] if "split" in columns else None,
+        files=[files[case] for case in ids],
+        raters=sorted({r for case in cases for r in case.masks}, key=natural_key),
+        class_names=sorted(named - {""}, key=natural_key),
+        modalities=sorted(modalities - {""}, key=natural_key),
+        problems=problems,
+    )
+
+
+def _refuse_bad_columns(columns: list[str], path: Path) -> None:
+    if len(columns) == 1 and (";" in columns[0] or "\t" in columns[0]):
+        raise RatersError(
+            f"found the header {columns[0]!r}, expected commas between the columns of a manifest",
+            kind="columns",
+            file=path,
+        )
+    for column in columns:
+        close = get_close_matches(column.lower(), COLUMNS, n=1, cutoff=0.75)
+        if column not in COLUMNS and close:
+            message = (
+                f"found column {column!r}, expected {close[0]!r} "
+                f"(the columns of a manifest are {', '.join(COLUMNS)})"
+            )
+            raise RatersError(message, kind="columns", file=path)
+    only_images = "image" in columns and "mask" not in columns
+    for needed in ("case",) if only_images else ("case", "rater"):
+        if needed not in columns:
+            message = (
+                f"found columns {', '.join(columns)}, expected a column {needed!r} "
+                f"(the columns of a manifest are {', '.join(COLUMNS)})"
+            )
+            raise RatersError(message, kind="columns", file=path)
+
+
+def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Iterator[RatersError]:
+    """Add the files of one row; the same image may be named again, another one may not."""
+    name, modality = row.get("class", ""), row.get("modality", "")
+    given = [(case.images, modality, "image"), (case.reference, name, "reference")]
+    if row.get("mask"):
+        if not row["rater"]:
+            raise RatersError(f"found a mask without a rater in row {line}", file=path)
+        given.insert(0, (case.masks.setdefault(row["rater"], {}), name, "mask"))
+    for files, key, role in given:
+        if row.get(role):
+            known, file = files.get(key), path.parent / row[role]
+            files.setdefault(key, file)
+            if known is not None and known != file:
+                message = f"found {file} in row {line}, expected {known} as in an earlier row"
+                yield RatersError(message, kind="duplicate", file=path)
+            elif known is not None and role == "mask":
+                message = f"row {line} repeats an earlier row"
+                yield RatersError(message, kind="duplicate", file=path)
+
+
+def _add_facts(row: dict[str, str], facts: dict[str, str], path: Path, line: int) -> None:
+    for column in ("group", "split"):
+        value = row.get(column)
+        if value and facts.setdefault(column, value) != value:
+            raise RatersError(
+                f"found {column} {value!r} for case {row['case']!r} in row {line}, "
+                f"expected {facts[column]!r} as in an earlier row",
+                file=path,
+            )

@@ -8,15 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry, Volume
 from raters.study.whole_numbers import whole_numbers
 
-Affine = NDArray[np.float64]
+Given = Any
+"""What a user gives: an array or an image of any library, or a sequence of them."""
+
+Affine = Floats
 
 
 def is_image(thing: object) -> bool:
@@ -65,7 +68,7 @@ def volume_of(thing: Any) -> Volume:  # noqa: ANN401
     return Volume(array_of(thing), _meta_affine(thing))
 
 
-def array_of(thing: Any) -> NDArray[Any]:  # noqa: ANN401
+def array_of(thing: Any) -> Array:  # noqa: ANN401
     """Return an array of numbers, of whatever library; images lose their geometry.
 
     Raises:
@@ -132,7 +135,7 @@ def _meta_affine(thing: Any) -> Affine | None:  # noqa: ANN401
     return found if found.shape == (4, 4) and thing.ndim == 4 else None
 
 
-def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+def image_of(given: Any) -> tuple[Array, Geometry | None]:  # noqa: ANN401
     """Return the image of a case as `(channels, *space)`, and its grid if it knows it.
 
     Args:
@@ -150,7 +153,7 @@ def image_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN40
     return array, grid
 
 
-def labels_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+def labels_of(given: Any) -> tuple[Array, Geometry | None]:  # noqa: ANN401
     """Return the masks of a case as `(raters, *space)`, and their grid if they know it.
 
     Args:
@@ -191,11 +194,8 @@ _HINT = "resample them first"
 
 
 def converted(
-    images: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
-    reference: Any,  # noqa: ANN401
-    affines: Any,  # noqa: ANN401
-) -> tuple[Any, Any, Any, Any]:
+    images: Given, labels: Given, reference: Given, affines: Given
+) -> tuple[Given, Given, Given, Given]:
     """Turn what other libraries hold into arrays and affines; plain arrays stay as they are.
 
     Raises:
@@ -249,12 +249,8 @@ def _is_foreign(one: Any) -> bool:  # noqa: ANN401
 
 
 def _case(
-    reader: Any,  # noqa: ANN401
-    given: Any,  # noqa: ANN401
-    what: str,
-    case: int,
-    grids: list[tuple[str, Geometry]],
-) -> NDArray[Any] | None:
+    reader: Given, given: Given, what: str, case: int, grids: list[tuple[str, Geometry]]
+) -> Array | None:
     if given is None:
         return None
     try:
@@ -268,7 +264,7 @@ def _case(
     return np.asarray(array)
 
 
-def _reference_of(given: Any) -> tuple[NDArray[Any], Geometry | None]:  # noqa: ANN401
+def _reference_of(given: Any) -> tuple[Array, Geometry | None]:  # noqa: ANN401
     volume = mask_of(given)
     return volume.array, Geometry(volume.array.shape, volume.affine)
 

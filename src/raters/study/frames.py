@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raters.errors import RatersError
-from raters.study.backend_arrays import ArraysBackend
-from raters.study.foreign import array_of
+from raters.study.backend import ArraysBackend
+from raters.study.foreign import Given, array_of
 from raters.study.read_table import as_values, inputs_of, one_per_task, table_study
 from raters.study.study import Study
 from raters.study.table_files import CellRules, Missing, as_text
@@ -141,10 +141,7 @@ def _known(names: Sequence[str], given: str | None, what: str) -> str | None:
 
 
 def _inputs(
-    table: _Frame,
-    tasks: list[str],
-    features: Sequence[str] | None,
-    images: Any,  # noqa: ANN401
+    table: _Frame, tasks: list[str], features: Sequence[str] | None, images: Given
 ) -> Backend | None:
     """Return the store of features or images: columns of numbers, an array, or files."""
     if features is not None:

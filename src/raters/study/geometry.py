@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats, Labels
 from raters.study.classes import MISSING
 
 
@@ -25,7 +25,7 @@ class Header:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    affine: NDArray[np.float64] | None = None
+    affine: Floats | None = None
     channels: int | None = None
     names: dict[int, str] = field(default_factory=dict)
 
@@ -40,8 +40,8 @@ class Volume:
         has_channels: Whether the first axis of `array` is a channel axis.
     """
 
-    array: NDArray[Any]
-    affine: NDArray[np.float64] | None = None
+    array: Array
+    affine: Floats | None = None
     has_channels: bool = False
 
 
@@ -66,7 +66,7 @@ class Geometry:
     """
 
     shape: tuple[int, ...]
-    affine: NDArray[np.float64] | None = None
+    affine: Floats | None = None
 
     @property
     def spacing(self) -> tuple[float, ...]:
@@ -88,7 +88,7 @@ class Geometry:
         return {2: "mm²", 3: "mm³"}.get(len(self.shape), "mm")
 
     @property
-    def direction(self) -> NDArray[np.float64]:
+    def direction(self) -> Floats:
         """The unit vectors of the axes, as columns."""
         if self.affine is None:
             return np.eye(len(self.shape))
@@ -97,7 +97,7 @@ class Geometry:
         return np.asarray(self.affine[:-1, :-1] / np.where(length > 0, length, 1.0))
 
     @property
-    def origin(self) -> NDArray[np.float64]:
+    def origin(self) -> Floats:
         """Where the first voxel lies, in millimetres."""
         if self.affine is None:
             return np.zeros(len(self.shape))
@@ -156,9 +156,7 @@ def can_resample(own: Geometry, target: Geometry) -> bool:
     return bool(ratios.max() <= ratios.min() * (1 + _SAME_RATIO))
 
 
-def resample_nearest(
-    labels: NDArray[np.int16], own: Geometry, target: Geometry
-) -> NDArray[np.int16]:
+def resample_nearest(labels: Labels, own: Geometry, target: Geometry) -> Labels:
     """Return labels on another grid by the nearest voxel; MISSING where the labels do not reach.
 
     Without an affine on either side the labels are scaled to the whole of the other grid, as a
@@ -180,7 +178,7 @@ def resample_nearest(
         to_own = np.linalg.inv(own.affine) @ target.affine  # target voxel -> mm -> own voxel
     to_own[:-1, -1] -= 1e-9  # a hair is taken off so that 0.5 rounds down
     # 'grid-constant' lets a voxel reach half its size beyond its centre, at the edge as inside.
-    resampled: NDArray[Any] = affine_transform(
+    resampled: Array = affine_transform(
         labels, to_own, output_shape=target.shape, order=0, mode="grid-constant", cval=MISSING
     )
     return resampled.astype(np.int16)
@@ -194,5 +192,5 @@ def _numbers(values: Any) -> str:  # noqa: ANN401
     return "(" + ", ".join(f"{v:g}" for v in np.round(np.asarray(values, float), 4)) + ")"
 
 
-def _rows(matrix: NDArray[np.float64]) -> str:
+def _rows(matrix: Floats) -> str:
     return "[" + " ".join(_numbers(row) for row in matrix) + "]"

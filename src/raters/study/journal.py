@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.paths import naming, read_text, refuse_special, written_whole
 from raters.study.study import Study
@@ -124,12 +124,11 @@ class Journal:
     def _read(self, lines: list[str]) -> None:
         plan = _parsed(lines[0])
         if plan != self._plan:
-            raise RatersError(
+            message = (
                 f"holds other work ({_difference(plan, self._plan)}): "
-                "choose another folder, or --overwrite to replace it",
-                kind="folder-taken",
-                file=self._path.parent,
+                "choose another folder, or --overwrite to replace it"
             )
+            raise RatersError(message, kind="folder-taken", file=self._path.parent)
         self._end = _length(lines[0])
         for line in lines[1:]:
             entry = _parsed(line)  # the last line may be cut where the import was stopped
@@ -207,7 +206,7 @@ def _short(value: Any) -> str:  # noqa: ANN401
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _arrays(study: Study, row: int) -> Iterator[NDArray[Any]]:
+def _arrays(study: Study, row: int) -> Iterator[Array]:
     masks = [study.backend.mask(row, rater) for rater in (*study.raters, None)]
     parts = [mask and (mask.values, mask.geometry) for mask in masks]
     image = study.backend.image(row, None)

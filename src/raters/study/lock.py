@@ -185,9 +185,8 @@ def _named(owner: dict[str, object]) -> str:
 
 
 def _taken(folder: Path, owner: dict[str, object]) -> RatersError:
-    return RatersError(
+    message = (
         f"is in use by {_named(owner).removesuffix(',')}: expected a folder that nothing else "
-        "writes to; wait until that process ends, or choose another folder",
-        kind="locked",
-        file=folder,
+        "writes to; wait until that process ends, or choose another folder"
     )
+    return RatersError(message, kind="locked", file=folder)

@@ -10,10 +10,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
@@ -51,13 +51,13 @@ class PackedWriter:
             else:
                 self._put(name, position, values, dtype or values.dtype, arrays.id)
 
-    def put_features(self, position: int, features: NDArray[Any], case: str) -> None:
+    def put_features(self, position: int, features: Array, case: str) -> None:
         """Write the features of one task into its row."""
         self._put("features", position, features, features.dtype, case)
         self._put("has_image", position, np.ones((), bool), np.dtype(bool), case)
 
     def _put(
-        self, name: str, position: int, values: NDArray[Any], dtype: np.dtype[Any], case: str
+        self, name: str, position: int, values: Array, dtype: np.dtype[Any], case: str
     ) -> None:
         with self._lock:
             if name not in self._files:
@@ -66,13 +66,12 @@ class PackedWriter:
                 self._first.setdefault(name, f"case {case!r}")
             file = self._files[name]
         if file.shape[1:] != values.shape or not np.can_cast(dtype, file.dtype):
-            raise RatersError(
+            message = (
                 f"found {name} of shape {values.shape} and type {dtype} in case {case!r}, expected "
                 f"{file.shape[1:]} and {file.dtype} as in {self._first[name]}: "
-                "the packed form needs one shape and type, the canonical form takes any",
-                kind="one-shape",
-                case=case,
+                "the packed form needs one shape and type, the canonical form takes any"
             )
+            raise RatersError(message, kind="one-shape", case=case)
         file.put(position, values)
 
     def _clear(self, name: str, position: int) -> None:
@@ -144,7 +143,7 @@ class RowFile:
         self._path = path
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
-    def put(self, row: int, values: NDArray[Any]) -> None:
+    def put(self, row: int, values: Array) -> None:
         """Write one row; several threads may do so at once."""
         whole = np.ascontiguousarray(values, self.dtype)
         data = memoryview(whole.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
@@ -173,22 +172,19 @@ EMPTY = {
 def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
     """Open the arrays of a packed folder, with at least so many rows, without reading them."""
     arrays = {name: open_array(folder / f"{name}.npy", cases) for name in EMPTY}
-    labels, affines = arrays["labels"], arrays["affines"]
+    labels, affines, reference = arrays["labels"], arrays["affines"], arrays["reference"]
     if labels is None and content.kind == "segmentation" and content.raters:
         message = f"no such file, expected the labels by {len(content.raters)} raters"
         raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
     if labels is not None and labels.shape[1] != len(content.raters):
-        raise RatersError(
-            f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml",
-            kind="study-file",
-            file=folder / "labels.npy",
-        )
+        message = f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml"
+        raise RatersError(message, kind="study-file", file=folder / "labels.npy")
     return ArraysBackend(
         content.raters,
         None if labels is None else Rows(labels, lambda *_: True),
         with_gaps(arrays["images"], arrays["has_image"]),
-        None if arrays["reference"] is None else Rows(arrays["reference"], _known_mask),
-        None if affines is None else Rows(affines, _known_affine),
+        None if reference is None else Rows(reference, lambda _, m: bool((m != MISSING).any())),
+        None if affines is None else Rows(affines, lambda _, a: not bool(np.isnan(a).any())),
     )
 
 
@@ -202,13 +198,13 @@ def lost_images(folder: Path) -> Iterator[RatersError]:
         yield RatersError(message, kind="missing-file", file=folder / "images.npy")
 
 
-def open_array(path: Path, cases: int) -> NDArray[Any] | None:
+def open_array(path: Path, cases: int) -> Array | None:
     """Open one array with at least so many rows; None if it is not there."""
     if not path.exists():
         return None
     refuse_special(path)
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise RatersError(f"not a whole array: {error}", kind="unreadable", file=path) from None
     if array.ndim == 0 or len(array) < cases:
@@ -219,7 +215,7 @@ def open_array(path: Path, cases: int) -> NDArray[Any] | None:
     return array
 
 
-def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows | None:
+def with_gaps(inputs: Array | None, there: Array | None) -> Rows | None:
     """Return images or features by row, None for cases that have none."""
     return None if inputs is None else Rows(inputs, lambda row, _: there is None or there[row])
 
@@ -227,23 +223,23 @@ def with_gaps(inputs: NDArray[Any] | None, there: NDArray[Any] | None) -> Rows |
 class Rows:
     """Rows of an array, with None for those that say nothing."""
 
-    def __init__(self, array: NDArray[Any], known: Callable[[int, NDArray[Any]], bool]) -> None:
+    def __init__(self, array: Array, known: Callable[[int, Array], bool]) -> None:
         self._array, self._known = array, known
 
     def __len__(self) -> int:
         return len(self._array)
 
-    def __getitem__(self, row: int) -> NDArray[Any] | None:
+    def __getitem__(self, row: int) -> Array | None:
         values = read_row(self._array, row)
         return values if self._known(row, values) else None
 
-    def look(self, row: int) -> NDArray[Any]:
+    def look(self, row: int) -> Array:
         """Return a view of a row: of a file, only what is looked at is read."""
-        found: NDArray[Any] = self._array[row]
+        found: Array = self._array[row]
         return found
 
 
-def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
+def read_row(array: Array, row: int) -> Array:
     """Read one row; pages of a mapped file would stay with the process and look like its memory."""
     if not (isinstance(array, np.memmap) and array.flags.c_contiguous and array.filename):
         return np.asarray(array[row])
@@ -251,11 +247,3 @@ def read_row(array: NDArray[Any], row: int) -> NDArray[Any]:
     count = math.prod(shape)
     place = array.offset + range(len(array))[row] * count * array.itemsize
     return np.fromfile(array.filename, array.dtype, count, offset=place).reshape(shape)
-
-
-def _known_mask(row: int, values: NDArray[Any]) -> bool:  # noqa: ARG001
-    return bool((values != MISSING).any())
-
-
-def _known_affine(row: int, values: NDArray[Any]) -> bool:  # noqa: ARG001
-    return not bool(np.isnan(values).any())

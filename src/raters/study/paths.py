@@ -81,11 +81,8 @@ def file_name(name: str) -> str:
     for position in (0, -1):
         if name[position] in ". ":
             unsafe[position] = True
-    return "".join(_coded(c) if bad else c for c, bad in zip(name, unsafe, strict=True))
-
-
-def _coded(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+    # All that is unsafe is ASCII.
+    return "".join(f"%{ord(c):02X}" if bad else c for c, bad in zip(name, unsafe, strict=True))
 
 
 def from_file_name(coded: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Ints
 from raters.errors import RatersError
 from raters.study import formats
 
@@ -155,11 +156,8 @@ class Pattern:
             folder, missed = folder / folders[0], missed + 1
         if not self.root.exists():
             missing = next(p for p in (*reversed(self.root.parents), self.root) if not p.exists())
-            return RatersError(
-                f"no such folder (looking for {self.text!r}); {there(missing.parent)}",
-                kind="missing-folder",
-                file=missing,
-            )
+            message = f"no such folder (looking for {self.text!r}); {there(missing.parent)}"
+            return RatersError(message, kind="missing-folder", file=missing)
         return RatersError(
             f"nothing matches {self.text!r}: expected names like {self.levels[missed]!r} "
             f"in {folder}, {there(folder)}",
@@ -287,7 +285,7 @@ def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
-def _numbers_after_prefix(names: Sequence[str]) -> NDArray[np.int64] | None:
+def _numbers_after_prefix(names: Sequence[str]) -> Ints | None:
     """Read names such as "task-12" as numbers: much the faster way for millions."""
     if not names:
         return None

@@ -115,7 +115,9 @@ class Inputs:
         Raises:
             RatersError: that names the folder and the input.
         """
-        names = list(self._cases() if stems is None else stems)  # each pattern is held against all
+        if stems is None:
+            stems = (case_path(case) for study in self.studies for case in study.index.ids)
+        names = list(stems)  # each pattern is held against all
         for place in _with_links(Path(out)):
             self._refuse_within(place, out)
             self._refuse_over(place, out, files)
@@ -161,9 +163,6 @@ class Inputs:
                 if pattern.match(f"{front}{name}") is not None:
                     raise _refused(out, f"whose files would be read as {text} the next time")
 
-    def _cases(self) -> Iterator[str]:
-        return (case_path(case) for study in self.studies for case in study.index.ids)
-
     def _files(self) -> Iterator[Path]:
         yield from self.files
         for study in self.studies:
@@ -186,11 +185,8 @@ def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
     if path.exists() and not path.is_dir():
         raise RatersError("found a file, expected a folder to write to", file=path)
     if path.exists() and not (path / mark).exists() and not is_empty(path):
-        raise RatersError(
-            f"found a folder that is not empty, expected a new one or one of {what}",
-            kind="folder-taken",
-            file=path,
-        )
+        message = f"found a folder that is not empty, expected a new one or one of {what}"
+        raise RatersError(message, kind="folder-taken", file=path)
 
 
 def _with_links(out: Path) -> Iterator[Path]:

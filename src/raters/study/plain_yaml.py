@@ -92,8 +92,5 @@ def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
         where = shortened(".".join(map(str, first["loc"])) or "the file")
         shown = shortened(repr(first["input"]))
         found = f" (found {shown})" if first["type"] != "missing" else ""
-        raise RatersError(
-            f"{where}: {shortened(first['msg'])}{found}, expected a file of format {form}",
-            kind="study-file",
-            file=path,
-        ) from None
+        message = f"{where}: {shortened(first['msg'])}{found}, expected a file of format {form}"
+        raise RatersError(message, kind="study-file", file=path) from None

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.study import files_index, study_file
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
-from raters.study.files_index import FilesIndex, index_patterns, index_truth
 from raters.study.foreign import library_class
 from raters.study.journal import JOURNAL_FILE
-from raters.study.manifest import index_manifest, is_manifest
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import ANONYMOUS, CaseIndex, Study, many
-from raters.study.study_file import CASES_FILE, STUDY_FILE, read_cases_file, read_study_file
+from raters.study.study_file import CASES_FILE, STUDY_FILE
 from raters.study.table_files import Missing
 
 if TYPE_CHECKING:
@@ -97,14 +96,7 @@ def read(
     """
     given = dict(locals())
     rules = LabelRules(_numbers(ignore), absent, threshold, overlap, resample)
-    columns = {
-        "task": task,
-        "worker": worker,
-        "label": label,
-        "wide": wide,
-        "missing": missing,
-        "header": header,
-    }
+    columns = {name: given[name] for name in (*_COLUMNS, "wide", "missing", "header")}
     if isinstance(source, library_class("pandas", "DataFrame")):
         told: dict[str, Any] = {n: None if columns[n] == n else columns[n] for n in _COLUMNS}
         told |= {"reference": reference, "images": images, "classes": values}
@@ -119,14 +111,15 @@ def read(
         _refuse_for_tables(columns, text)
     if is_pattern(text) and truth and "{rater}" not in text:
         beside = None if images is None else Pattern(os.fspath(images))
-        study = _of_files(index_truth(Pattern(text), beside), values, rules)
+        study = _of_files(files_index.index_truth(Pattern(text), beside), values, rules)
     elif is_pattern(text):
-        study = _read_patterns(text, images, reference, values, rules)
+        others = [None if p is None else Pattern(os.fspath(p)) for p in (images, reference)]
+        study = _of_files(files_index.index_patterns(Pattern(text), *others), values, rules)
     elif Path(text).is_dir():
         study = open_folder(Path(text))
     elif _is_manifest(Path(text)):
         _refuse_for_tables(columns, text)
-        study = _of_files(index_manifest(Path(text)), values, rules)
+        study = _of_files(files_index.index_manifest(Path(text)), values, rules)
     else:
         from raters.study.read_table import read_table_study
 
@@ -222,17 +215,9 @@ def _without_empty(study: Study) -> Study:
     if not kept:
         message = f"found nothing by {', '.join(study.raters)} in these cases, expected some masks"
         raise RatersError(message, kind="empty")
-    rows = np.array(kept, np.intp)
     has, was = ("has", "was") if left == 1 else ("have", "were")
-    return replace(
-        study,
-        index=study.index.take(rows),
-        rows=rows if study.rows is None else study.rows[rows],
-        notes=(
-            *study.notes,
-            f"{many(left, 'case')} {has} nothing by these raters and {was} left out",
-        ),
-    )
+    note = f"{many(left, 'case')} {has} nothing by these raters and {was} left out"
+    return replace(study.take(np.array(kept, np.intp)), notes=(*study.notes, note))
 
 
 def _numbers(given: int | Sequence[int]) -> tuple[int, ...]:
@@ -252,39 +237,26 @@ def _all_of(problems: Sequence[RatersError]) -> RatersError:
 def _is_manifest(path: Path) -> bool:
     """Look whether a CSV lists mask files; reject what cannot be a table at all."""
     if not path.exists():
-        raise RatersError(
+        message = (
             "no such file or folder; expected a folder, a manifest, a table, or a pattern "
-            "such as 'masks/{rater}/{case}.nii.gz'",
-            kind="missing-file",
-            file=path,
+            "such as 'masks/{rater}/{case}.nii.gz'"
         )
+        raise RatersError(message, kind="missing-file", file=path)
     if not path.name.lower().endswith(TABLE_SUFFIXES):
-        raise RatersError(
+        message = (
             f"found a file that is not a table ({', '.join(TABLE_SUFFIXES)}), expected a table, "
-            "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'",
-            kind="pattern",
-            file=path,
+            "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'"
         )
+        raise RatersError(message, kind="pattern", file=path)
     refuse_special(path)
     if path.suffix.lower() != ".csv":
         return False
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         first = file.readline(1 << 16)
-    return is_manifest([cell.strip().strip('"') for cell in first.split(",")])
+    return files_index.is_manifest([cell.strip().strip('"') for cell in first.split(",")])
 
 
-def _read_patterns(
-    text: str,
-    images: str | Path | None,
-    reference: str | Path | None,
-    values: Any,  # noqa: ANN401
-    rules: LabelRules,
-) -> Study:
-    beside = [None if p is None else Pattern(os.fspath(p)) for p in (images, reference)]
-    return _of_files(index_patterns(Pattern(text), *beside), values, rules)
-
-
-def _of_files(found: FilesIndex, values: Any, rules: LabelRules) -> Study:  # noqa: ANN401
+def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> Study:  # noqa: ANN401
     """Make a study of files that were matched."""
     names, classes = found.class_names, None if values is None else Classes.of(values)
     if names and classes is not None:
@@ -312,11 +284,10 @@ def open_folder(folder: Path) -> Study:
     """Open a folder that `raters` wrote."""
     if not (folder / STUDY_FILE).exists():
         raise _not_a_study(folder)
-    from raters.study.canonical import open_canonical
     from raters.study.packed import lost_images, open_packed
 
-    content = read_study_file(folder)
-    index, columns = read_cases_file(folder)
+    content = study_file.read_study_file(folder)
+    index, columns = study_file.read_cases_file(folder)
     if not len(index):
         raise RatersError("found no cases, expected at least one", kind="empty", file=folder)
     rows = _rows(columns.get("row"), len(index), folder)
@@ -327,7 +298,7 @@ def open_folder(folder: Path) -> Study:
 
         backend, problems = open_table(folder, content, index, rows, columns.get("reference"))
     elif content.form == "canonical":
-        backend, problems = open_canonical(folder, content, index)
+        backend, problems = study_file.open_canonical(folder, content, index)
     else:
         backend = open_packed(folder, content, int(rows.max()) + 1)
     if content.form == "packed" or content.kind == "classification":
@@ -366,9 +337,8 @@ def _not_a_study(folder: Path) -> RatersError:
 
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
-    return RatersError(
+    message = (
         f"found no {STUDY_FILE} in it, expected a folder written by 'raters import' "
-        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}",
-        kind="not-a-study",
-        file=folder,
+        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}"
     )
+    return RatersError(message, kind="not-a-study", file=folder)

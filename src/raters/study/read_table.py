@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.backend import Backend, LabelRules
-from raters.study.backend_arrays import ArraysBackend
+from raters.study.backend import ArraysBackend, Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.backend_table import TableBackend
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.packed import open_array
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
-from raters.study.triplets import Triplets
+from raters.study.triplets import TableBackend, Triplets
 
 
 def read_table_study(
@@ -70,12 +68,7 @@ def table_study(
     return Study(backend, index, triplets.raters, "classification", _classes=classes)
 
 
-def _classes(
-    triplets: Triplets,
-    truth: list[Any] | None,
-    given: Any,  # noqa: ANN401
-    path: Path | None,
-) -> Classes:
+def _classes(triplets: Triplets, truth: Any, given: Any, path: Path | None) -> Classes:  # noqa: ANN401
     found = set(triplets.values) | {v for v in truth or () if v is not None}
     if given is None:
         whole = all(isinstance(v, int) for v in found)
@@ -84,12 +77,11 @@ def _classes(
     classes = Classes.of(given)
     unknown = found - {v for c in classes for v in (c.value, *c.also)}
     if unknown:
-        raise RatersError(
+        message = (
             f"found the label {sorted(map(str, unknown))[0]!r}, "
-            f"expected one of {', '.join(map(str, classes.values))}",
-            kind="unknown-value",
-            file=path,
+            f"expected one of {', '.join(map(str, classes.values))}"
         )
+        raise RatersError(message, kind="unknown-value", file=path)
     return classes
 
 
@@ -105,7 +97,7 @@ def inputs_of(given: str, tasks: list[str], column: Callable[[str], Mapping[str,
     return FilesBackend(cases, LabelRules())
 
 
-def _array(path: Path, tasks: int) -> NDArray[Any]:
+def _array(path: Path, tasks: int) -> Array:
     array = open_array(path, tasks)
     if array is None:
         raise RatersError("no such file", kind="missing-file", file=path)

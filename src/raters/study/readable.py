@@ -51,13 +51,8 @@ def readable_part(
     if not failures:
         return study, []
     names = [str(error.case) for error in failures]
-    part = replace(
-        study,
-        index=study.index.take(kept),
-        rows=kept if study.rows is None else study.rows[kept],
-        notes=(*study.notes, left_out_note(names)),
-    )
-    return part, failures
+    notes = (*study.notes, left_out_note(names))
+    return replace(study.take(kept), notes=notes, opened=study.opened), failures
 
 
 def left_out_note(cases: Sequence[str]) -> str:

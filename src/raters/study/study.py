@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.notebook import html
 from raters.study.backend import Backend, LabelRules
@@ -183,7 +184,7 @@ class Study:
         groups: Sequence[str] | None = None,
         cases: Sequence[str] | None = None,
         splits: Sequence[str] | None = None,
-        affines: Sequence[NDArray[np.float64] | None] | None = None,
+        affines: Sequence[Floats | None] | None = None,
         channels: Sequence[str] = (),
         about: Mapping[str, str] | None = None,
     ) -> Study:
@@ -206,19 +207,12 @@ class Study:
             channels: Names of the image channels.
             about: Title, licence, citation.
         """
+        from raters.study.backend import arrays_backend, names_of_cases, same_length
         from raters.study.foreign import converted
-        from raters.study.from_arrays import arrays_backend, names_of_cases, same_length
 
         images, labels, reference, affines = converted(images, labels, reference, affines)
-        number = same_length(
-            images=images,
-            labels=labels,
-            reference=reference,
-            groups=groups,
-            cases=cases,
-            splits=splits,
-            affines=affines,
-        )
+        beside = {"groups": groups, "cases": cases, "splits": splits, "affines": affines}
+        number = same_length(images=images, labels=labels, reference=reference, **beside)
         ids = names_of_cases(cases, number)
         index = CaseIndex.of(
             ids,
@@ -321,9 +315,9 @@ class Study:
 
     def __getitem__(self, case: str | int | slice | list[str]) -> Case | Study:
         if isinstance(case, slice):
-            return self._at(np.arange(len(self))[case])
+            return self.take(np.arange(len(self))[case])
         if isinstance(case, list):
-            return self._at(np.array([self[name]._position for name in case], np.intp))
+            return self.take(np.array([self[name]._position for name in case], np.intp))
         if isinstance(case, str):
             if case not in self._positions:
                 raise RatersError(
@@ -336,7 +330,7 @@ class Study:
             raise RatersError(f"found case number {case}, expected {last}")
         return Case(self, range(len(self))[case])
 
-    def _at(self, positions: NDArray[np.intp]) -> Study:
+    def take(self, positions: NDArray[np.intp]) -> Study:
         """Return the study of some cases, by position."""
         rows = positions if self.rows is None else self.rows[positions]
         return replace(self, index=self.index.take(positions), rows=rows, opened=None)
@@ -364,7 +358,7 @@ class Study:
         return cast("FilesBackend", self.backend).classes
 
     @cached_property
-    def _choice(self) -> tuple[Classes, NDArray[np.int16] | None]:
+    def _choice(self) -> tuple[Classes, Labels | None]:
         if self._chosen is None:
             return self._all_classes, None
         return self._all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
@@ -393,9 +387,7 @@ class Study:
         """Where a case of this study is in the store."""
         return position if self.rows is None else int(self.rows[position])
 
-    def encode(
-        self, values: NDArray[Any], coded: bool, ignore: Collection[int] | None = None
-    ) -> NDArray[np.int16]:
+    def encode(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
         """Turn the values of a mask into class numbers of this study.
 
         Args:
@@ -413,7 +405,7 @@ class Study:
     @cached_property
     def triplets(self) -> Triplets:
         """All answers of a classification study in long form, as selected."""
-        from raters.study.backend_table import TableBackend
+        from raters.study.triplets import TableBackend
 
         if not isinstance(self.backend, TableBackend):
             raise RatersError("found masks, expected a table: triplets are for class labels")
@@ -421,7 +413,7 @@ class Study:
         return self.backend.selected(rows, self.raters, self.classes, self._choice[1])
 
     @cached_property
-    def reference_labels(self) -> NDArray[np.int16] | None:
+    def reference_labels(self) -> Labels | None:
         """The true class of each case of a classification study, MISSING where unknown."""
         whole = getattr(self.backend, "reference", None)
         if whole is None or self.kind != "classification":
@@ -451,7 +443,7 @@ class Study:
         if split is not None:
             keep &= self._in_split(split)
         chosen = replace(
-            self._at(np.flatnonzero(keep)),
+            self.take(np.flatnonzero(keep)),
             raters=self.raters if raters is None else self._known_raters(raters),
         )
         if classes is None:
@@ -459,7 +451,7 @@ class Study:
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
-    def _named(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
+    def _named(self, wanted: Sequence[str]) -> Flags:
         keep = np.zeros(len(self), bool)
         for name in wanted:
             if name in self._positions:
@@ -473,7 +465,7 @@ class Study:
             keep |= fits
         return keep
 
-    def _in_split(self, split: str) -> NDArray[np.bool_]:
+    def _in_split(self, split: str) -> Flags:
         keep = np.asarray(self.index.splits == split, bool)
         if not keep.any():
             found = sorted(set(self.index.splits) - {""})
@@ -530,7 +522,7 @@ class Study:
         return TorchDataset(self, transform)
 
 
-def _refuse_unknown(numbers: NDArray[Any], num_classes: int) -> None:
+def _refuse_unknown(numbers: Array, num_classes: int) -> None:
     if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
         raise RatersError(
             f"found class numbers from {numbers.min()} to {numbers.max()}, "

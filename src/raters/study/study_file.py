@@ -1,22 +1,30 @@
-"""`study.yaml` and `cases.csv`: what a folder written by `raters` says of itself."""
+"""`study.yaml`, `cases.csv` and the canonical folder: what `raters` writes as files, and finds."""
 
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
-from raters.study.classes import Classes, LabelClass
-from raters.study.manifest import read_cells
-from raters.study.paths import written_whole
+from raters.study import formats
+from raters.study.backend import LabelRules
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.classes import MISSING, Classes, LabelClass
+from raters.study.files_index import read_cells
+from raters.study.paths import case_path, file_name, from_file_name, written_whole
 from raters.study.plain_yaml import read_plain_yaml
-from raters.study.study import CaseIndex
+from raters.study.study import CaseIndex, Study
+
+if TYPE_CHECKING:
+    from raters.study.write import CaseArrays
+
 
 STUDY_FILE = "study.yaml"
 CASES_FILE = "cases.csv"
@@ -135,3 +143,110 @@ def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:
     index = CaseIndex.of(table.pop("case"), groups, table.pop("split", None))
     table.pop("group", None)
     return index, table
+
+
+WRITTEN = (".nii.gz", ".nrrd", ".npy", ".png")
+"""The endings that `formats.image_suffix` and `formats.label_suffix` choose from."""
+
+
+class CanonicalWriter:
+    """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
+
+    by_case = True
+
+    def __init__(self, study: Study, folder: Path, content: StudyFile) -> None:
+        self.content = content
+        self._folder, self._raters = folder, study.raters
+        self._classes, self._ignore = study.classes, content.ignore
+
+    def write(self, position: int, arrays: CaseArrays) -> None:  # noqa: ARG002
+        """Write the masks of all raters who labelled something, the image and the reference."""
+        name, affine = case_path(arrays.id), arrays.geometry.affine
+        suffix = None
+        if arrays.image is not None:
+            suffix = formats.image_suffix(arrays.image, affine)
+            formats.write_image(self._folder / f"images/{name}{suffix}", arrays.image, affine)
+        self._remove(f"images/{name}", suffix)
+        masks = [] if arrays.labels is None else list(zip(self._raters, arrays.labels, strict=True))
+        folders = {f"labels/{file_name(rater)}": mask for rater, mask in masks}
+        if arrays.reference is not None:
+            folders["reference"] = arrays.reference
+        said = [folder for folder, mask in folders.items() if (mask != MISSING).any()]
+        if not said and arrays.image is None:
+            said = list(folders)[:1]  # one mask that says nothing still keeps the grid
+        for folder, mask in (folders | {"reference": arrays.reference}).items():
+            suffix = None
+            if mask is not None and folder in said:
+                values = self._classes.decode(mask, self._ignore)
+                suffix = formats.label_suffix(values, affine)
+                formats.write_labels(self._folder / f"{folder}/{name}{suffix}", values, affine)
+            self._remove(f"{folder}/{name}", suffix)
+
+    def _remove(self, place: str, but: str | None) -> None:
+        """Remove what an earlier import wrote for a case that has changed since."""
+        for suffix in WRITTEN:
+            if suffix != but:
+                (self._folder / f"{place}{suffix}").unlink(missing_ok=True)
+
+    def discard(self, case: str) -> None:
+        """Remove the files of a case."""
+        labels = [f"labels/{file_name(rater)}" for rater in self._raters]
+        for folder in ("images", "reference", *labels):
+            self._remove(f"{folder}/{case_path(case)}", None)
+
+    def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
+        """All is written already."""
+        return {}
+
+    def close(self) -> None:
+        """No file is open."""
+
+
+def open_canonical(
+    folder: Path, content: StudyFile, index: CaseIndex
+) -> tuple[FilesBackend, list[RatersError]]:
+    """Find the files of a canonical folder; give the backend and files that belong to no case."""
+    position = {case_path(case): k for k, case in enumerate(index.ids)}
+    cases = [CaseFiles() for _ in index.ids]
+    problems: list[RatersError] = []
+    places = [("images", None), ("reference", None), *_rater_folders(folder, content, problems)]
+    for place, rater in places:
+        for name, path in files_below(folder / place):
+            if name not in position:
+                message = "found a file of a case that is not in cases.csv"
+                problems.append(RatersError(message, kind="stray-file", file=path))
+                continue
+            case = cases[position[name]]
+            if rater is not None:
+                files = case.masks.setdefault(rater, {})
+            else:
+                files = case.images if place == "images" else case.reference
+            if "" in files:
+                message = f"found a second file of one case beside {files['']}, expected one"
+                problems.append(RatersError(message, kind="duplicate", file=path))
+            files[""] = path
+    ignore = () if content.ignore is None else (content.ignore,)
+    return FilesBackend(cases, LabelRules(ignore=ignore), channels_first=True), problems
+
+
+def _rater_folders(
+    folder: Path, content: StudyFile, problems: list[RatersError]
+) -> list[tuple[str, str]]:
+    known = {file_name(rater): rater for rater in content.raters}
+    labels = folder / "labels"
+    for name in sorted(os.listdir(labels)) if labels.is_dir() else []:
+        if name not in known and not name.startswith("."):
+            message = f"found labels by {from_file_name(name)!r}, who is not a rater in study.yaml"
+            problems.append(RatersError(message, kind="stray-file", file=labels / name))
+    return [(f"labels/{name}", rater) for name, rater in known.items()]
+
+
+def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Return all files below a folder with their path from it, without the suffix."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = Path(parent, name)
+                relative = path.relative_to(folder).as_posix()
+                yield relative.removesuffix(formats.suffix_of(path)), path

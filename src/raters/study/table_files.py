@@ -150,8 +150,7 @@ def _first_repeated(names: list[str]) -> str | None:
 
 def _refuse_repeated_column(source: TableFile, name: str) -> NoReturn:
     raise RatersError(
-        f"found {source.names.count(name)} columns named {name!r}, expected one",
-        kind="columns",
+        f"found {source.names.count(name)} columns named {name!r}, expected one", kind="columns"
     )
 
 
@@ -159,8 +158,7 @@ def refuse_empty_name(source: TableFile, column: str, row: int) -> NoReturn:
     """Report that a task or a rater has no name; rows count from 1."""
     counted = " (the header not counted)" if source.header else ""
     raise RatersError(
-        f"found nothing in column {column!r} of row {row}{counted}, expected a name",
-        kind="value",
+        f"found nothing in column {column!r} of row {row}{counted}, expected a name", kind="value"
     )
 
 
@@ -201,13 +199,10 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     separator = table_text.separator(path, text)
     first = table_text.first_row(text, separator)
     if header is None:
-        header = not wide or _numbered_by_pandas(first) or not rules.all_numbers(first)
+        # A header of numbers, where pandas left its index without a name.
+        numbered = len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
+        header = not wide or numbered or not rules.all_numbers(first)
     return _Text(path, separator, first, header)
-
-
-def _numbered_by_pandas(first: list[str]) -> bool:
-    """Know a header of numbers, where pandas left its index without a name."""
-    return len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
 
 
 @contextmanager
@@ -251,8 +246,7 @@ class _Parquet:
             return _trimmed(pc.fill_null(as_text(array), ""))
         except pa.ArrowException as error:
             raise RatersError(
-                f"column {name!r} holds {array.type}, expected text or numbers",
-                kind="columns",
+                f"column {name!r} holds {array.type}, expected text or numbers", kind="columns"
             ) from error
 
 

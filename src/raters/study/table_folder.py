@@ -15,17 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from raters.arrays import Ints, Labels
 from raters.errors import RatersError
-from raters.study.backend import Backend
-from raters.study.backend_arrays import ArraysBackend
-from raters.study.backend_table import TableBackend
-from raters.study.canonical import open_canonical
+from raters.study.backend import ArraysBackend, Backend
 from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
 from raters.study.paths import refuse_special, written_whole
 from raters.study.study import CaseIndex, Study
-from raters.study.study_file import CASES_FILE, StudyFile
-from raters.study.triplets import Triplets
+from raters.study.study_file import CASES_FILE, StudyFile, open_canonical
+from raters.study.triplets import TableBackend, Triplets
 from raters.study.write import CaseArrays, Writer
 
 _NAMES = b"raters.names"
@@ -48,11 +46,17 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
         True
     """
     columns = {
-        "task": pa.DictionaryArray.from_arrays(triplets.task, _texts(triplets.tasks)),
-        "worker": pa.DictionaryArray.from_arrays(triplets.rater, _texts(triplets.raters)),
+        "task": pa.DictionaryArray.from_arrays(
+            triplets.task, pa.array(triplets.tasks, pa.string())
+        ),
+        "worker": pa.DictionaryArray.from_arrays(
+            triplets.rater, pa.array(triplets.raters, pa.string())
+        ),
         "label": pa.DictionaryArray.from_arrays(triplets.label, _values(triplets.values)),
     }
-    names = [list(triplets.tasks), triplets.raters, triplets.values]
+    names = json.dumps([list(triplets.tasks), triplets.raters, triplets.values]).encode()
+    # Compressed: the names of millions of tasks would make a footer too large for some readers.
+    packed = base64.b64encode(zlib.compress(names, level=1))
     table = pa.table(columns)
     with (
         written_whole(path, "wb") as file,
@@ -62,7 +66,7 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
         ) as writer,
     ):
         writer.write_table(table, row_group_size=_ROW_GROUP)
-        writer.add_key_value_metadata({_NAMES: _pack(names)})
+        writer.add_key_value_metadata({_NAMES: packed})
 
 
 def read_triplets(path: Path) -> Triplets:
@@ -85,7 +89,8 @@ def _read(path: Path) -> Triplets:
         metadata = file.metadata
     if _NAMES not in (metadata.metadata or {}):
         raise ValueError("its metadata has no lists of names")
-    tasks, raters, values = _unpack(metadata.metadata[_NAMES])
+    packed = metadata.metadata[_NAMES]
+    tasks, raters, values = json.loads(zlib.decompress(base64.b64decode(packed)))
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=["task", "worker"]) as file:
         table = file.read(["task", "worker", "label"])
     return Triplets(
@@ -98,7 +103,7 @@ def _read(path: Path) -> Triplets:
     )
 
 
-def _positions(column: pa.ChunkedArray, names: list[Any]) -> NDArray[np.int64]:
+def _positions(column: pa.ChunkedArray, names: list[Any]) -> Ints:
     """Find each cell of a column in the list of names.
 
     Numbers leave Arrow by DLPack: its other ways import pandas, which takes longer than the rest.
@@ -115,23 +120,9 @@ def _positions(column: pa.ChunkedArray, names: list[Any]) -> NDArray[np.int64]:
     return np.asarray(found[np.from_dlpack(cells.indices)])
 
 
-def _texts(names: Sequence[str] | NDArray[np.object_]) -> pa.Array:
-    return pa.array(names, type=pa.string())
-
-
 def _values(values: Sequence[int | str]) -> pa.Array:
     whole = bool(values) and isinstance(values[0], int)
     return pa.array(values, type=pa.int64() if whole else pa.string())
-
-
-def _pack(names: list[Any]) -> bytes:
-    """Compress: the names of millions of tasks would make a footer too large for some readers."""
-    return base64.b64encode(zlib.compress(json.dumps(names).encode(), level=1))
-
-
-def _unpack(packed: bytes) -> list[Any]:
-    names: list[Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
-    return names
 
 
 LABELS_FILE = "labels.parquet"
@@ -200,11 +191,8 @@ def open_table(
     size = len(triplets.tasks)
     fits = len(rows) == 0 or int(rows.max()) < size
     if not fits or list(triplets.tasks[rows]) != list(index.ids):
-        raise RatersError(
-            f"found {size} tasks, expected the {len(index)} cases of cases.csv in order",
-            kind="study-file",
-            file=folder / LABELS_FILE,
-        )
+        message = f"found {size} tasks, expected the {len(index)} cases of cases.csv in order"
+        raise RatersError(message, kind="study-file", file=folder / LABELS_FILE)
     inputs, problems = _inputs(folder, content, index, size)
     return TableBackend(triplets, inputs, _truth(folder, content, truth, rows, size)), problems
 
@@ -215,11 +203,8 @@ def _with_class_numbers(triplets: Triplets, content: StudyFile, folder: Path) ->
     unknown = [v for v in triplets.values if v not in classes.values]
     if unknown or triplets.raters != tuple(content.raters):
         found = f"the label {unknown[0]!r}" if unknown else f"raters {triplets.raters[:5]}"
-        raise RatersError(
-            f"found {found}, expected the classes and raters of study.yaml",
-            kind="study-file",
-            file=folder / LABELS_FILE,
-        )
+        message = f"found {found}, expected the classes and raters of study.yaml"
+        raise RatersError(message, kind="study-file", file=folder / LABELS_FILE)
     position = {value: k for k, value in enumerate(classes.values)}
     table = np.array([position[v] for v in triplets.values] or [0], np.int16)
     return replace(triplets, label=table[triplets.label], values=classes.values)
@@ -240,22 +225,15 @@ def _inputs(
 
 
 def _truth(
-    folder: Path,
-    content: StudyFile,
-    values: list[str] | None,
-    rows: NDArray[np.intp],
-    size: int,
-) -> NDArray[np.int16] | None:
+    folder: Path, content: StudyFile, values: list[str] | None, rows: NDArray[np.intp], size: int
+) -> Labels | None:
     if values is None:
         return None
     known = {str(c.value): k for k, c in enumerate(content.classes)} | {"": MISSING}
     unknown = next((v for v in values if v not in known), None)
     if unknown is not None:
-        raise RatersError(
-            f"found the reference {unknown!r}, expected a class of study.yaml",
-            kind="unknown-value",
-            file=folder / CASES_FILE,
-        )
+        message = f"found the reference {unknown!r}, expected a class of study.yaml"
+        raise RatersError(message, kind="unknown-value", file=folder / CASES_FILE)
     truth = np.full(size, MISSING, np.int16)
     truth[rows] = [known[value] for value in values]
     return truth

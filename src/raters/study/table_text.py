@@ -34,10 +34,8 @@ def decoded(head: bytes) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         refuse_encoding()
     if b"\0" in head:
-        raise RatersError(
-            "is not a text file; expected CSV, TSV, whitespace-separated text or Parquet",
-            kind="unreadable",
-        )
+        message = "is not a text file; expected CSV, TSV, whitespace-separated text or Parquet"
+        raise RatersError(message, kind="unreadable")
     try:
         # The last character may be cut in two, which an incremental decoder does not mind.
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
@@ -52,8 +50,7 @@ def refuse_encoding(line: int | None = None) -> NoReturn:
     """Report that text must be UTF-8; without a line it is UTF-16."""
     found = "text in UTF-16" if line is None else f"bytes that are not UTF-8 in line {line}"
     raise RatersError(
-        f'found {found}, expected UTF-8 (save it again as "CSV UTF-8")',
-        kind="unreadable",
+        f'found {found}, expected UTF-8 (save it again as "CSV UTF-8")', kind="unreadable"
     )
 
 

@@ -15,22 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from raters.arrays import Ints, Labels
 from raters.errors import RatersError
+from raters.study import table_files
 from raters.study.pattern import natural_order
-from raters.study.table_files import (
-    CellRules,
-    Missing,
-    TableFile,
-    identity_column,
-    number,
-    open_table,
-    position,
-    reading,
-    refuse_bad_ids,
-    refuse_bad_raters,
-    refuse_empty_name,
-    refuse_no_rows,
-)
+from raters.study.table_files import CellRules, Missing, TableFile
 from raters.study.triplets import MOST_VALUES, Triplets
 
 WAITING_BYTES = 1 << 26
@@ -113,9 +102,9 @@ class Names:
 
 def _numbered(texts: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     """Return each text its position in an array of the different ones, and that array."""
-    if _repeats(texts[:_SAMPLE]):
-        return _encoded(texts)
-    numbered = _prefix_and_numbers(texts)
+    sample = texts[:_SAMPLE]
+    few = 2 * int(pc.count_distinct(sample).as_py()) <= len(sample)  # a look-up is fastest then
+    numbered = None if few else _prefix_and_numbers(texts)
     if numbered is None:
         return _encoded(texts)
     prefix, numbers = numbered
@@ -126,17 +115,12 @@ def _numbered(texts: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     return cells, pc.binary_join_element_wise(prefix, values.cast(pa.string()), "")
 
 
-def _repeats(sample: pa.ChunkedArray) -> bool:
-    """Return whether names are few, when looking them up is the fastest way."""
-    return 2 * int(pc.count_distinct(sample).as_py()) <= len(sample)
-
-
 def _encoded(values: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     chunks = values.dictionary_encode().chunks
     return np.concatenate([chunk.indices.to_numpy() for chunk in chunks]), chunks[-1].dictionary
 
 
-def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], pa.Array]:
+def _ranks(numbers: Ints) -> tuple[NDArray[np.int32], pa.Array]:
     """Number the different numbers in their order, by a table of all up to the largest."""
     seen = np.zeros(numbers.max() + 1, dtype=bool)
     seen[numbers] = True
@@ -144,7 +128,7 @@ def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], pa.Array]:
     return ranks[numbers], pa.array(np.flatnonzero(seen))
 
 
-def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, NDArray[np.int64]] | None:
+def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, Ints] | None:
     """Read names such as "task-12": counting is several times as fast as looking up texts.
 
     Names that a number would not give back ("task-012") are left alone.
@@ -219,8 +203,8 @@ def read_table(
     """
     path = Path(path)
     rules = CellRules(missing)
-    with reading(path):
-        source = open_table(path, wide, header, rules)
+    with table_files.reading(path):
+        source = table_files.open_table(path, wide, header, rules)
         return triplets_of(source, wide, (task, worker, label), rules)
 
 
@@ -232,7 +216,7 @@ def triplets_of(
 
 
 def _read_long(source: TableFile, columns: tuple[str, str, str], rules: CellRules) -> Triplets:
-    chosen = [position(source, name) for name in columns]
+    chosen = [table_files.position(source, name) for name in columns]
     if len(set(chosen)) < len(chosen):
         raise RatersError(
             f"task, worker and label are given as {', '.join(columns)}, expected three columns",
@@ -250,18 +234,18 @@ def _read_long(source: TableFile, columns: tuple[str, str, str], rules: CellRule
 def _named_column(source: TableFile, name: str, names: Names) -> Column:
     column = names.finish()
     if not column.cells.size:
-        refuse_no_rows(source)
+        table_files.refuse_no_rows(source)
     if "" in column.names:
         row = int(np.argmax(column.cells == column.names.index(""))) + 1
-        refuse_empty_name(source, name, row)
+        table_files.refuse_empty_name(source, name, row)
     return column.sorted()
 
 
 def _read_wide(source: TableFile, task: str, rules: CellRules) -> Triplets:
-    identity = identity_column(source, task)
+    identity = table_files.identity_column(source, task)
     columns = [k for k in range(len(source.names)) if k != identity]
     raters = [source.names[k] for k in columns]
-    refuse_bad_raters(source, raters)
+    table_files.refuse_bad_raters(source, raters)
     ids: list[str] = []
     found: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
     labels = Names()
@@ -272,8 +256,8 @@ def _read_wide(source: TableFile, task: str, rules: CellRules) -> Triplets:
         ids.extend(map(str, numbers) if identity is None else batch[0].to_pylist())
         labels.add(texts)
     if not ids:
-        refuse_no_rows(source)
-    refuse_bad_ids(source, task, ids)
+        table_files.refuse_no_rows(source)
+    table_files.refuse_bad_ids(source, task, ids)
     rows, cells = (np.concatenate(part) for part in zip(*found, strict=True))
     return _triplets(
         Column(rows, ids).sorted(), Column(cells, raters).sorted(), labels.finish(), rules
@@ -298,8 +282,7 @@ def _triplets(task: Column, rater: Column, label: Column, rules: CellRules) -> T
     held = labels >= 0
     if not held.any():
         raise RatersError(
-            "has no label: all cells are empty or hold the missing value",
-            kind="table",
+            "has no label: all cells are empty or hold the missing value", kind="table"
         )
     kept = slice(None) if held.all() else held
     return Triplets(
@@ -314,7 +297,7 @@ def _triplets(task: Column, rater: Column, label: Column, rules: CellRules) -> T
 
 def _label_values(
     task: Column, rater: Column, label: Column, rules: CellRules
-) -> tuple[tuple[int | str, ...], NDArray[np.int16]]:
+) -> tuple[tuple[int | str, ...], Labels]:
     """Sort the distinct labels, and map positions in `label.names` to them (missing: -1)."""
     if len(label.names) > MOST_VALUES:
         raise RatersError(
@@ -323,7 +306,9 @@ def _label_values(
             kind="value",
         )
     texts = {k: text for k, text in enumerate(label.names) if not rules.is_missing(text)}
-    numbers = {k: found for k, text in texts.items() if (found := number(text)) is not None}
+    numbers = {
+        k: found for k, text in texts.items() if (found := table_files.number(text)) is not None
+    }
     renumbered = np.full(len(label.names), -1, dtype=np.int16)
     if len(numbers) < len(texts):
         positions = list(texts)
@@ -341,10 +326,8 @@ def _label_values(
 def _refuse_fraction(name: int, task: Column, rater: Column, label: Column) -> NoReturn:
     at = int(np.argmax(label.cells == name))
     where, who = task.names[task.cells[at]], rater.names[rater.cells[at]]
-    raise RatersError(
+    message = (
         f"found label {label.names[name]} by rater {who!r} for task {where!r}, "
-        "expected classes: whole numbers or names",
-        kind="value",
-        case=where,
-        rater=who,
+        "expected classes: whole numbers or names"
     )
+    raise RatersError(message, kind="value", case=where, rater=who)

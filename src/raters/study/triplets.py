@@ -1,18 +1,25 @@
-"""Class labels by raters as triplets (task, rater, label), and the answers to one task."""
+"""Class labels by raters as triplets (task, rater, label), and studies held in such a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from raters.arrays import Array, Flags, Labels
 from raters.errors import RatersError
+from raters.study.classes import MISSING, Classes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
+
+    from raters.study.backend import Axes, Backend, Image, RawMask
+    from raters.study.geometry import Geometry
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +44,7 @@ class CaseAnswers:
     """
 
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     raters: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -48,14 +55,14 @@ class CaseAnswers:
         for rater, label in zip(self.rater, self.label, strict=True):
             yield self.raters[rater], int(label)
 
-    def of(self, rater: str) -> NDArray[np.int16]:
+    def of(self, rater: str) -> Labels:
         """Return all answers of one rater, by name: none, one or several."""
         if rater not in self.raters:
             known = ", ".join(self.raters[:20])
             raise RatersError(f"found no rater {rater!r}, expected one of {known}", rater=rater)
         return np.asarray(self.label[self.rater == self.raters.index(rater)])
 
-    def by_rater(self) -> list[NDArray[np.int16]]:
+    def by_rater(self) -> list[Labels]:
         """Return the answers of each rater, in the order of `raters`: the full axis."""
         order = np.argsort(self.rater, kind="stable")
         ends = np.searchsorted(self.rater[order], np.arange(1, len(self.raters)))
@@ -93,7 +100,7 @@ class Triplets:
 
     task: NDArray[np.int32]
     rater: NDArray[np.int32]
-    label: NDArray[np.int16]
+    label: Labels
     tasks: NDArray[np.object_]
     raters: tuple[str, ...]
     values: tuple[int | str, ...]
@@ -104,6 +111,14 @@ class Triplets:
         object.__setattr__(self, "tasks", np.asarray(self.tasks, dtype=object))
         if not self.task.shape == self.rater.shape == self.label.shape == (len(self),):
             raise ValueError("task, rater and label must be vectors of one length")
+
+    @classmethod
+    def of_dense(
+        cls, labels: Array, tasks: Array, raters: tuple[str, ...], values: tuple[int | str, ...]
+    ) -> Triplets:
+        """Take labels `(tasks, raters)` that are positions in `values`, MISSING for no answer."""
+        task, rater = np.nonzero(labels != MISSING)
+        return cls(task, rater, labels[task, rater], tasks, raters, values)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return self.task.size
@@ -173,7 +188,7 @@ class Triplets:
         )
 
 
-def _mask(chosen: ArrayLike | None, size: int) -> NDArray[np.bool_]:
+def _mask(chosen: ArrayLike | None, size: int) -> Flags:
     if chosen is None:
         return np.ones(size, dtype=bool)
     mask = np.zeros(size, dtype=bool)
@@ -186,3 +201,85 @@ def _renumbering(chosen: ArrayLike | None, size: int) -> NDArray[np.int32]:
     """Map old positions to new ones, and those that are not chosen to -1."""
     mask = _mask(chosen, size)
     return np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+
+
+class TableBackend:
+    """Answers in long form, in the order of their tasks.
+
+    Args:
+        triplets: The answers; label numbers are class numbers.
+        inputs: Where images or features come from.
+        reference: The true class of each task, MISSING where unknown.
+    """
+
+    def __init__(
+        self, triplets: Triplets, inputs: Backend | None = None, reference: Labels | None = None
+    ) -> None:
+        self.triplets = _in_task_order(triplets)
+        self.reference = reference
+        self.inputs = inputs
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether there are images or features beside the table."""
+        return self.inputs is not None
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:  # noqa: ARG002
+        """Tables have no masks."""
+        return None
+
+    def image(self, case: int, ndim: Axes) -> Image | None:
+        """Read the image or the features of a task."""
+        return None if self.inputs is None else self.inputs.image(case, ndim)
+
+    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
+        """Return the grid of the image."""
+        return None if self.inputs is None else self.inputs.image_grid(case, ndim)
+
+    def files(self, case: int) -> list[Path]:
+        """List the image files of a task."""
+        return [] if self.inputs is None else self.inputs.files(case)
+
+    def holds(self) -> dict[str, bool]:
+        """Return whether there are images and references at all, without reading any."""
+        images = self.inputs is not None and self.inputs.holds()["images"]
+        return {"images": images, "reference": self.reference is not None}
+
+    def selected(
+        self,
+        rows: NDArray[np.intp],
+        raters: Sequence[str],
+        classes: Classes,
+        class_table: Labels | None,
+    ) -> Triplets:
+        """Return the answers to some tasks by some raters, numbered anew."""
+        whole = self.triplets
+        everything = len(rows) == len(whole.tasks) and tuple(raters) == whole.raters
+        if everything and class_table is None:
+            return replace(whole, values=classes.values)
+        task = _renumbered(whole.task, len(whole.tasks), rows)
+        position = {name: k for k, name in enumerate(whole.raters)}
+        rater = _renumbered(whole.rater, len(whole.raters), [position[r] for r in raters])
+        label = whole.label if class_table is None else class_table[whole.label]
+        keep = (task >= 0) & (rater >= 0) & (label >= 0)
+        return Triplets(
+            task[keep], rater[keep], label[keep], whole.tasks[rows], tuple(raters), classes.values
+        )
+
+
+def _renumbered(
+    codes: NDArray[np.int32], size: int, kept: Sequence[int] | NDArray[np.intp]
+) -> NDArray[np.int32]:
+    table = np.full(size, MISSING, np.int32)
+    table[np.asarray(kept, np.intp)] = np.arange(len(kept))
+    return table[codes]
+
+
+def _in_task_order(triplets: Triplets) -> Triplets:
+    task = triplets.task
+    if bool((task[1:] >= task[:-1]).all()):
+        return triplets
+    order = np.argsort(task, kind="stable")
+    return replace(
+        triplets, task=task[order], rater=triplets.rater[order], label=triplets.label[order]
+    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Ints
 from raters.errors import RatersError
 
 _BLOCK = 1 << 18  # values
@@ -16,7 +15,7 @@ MOST_VALUES = 32
 """A file with more values than this is taken for a grey picture, unless its values are named."""
 
 
-def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArray[Any]:
+def whole_numbers(array: Array, threshold: float | None = None) -> Array:
     """Return the labels of a mask as integers; floats such as 1.0 are whole, 0.7 is rejected.
 
     With a threshold, a mask of 0 and 1 stays as it is and any other becomes `array > threshold`.
@@ -38,7 +37,7 @@ def whole_numbers(array: NDArray[Any], threshold: float | None = None) -> NDArra
     return _rounded(array) if array.dtype.kind == "f" else array
 
 
-def _cut(array: NDArray[Any], threshold: float) -> NDArray[np.uint8]:
+def _cut(array: Array, threshold: float) -> NDArray[np.uint8]:
     if array.size == 0 or bool(((array == 0) | (array == 1)).all()):
         return array.astype(np.uint8)
     above = np.asarray(array > threshold)
@@ -48,7 +47,7 @@ def _cut(array: NDArray[Any], threshold: float) -> NDArray[np.uint8]:
     return above.view(np.uint8)
 
 
-def _refuse_out_of_range(array: NDArray[Any], threshold: float) -> None:
+def _refuse_out_of_range(array: Array, threshold: float) -> None:
     """Reject a threshold that no mask of these values can cross, so that it would say nothing.
 
     The range is that of probabilities (0 to 1), of black and white (0 to 255), or of the integers
@@ -71,7 +70,7 @@ def _refuse_out_of_range(array: NDArray[Any], threshold: float) -> None:
         )
 
 
-def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:
+def _rounded(array: Array) -> NDArray[np.int32]:
     array = array.astype(np.float32) if array.dtype.itemsize < 4 else array
     with np.errstate(invalid="ignore"):
         rounded = np.rint(array)
@@ -86,7 +85,7 @@ def _rounded(array: NDArray[Any]) -> NDArray[np.int32]:
     return np.asarray(rounded, np.int32)
 
 
-def value_counts(values: NDArray[Any]) -> dict[int, int]:
+def value_counts(values: Array) -> dict[int, int]:
     """Count how often each whole number occurs.
 
     Example:
@@ -111,7 +110,7 @@ def value_counts(values: NDArray[Any]) -> dict[int, int]:
     return {int(v): int(n) for v, n in zip(found, times, strict=True)}
 
 
-def _count_bytes(flat: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _count_bytes(flat: NDArray[np.uint8]) -> Ints:
     """Count bytes, `(256,)`; two at a time, which takes half as long."""
     pairs = flat[: flat.size // 2 * 2].view(np.uint16)
     counts = np.zeros(1 << 16, np.int64)
@@ -131,17 +130,16 @@ def refuse_grey(counts: dict[int, int], file: str) -> None:
         RatersError: that asks for a threshold.
     """
     if len(counts) > MOST_VALUES:
-        raise RatersError(
+        message = (
             f"found {len(counts)} values from {min(counts)} to {max(counts)}, expected few: "
             "a grey mask needs --threshold (for example --threshold 127); "
             "if these are classes, name them with --values; "
             "if they number the segments or objects of this one image, they are no classes: "
             "write the segments' boundaries instead (skimage.segmentation.find_boundaries), or "
             "one class at a time (--threshold 0 tells objects from background); "
-            "if this is an image, name it with --images",
-            kind="grey",
-            file=file,
+            "if this is an image, name it with --images"
         )
+        raise RatersError(message, kind="grey", file=file)
 
 
 def at_least(least: int, given: object, what: str) -> int:

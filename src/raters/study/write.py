@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory
 from raters.progress import track
+from raters.study import study_file
 from raters.study.case import Case
 from raters.study.geometry import Geometry
 from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
@@ -28,15 +29,7 @@ from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
 from raters.study.places import Inputs
 from raters.study.study import Study
-from raters.study.study_file import (
-    CASES_FILE,
-    STUDY_FILE,
-    ClassEntry,
-    Form,
-    StudyFile,
-    write_cases_file,
-    write_study_file,
-)
+from raters.study.study_file import CASES_FILE, STUDY_FILE, Form, StudyFile
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 
@@ -66,9 +59,9 @@ class CaseArrays:
     """All of one case in memory, for as long as it takes to write it."""
 
     id: str
-    labels: NDArray[np.int16] | None
-    image: NDArray[Any] | None
-    reference: NDArray[np.int16] | None
+    labels: Labels | None
+    image: Array | None
+    reference: Labels | None
     geometry: Geometry
 
 
@@ -196,9 +189,9 @@ def _write_cases(
     result.written = len(kept) - result.skipped
     columns = writer.finish(kept)
     rows = np.array(kept, np.intp)
-    write_cases_file(result.folder, study.index.take(rows), **columns)
+    study_file.write_cases_file(result.folder, study.index.take(rows), **columns)
     write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
-    write_study_file(result.folder, writer.content)
+    study_file.write_study_file(result.folder, writer.content)
     return result
 
 
@@ -223,11 +216,8 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Inputs.of(study).refuse(folder, stems=stems)
     ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
     if not ours and folder.exists() and not is_empty(folder):
-        raise RatersError(
-            "found a folder that is not empty and not a study, expected a new or empty one",
-            kind="folder-taken",
-            file=folder,
-        )
+        message = "found a folder that is not empty and not a study, expected a new or empty one"
+        raise RatersError(message, kind="folder-taken", file=folder)
 
 
 def _clear(folder: Path) -> None:
@@ -251,12 +241,11 @@ def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
     """Reject a folder with cases that the study does not have: their files would remain."""
     lost = journal.cases - set(study.index.ids)
     if lost:
-        raise RatersError(
+        message = (
             f"holds the case {min(lost)!r}, which is not in this study: "
-            "choose another folder, or --overwrite to replace it",
-            kind="folder-taken",
-            file=folder,
+            "choose another folder, or --overwrite to replace it"
         )
+        raise RatersError(message, kind="folder-taken", file=folder)
 
 
 def _study_file(study: Study, form: Form) -> StudyFile:
@@ -267,7 +256,9 @@ def _study_file(study: Study, form: Form) -> StudyFile:
         form=form,
         kind=study.kind,
         raters=list(study.raters),
-        classes=[ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes],
+        classes=[
+            study_file.ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes
+        ],
         ignore=_missing_value(study) if masks else None,
         channels=list(study.channels),
         about=dict(study.about),
@@ -289,10 +280,11 @@ def _plan(study: Study, content: StudyFile) -> dict[str, Any]:
 
 
 def _writer(study: Study, folder: Path, content: StudyFile) -> Writer:
-    from raters.study.canonical import CanonicalWriter
     from raters.study.packed import PackedWriter
     from raters.study.table_folder import TableWriter
 
     packed = content.form == "packed"
-    writer: Writer = (PackedWriter if packed else CanonicalWriter)(study, folder, content)
+    writer: Writer = (PackedWriter if packed else study_file.CanonicalWriter)(
+        study, folder, content
+    )
     return TableWriter(study, folder, writer) if study.kind == "classification" else writer

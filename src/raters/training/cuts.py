@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CUTS = "cuts.json"
 AREA, DRAWN, BEST = "area", "area-drawn", "best"
-CutGiven = float | str | Sequence[float] | NDArray[np.floating]
+CutGiven = float | str | Sequence[float] | NDArray[np.float64]
 """A number, 'area', 'area-drawn', 'best', by class ('2=0.3,3=area'), or a number for each class."""
 
 Floats = NDArray[np.float64]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -383,7 +384,7 @@ def build_with_weights(config: ModelConfig, path: Path) -> Method:
     from safetensors.torch import load_file
 
     found = shapes_in(path)
-    for text in (*_absurd(config, found), *_unlike(config, found)):
+    for text in chain(_absurd(config, found), _unlike(config, found)):  # the second only then
         raise RatersError(text, kind="weights", file=path)
     method: Method = config.build()
     try:

@@ -213,8 +213,7 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
 
 
 def _short(name: str, value: float) -> str:
-    text = f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+    return f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
 
 
 class TrainingBar(lightning.Callback):

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
-from raters.study.formats.base import Array, Format, Write, reading, whole
+from raters.study.formats.base import Format, Write, reading, whole
 from raters.study.formats.geometry import embed, fits_float32
 from raters.study.geometry import Header, Volume
 

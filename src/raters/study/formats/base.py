@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
-Array = NDArray[Any]
-Affine = NDArray[np.float64] | None
+Affine = Floats | None
 Write = Callable[[Path, Array, Affine], None]
 
 # The most bytes that one stored byte can become. Deflate's limit is a matter of its format

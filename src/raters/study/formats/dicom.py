@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.study.formats import geometry, itk
-from raters.study.formats.base import (
-    UNLIMITED,
-    Format,
-    check_claim,
-    library,
-    reading,
-)
+from raters.study.formats.base import UNLIMITED, Format, check_claim, library, reading
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
@@ -164,9 +158,7 @@ def _probe_series(folder: Path) -> tuple[Header, list[str]]:
     return replace(first, shape=shape, affine=affine), files
 
 
-def _stack(
-    folder: Path, affine: NDArray[np.float64], readers: list[Any], files: list[str]
-) -> NDArray[np.float64]:
+def _stack(folder: Path, affine: Floats, readers: list[Any], files: list[str]) -> Floats:
     """The affine of a stack: its third column is the step from slice to slice."""
     positions = np.array([reader.GetOrigin() for reader in readers])
     steps = np.diff(positions, axis=0)

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.study.formats.base import Array
 from raters.study.geometry import Volume
 
 _TOLERANCE = 0.01  # voxels
 
 
-def flip_lps(affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def flip_lps(affine: Floats) -> Floats:
     """Left-posterior-superior (DICOM, ITK) to right-anterior-superior, or back.
 
     Example:
@@ -29,7 +28,7 @@ def flip_lps(affine: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def from_itk(
     direction: Sequence[float], spacing: Sequence[float], origin: Sequence[float], spatial_dims: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """The RAS affine of an ITK image, in the package's axis order.
 
     Args:
@@ -46,7 +45,7 @@ def from_itk(
     return flip_lps(_swap_columns(affine) if spatial_dims == 2 else affine)
 
 
-def to_itk(affine: NDArray[np.float64]) -> tuple[list[float], list[float], list[float]]:
+def to_itk(affine: Floats) -> tuple[list[float], list[float], list[float]]:
     """Direction, spacing and origin of an ITK image: the inverse of `from_itk`."""
     dims = len(affine) - 1
     lps = flip_lps(_swap_columns(affine) if dims == 2 else affine)
@@ -55,12 +54,12 @@ def to_itk(affine: NDArray[np.float64]) -> tuple[list[float], list[float], list[
     return (linear / spacing).ravel().tolist(), spacing.tolist(), lps[:dims, dims].tolist()
 
 
-def _swap_columns(affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def _swap_columns(affine: Floats) -> Floats:
     """Columns (x, y) to (row, column) order or back."""
     return affine[:, [1, 0, 2]]
 
 
-def plane(affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def plane(affine: Floats) -> Floats:
     """The 3 x 3 affine of a picture that lies in space with a 4 x 4 affine.
 
     The third voxel axis goes, and so does the world axis that the picture faces (z for an axial
@@ -76,14 +75,14 @@ def plane(affine: NDArray[np.float64]) -> NDArray[np.float64]:
     return affine[kept][:, [0, 1, 3]]
 
 
-def unplane(affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def unplane(affine: Floats) -> Floats:
     """A 4 x 4 affine whose `plane` is the given one: the axial slice at z = 0."""
     full = np.eye(4)
     full[np.ix_([0, 1, 3], [0, 1, 3])] = affine
     return full
 
 
-def fits_float32(affine: NDArray[np.float64]) -> bool:
+def fits_float32(affine: Floats) -> bool:
     """Whether NIfTI can hold the affine exactly.
 
     Example:
@@ -93,7 +92,7 @@ def fits_float32(affine: NDArray[np.float64]) -> bool:
     return bool((affine.astype(np.float32) == affine).all())
 
 
-def embed(volume: Volume, shape: tuple[int, ...], affine: NDArray[np.float64]) -> Volume:
+def embed(volume: Volume, shape: tuple[int, ...], affine: Floats) -> Volume:
     """Put labels that cover a part of an image's grid into the whole grid, zeros elsewhere.
 
     DICOM segmentations store only the slices that have something, often in another order. The

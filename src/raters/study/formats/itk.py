@@ -12,23 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.study.formats import geometry
-from raters.study.formats.base import (
-    DEFLATE,
-    RAW,
-    UNLIMITED,
-    Affine,
-    Array,
-    Format,
-    SharedContext,
-    check_claim,
-    library,
-    native,
-    one_channel,
-)
+from raters.study.formats import base, geometry
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
@@ -39,7 +26,14 @@ _TYPES = (
     "Float32",
     "Float64",
 )
-_FACTORS = {"raw": RAW, "gzip": DEFLATE, "gz": DEFLATE, "ascii": 8.0, "text": 8.0, "hex": 1.01}
+_FACTORS = {
+    "raw": base.RAW,
+    "gzip": base.DEFLATE,
+    "gz": base.DEFLATE,
+    "ascii": 8.0,
+    "text": 8.0,
+    "hex": 1.01,
+}
 
 
 def probe(path: Path) -> Header:
@@ -61,11 +55,11 @@ def read_image(path: Path) -> Volume:
 def read_labels(path: Path) -> Volume:
     """Read labels: scalars."""
     header = probe(path)
-    one_channel(path, header.channels)
+    base.one_channel(path, header.channels)
     return Volume(_voxels(path).reshape(header.shape), header.affine)
 
 
-def write_image(path: Path, array: Array, affine: Affine) -> None:
+def write_image(path: Path, array: Array, affine: base.Affine) -> None:
     """Write `(channels, *space)`.
 
     ITK keeps direction and spacing apart, so that an affine comes back rounded in its last bit.
@@ -76,12 +70,12 @@ def write_image(path: Path, array: Array, affine: Affine) -> None:
     _write(path, ordered, affine, vector=vector)
 
 
-def write_labels(path: Path, array: Array, affine: Affine) -> None:
+def write_labels(path: Path, array: Array, affine: base.Affine) -> None:
     """Write `(*space)`."""
     _write(path, _reversed(array, 0), affine, vector=False)
 
 
-FORMAT = Format(
+FORMAT = base.Format(
     "NRRD or MetaImage",
     (".nrrd", ".nhdr", ".mha", ".mhd"),
     probe,
@@ -94,7 +88,7 @@ FORMAT = Format(
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    sitk = library("SimpleITK")
+    sitk = base.library("SimpleITK")
 
     before = sitk.ProcessObject.GetGlobalWarningDisplay()
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
@@ -104,7 +98,7 @@ def _no_warnings() -> Iterator[None]:
         sitk.ProcessObject.SetGlobalWarningDisplay(before)
 
 
-quiet = SharedContext(_no_warnings)
+quiet = base.SharedContext(_no_warnings)
 
 
 def open_reader(path: Path, io: str) -> Any:  # noqa: ANN401
@@ -114,7 +108,7 @@ def open_reader(path: Path, io: str) -> Any:  # noqa: ANN401
         path: The file.
         io: ITK's name of the format; by itself ITK would go by the suffix, in lower case only.
     """
-    sitk = library("SimpleITK")
+    sitk = base.library("SimpleITK")
 
     with quiet:
         reader = sitk.ImageFileReader()
@@ -147,7 +141,7 @@ def header_of(path: Path, reader: Any) -> Header:  # noqa: ANN401
 
 
 def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
-    sitk = library("SimpleITK")
+    sitk = base.library("SimpleITK")
 
     for name in _TYPES:
         kinds = [getattr(sitk, f"sitk{name}"), getattr(sitk, f"sitkVector{name}")]
@@ -158,7 +152,7 @@ def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
     raise RatersError(message, kind="unreadable", file=path)
 
 
-def _exact_affine(text: str, affine: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exact_affine(text: str, affine: Floats) -> Floats:
     """The affine that we wrote, unless the file has been given another geometry since."""
     try:
         exact = np.array([float(word) for word in text.split()]).reshape(affine.shape)
@@ -190,14 +184,14 @@ def _check_size(path: Path, stored: _Stored, header: Header, reader: Any) -> Non
     """Compare the claim of the header with what is there."""
     shape = tuple(int(length) for length in reader.GetSize())
     shape = (*shape, int(reader.GetNumberOfComponents()))
-    factor, size = UNLIMITED, None
+    factor, size = base.UNLIMITED, None
     if stored.file is not None:
         if not stored.file.exists():
             message = f"its data file {stored.file.name} is not there"
             raise RatersError(message, kind="missing-file", file=path)
-        factor = _FACTORS.get(stored.encoding, UNLIMITED)
+        factor = _FACTORS.get(stored.encoding, base.UNLIMITED)
         size = stored.file.stat().st_size - stored.offset
-    check_claim(path, shape, header.dtype.itemsize * 8, stored=size, factor=factor)
+    base.check_claim(path, shape, header.dtype.itemsize * 8, stored=size, factor=factor)
 
 
 def _stored(path: Path) -> _Stored:
@@ -256,7 +250,7 @@ def _meta_encoding(fields: dict[str, str]) -> str:
 
 def _voxels(path: Path) -> Array:
     """`(*space)`, or `(channels, *space)`."""
-    sitk = library("SimpleITK")
+    sitk = base.library("SimpleITK")
 
     stored = _stored(path)
     if stored.is_meta and stored.encoding == "gzip" and stored.file is not None:
@@ -267,7 +261,7 @@ def _voxels(path: Path) -> Array:
 
 def array_of(image: Any) -> Array:  # noqa: ANN401
     """The voxels of a SimpleITK image: `(*space)`, or `(channels, *space)`."""
-    sitk = library("SimpleITK")
+    sitk = base.library("SimpleITK")
 
     array = sitk.GetArrayFromImage(image)
     if image.GetNumberOfComponentsPerPixel() > 1:
@@ -294,13 +288,13 @@ def _reversed(array: Array, first: int) -> Array:
     return array.transpose([*range(first), *reversed(range(first, array.ndim))])
 
 
-def _write(path: Path, ordered: Array, affine: Affine, *, vector: bool) -> None:
-    sitk = library("SimpleITK")
+def _write(path: Path, ordered: Array, affine: base.Affine, *, vector: bool) -> None:
+    sitk = base.library("SimpleITK")
 
     if path.suffix.lower() in (".nhdr", ".mhd"):
         message = "two files cannot be written whole or not at all; write .nrrd or .mha instead"
         raise RatersError(message, kind="unwritable", file=path)
-    ordered = ordered.astype(np.float32) if ordered.dtype == np.float16 else native(ordered)
+    ordered = ordered.astype(np.float32) if ordered.dtype == np.float16 else base.native(ordered)
     image = sitk.GetImageFromArray(np.ascontiguousarray(ordered), isVector=vector)
     if affine is not None:
         direction, spacing, origin = geometry.to_itk(affine)

@@ -14,20 +14,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.formats import geometry
-from raters.study.formats.base import (
-    DEFLATE,
-    RAW,
-    Affine,
-    Array,
-    Format,
-    check_claim,
-    check_dtype,
-    library,
-    native,
-    one_channel,
-)
+from raters.study.formats import base, geometry
 from raters.study.geometry import Header, Volume
 
 _CHUNK = 1 << 24
@@ -67,22 +56,22 @@ def read_labels(path: Path) -> Volume:
     """Read labels; a fourth axis of length 1 is dropped."""
     with _open(path) as file:
         layout = _layout(path, file)
-        one_channel(path, layout.header.channels)
+        base.one_channel(path, layout.header.channels)
         array = _voxels(path, file, layout)
     return Volume(array.reshape(layout.header.shape, order="F"), layout.header.affine)
 
 
-def write_image(path: Path, array: Array, affine: Affine) -> None:
+def write_image(path: Path, array: Array, affine: base.Affine) -> None:
     """Write `(channels, *space)`, channels last on disk; a single channel has no axis there."""
     _write(path, array[0] if len(array) == 1 else _channels_last(array), affine)
 
 
-def write_labels(path: Path, array: Array, affine: Affine) -> None:
+def write_labels(path: Path, array: Array, affine: base.Affine) -> None:
     """Write `(*space)`."""
     _write(path, array, affine)
 
 
-FORMAT = Format(
+FORMAT = base.Format(
     "NIfTI", (".nii", ".nii.gz"), probe, read_image, read_labels, write_image, write_labels
 )
 
@@ -105,22 +94,23 @@ def _layout(path: Path, file: BinaryIO) -> _Layout:
     dtype, offset = header.get_data_dtype(), int(header.get_data_offset())
     stored = path.stat().st_size
     if _zipped(path):
-        check_claim(path, shape, dtype.itemsize * 8, factor=DEFLATE)
+        base.check_claim(path, shape, dtype.itemsize * 8, factor=base.DEFLATE)
     else:
-        check_claim(path, shape, dtype.itemsize * 8, stored=stored - offset, factor=RAW)
+        base.check_claim(path, shape, dtype.itemsize * 8, stored=stored - offset, factor=base.RAW)
     slope, inter = header.get_slope_inter()
     slope, inter = (1.0, 0.0) if slope is None else (float(slope), float(inter or 0.0))
     space, channels = _axes(path, shape, dtype)
     affine = np.asarray(header.get_best_affine(), dtype=np.float64)
     affine = geometry.plane(affine) if len(space) == 2 else affine
     scaled = (slope, inter) != (1.0, 0.0)
-    kind = np.dtype(np.float64) if scaled else _plain(dtype).newbyteorder("=")
-    check_dtype(path, kind)
+    one = dtype if dtype.fields is None else np.dtype(np.uint8)  # colours are records of bytes
+    kind = np.dtype(np.float64) if scaled else one.newbyteorder("=")
+    base.check_dtype(path, kind)
     return _Layout(shape, dtype, offset, slope, inter, Header(space, kind, affine, channels))
 
 
 def _header(path: Path, file: BinaryIO) -> Any:  # noqa: ANN401
-    nibabel = library("nibabel")
+    nibabel = base.library("nibabel")
 
     size = file.read(4)
     file.seek(0)
@@ -133,11 +123,6 @@ def _header(path: Path, file: BinaryIO) -> Any:  # noqa: ANN401
     header = found[0].from_fileobj(file, check=False)
     header.check_fix(logger=_SILENT)
     return header
-
-
-def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of one value; colours are stored as records of bytes."""
-    return dtype if dtype.fields is None else np.dtype(np.uint8)
 
 
 def _axes(
@@ -165,7 +150,7 @@ def _voxels(path: Path, file: BinaryIO, layout: _Layout) -> Array:
         array = flat.reshape(channels, *layout.header.shape, order="F")
         return np.moveaxis(array, 0, -1)
     shape = layout.header.shape + (() if channels is None else (channels,))
-    array = native(flat.view(layout.dtype)).reshape(shape, order="F")
+    array = base.native(flat.view(layout.dtype)).reshape(shape, order="F")
     return array if layout.header.dtype == array.dtype else array * layout.slope + layout.inter
 
 
@@ -187,10 +172,10 @@ def _channels_last(array: Array) -> Array:
     return np.moveaxis(array, 0, -1)
 
 
-def _write(path: Path, array: Array, affine: Affine) -> None:
-    nibabel = library("nibabel")
+def _write(path: Path, array: Array, affine: base.Affine) -> None:
+    nibabel = base.library("nibabel")
 
-    array = array.astype(np.float32) if array.dtype == np.float16 else native(array)
+    array = array.astype(np.float32) if array.dtype == np.float16 else base.native(array)
     if affine is not None and len(affine) == 3:
         affine = geometry.unplane(affine)
     image = nibabel.Nifti1Image(array, affine, dtype=array.dtype)

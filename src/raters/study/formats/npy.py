@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.formats.base import RAW, Affine, Array, Format, check_claim, check_dtype, native
+from raters.study.formats.base import RAW, Affine, Format, check_claim, check_dtype, native
 from raters.study.geometry import Header, Volume
 
 

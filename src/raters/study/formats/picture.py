@@ -13,21 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.formats.base import (
-    DEFLATE,
-    JPEG,
-    LZW,
-    Affine,
-    Array,
-    Format,
-    Pixels,
-    check_claim,
-    image_of,
-    is_grey,
-    labels_of,
-    refuse_jpeg,
-)
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
 if TYPE_CHECKING:
@@ -86,7 +74,7 @@ def _header(path: Path, file: IO[bytes], size: int) -> PngHeader:
     return PngHeader(rows, columns, depth, _SAMPLES.get(colour, 1), plain)
 
 
-def read_plain_png(path: Path) -> Pixels | None:
+def read_plain_png(path: Path) -> base.Pixels | None:
     """Read a PNG whose samples are all that there is; None for any other file.
 
     Pillow takes several times as long for small masks, and reduces 16-bit colours to 8 bits.
@@ -102,11 +90,13 @@ def read_plain_png(path: Path) -> Pixels | None:
     if not header.plain:
         return None
     bits = header.depth * header.samples
-    check_claim(path, (header.rows, header.columns), bits, stored=len(data), factor=DEFLATE)
+    base.check_claim(
+        path, (header.rows, header.columns), bits, stored=len(data), factor=base.DEFLATE
+    )
     return split_alpha(imagecodecs.png_decode(data))
 
 
-def split_alpha(values: Array) -> Pixels:
+def split_alpha(values: Array) -> base.Pixels:
     """Put the samples of pixels, `(rows, columns)` or `(rows, columns, samples)`, in their places.
 
     Example:
@@ -116,16 +106,22 @@ def split_alpha(values: Array) -> Pixels:
         ((4, 5), False)
     """
     if values.ndim == 2:
-        return Pixels(values)
+        return base.Pixels(values)
     if values.shape[-1] in (2, 4):
         values, alpha = values[..., :-1], values[..., -1]
         grey = values.shape[-1] == 1
-        return Pixels(values[..., 0] if grey else values, not grey, alpha=alpha)
-    return Pixels(values, True)
+        return base.Pixels(values[..., 0] if grey else values, not grey, alpha=alpha)
+    return base.Pixels(values, True)
 
 
 _KINDS = ("PNG", "BMP", "GIF", "JPEG")
-_FACTORS = {"PNG": DEFLATE, "BMP": LZW, "GIF": LZW, "JPEG": JPEG, "MPO": JPEG}
+_FACTORS = {
+    "PNG": base.DEFLATE,
+    "BMP": base.LZW,
+    "GIF": base.LZW,
+    "JPEG": base.JPEG,
+    "MPO": base.JPEG,
+}
 _CHANNELS = {"1": None, "L": None, "I": None, "I;16": None, "LA": 2, "RGBA": 4}
 
 
@@ -137,7 +133,7 @@ def probe(path: Path) -> Header:
         channels = _CHANNELS.get(picture.mode, 3)
         if depth == 16:
             channels = samples if samples > 1 else None
-        if picture.mode == "P" and is_grey(_palette(picture)):
+        if picture.mode == "P" and base.is_grey(_palette(picture)):
             channels = None
         return Header((picture.height, picture.width), dtype, channels=channels)
 
@@ -148,24 +144,24 @@ def read_image(path: Path) -> Volume:
     One channel if all entries of the palette are grey. Alpha is dropped if everything is
     opaque; otherwise it is the last channel.
     """
-    array, has_channels = image_of(_read(path))
+    array, has_channels = base.image_of(_read(path))
     return Volume(array, None, has_channels)
 
 
 def read_labels(path: Path) -> Volume:
     """Read one label per pixel: 1-bit pictures are bool, palettes as `colour.labels_of` says."""
     if path.suffix.lower() in (".jpg", ".jpeg"):
-        refuse_jpeg(path)
-    return Volume(labels_of(_read(path, lossless=True), path))
+        base.refuse_jpeg(path)
+    return Volume(base.labels_of(_read(path, lossless=True), path))
 
 
-def write_image(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
+def write_image(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
     """Write 8 bits with 1, 3 or 4 channels, or 16 bits with one; an affine is not kept."""
     rows = np.moveaxis(array, 0, -1)
     _save(path, rows[..., 0] if rows.shape[-1] == 1 else rows)
 
 
-def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
+def write_labels(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
     """Write labels from 0 to 65535, in 8 bits if they fit; an affine is not kept."""
     low, high = int(array.min()), int(array.max())
     if low < 0 or high > 0xFFFF:
@@ -174,7 +170,7 @@ def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG
     _save(path, array.astype(np.uint8 if high <= 0xFF else np.uint16))
 
 
-FORMAT = Format(
+FORMAT = base.Format(
     "picture",
     (".png", ".bmp", ".gif", ".jpg", ".jpeg"),
     probe,
@@ -221,36 +217,36 @@ def _check(path: Path, picture: ImageFile) -> None:
     if kind == "PNG":
         rows, columns, depth, samples, _ = png_header(path)
         shape, bits = (rows, columns), depth * samples
-    check_claim(path, shape, bits, factor=_FACTORS[kind])
+    base.check_claim(path, shape, bits, factor=_FACTORS[kind])
     # MPO is a JPEG with previews, which are no frames.
     if kind != "MPO" and (frames := getattr(picture, "n_frames", 1)) > 1:
         message = f"found {frames} frames, expected a single one"
         raise RatersError(message, kind="unreadable", file=path)
 
 
-def _read(path: Path, *, lossless: bool = False) -> Pixels:
+def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
     plain = read_plain_png(path)
     if plain is not None:
         return plain
     with _open(path) as picture:
         if lossless and picture.format in ("JPEG", "MPO"):
-            refuse_jpeg(path)
+            base.refuse_jpeg(path)
         picture.load()
         return _pixels(picture)
 
 
-def _pixels(picture: Image) -> Pixels:
+def _pixels(picture: Image) -> base.Pixels:
     mode, key = picture.mode, picture.info.get("transparency")
     if mode == "P":
         indices = np.array(picture)
-        return Pixels(indices, palette=_palette(picture), alpha=_palette_alpha(indices, key))
+        return base.Pixels(indices, palette=_palette(picture), alpha=_palette_alpha(indices, key))
     if mode in ("LA", "RGBA"):
         return split_alpha(np.array(picture))
     if mode not in ("1", "L", "I", "I;16", "RGB"):  # CMYK and the like
-        return Pixels(np.array(picture.convert("RGB")), True)
+        return base.Pixels(np.array(picture.convert("RGB")), True)
     values = np.array(picture)
     values = values.astype(np.uint16) if mode == "I" else values
-    return Pixels(values, mode == "RGB", alpha=_key_alpha(values, key))
+    return base.Pixels(values, mode == "RGB", alpha=_key_alpha(values, key))
 
 
 def _palette(picture: Image) -> NDArray[np.uint8]:

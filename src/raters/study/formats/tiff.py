@@ -11,32 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.formats.base import (
-    DEFLATE,
-    JPEG,
-    LZW,
-    RAW,
-    UNLIMITED,
-    Affine,
-    Array,
-    Format,
-    Pixels,
-    check_claim,
-    check_dtype,
-    image_of,
-    is_grey,
-    labels_of,
-    native,
-    refuse_jpeg,
-)
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
 if TYPE_CHECKING:
     from tifffile import TiffFile, TiffPageSeries
 
 # By the numbers of the TIFF tag: none, LZW, old and new JPEG, deflate twice, PackBits.
-_FACTORS = {1: RAW, 5: LZW, 6: JPEG, 7: JPEG, 8: DEFLATE, 32946: DEFLATE, 32773: 128.0}
+_FACTORS = {
+    1: base.RAW,
+    5: base.LZW,
+    6: base.JPEG,
+    7: base.JPEG,
+    8: base.DEFLATE,
+    32946: base.DEFLATE,
+    32773: 128.0,
+}
 _JPEGS = (6, 7)
 _WHITE_IS_ZERO, _PALETTE = 0, 3
 _ALPHA = (1, 2)  # associated and unassociated
@@ -48,23 +40,23 @@ def probe(path: Path) -> Header:
         shape = tuple(series.shape[i] for i in order)
         channels = shape[-1] if axes[-1] in "SC" else None
         space = shape if channels is None else shape[:-1]
-        if (palette := _palette(series)) is not None and not is_grey(palette):
+        if (palette := _palette(series)) is not None and not base.is_grey(palette):
             channels = 3
         return Header(space, series.dtype.newbyteorder("="), channels=channels)
 
 
 def read_image(path: Path) -> Volume:
     """Read what a viewer shows; see `picture.read_image` for palettes and 1-bit pictures."""
-    array, has_channels = image_of(_read(path))
+    array, has_channels = base.image_of(_read(path))
     return Volume(array, None, has_channels)
 
 
 def read_labels(path: Path) -> Volume:
     """Read one label per pixel; a palette counts as `colour.labels_of` says."""
-    return Volume(labels_of(_read(path, lossless=True), path))
+    return Volume(base.labels_of(_read(path, lossless=True), path))
 
 
-def write_image(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
+def write_image(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
     """Write `(channels, *space)`, three channels of 8 bits as colours; an affine is not kept."""
     if array.ndim == 3 and len(array) == 3 and array.dtype == np.uint8:
         _write(path, np.moveaxis(array, 0, -1), "YXS", "rgb")
@@ -72,12 +64,12 @@ def write_image(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG0
         _write(path, array, "CZYX" if array.ndim == 4 else "CYX")
 
 
-def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
+def write_labels(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
     """Write `(*space)`; an affine is not kept."""
     _write(path, array, "ZYX"[-array.ndim :])
 
 
-FORMAT = Format(
+FORMAT = base.Format(
     "TIFF", (".tif", ".tiff"), probe, read_image, read_labels, write_image, write_labels
 )
 
@@ -118,9 +110,9 @@ def _open(path: Path) -> Iterator[tuple[TiffPageSeries, list[int], str]]:
         series = _only_series(path, file)
         order, axes = _order(path, series)
         page = series.keyframe
-        factor = _FACTORS.get(int(page.compression), UNLIMITED)
-        check_dtype(path, series.dtype)
-        check_claim(path, tuple(series.shape), int(page.bitspersample), factor=factor)
+        factor = _FACTORS.get(int(page.compression), base.UNLIMITED)
+        base.check_dtype(path, series.dtype)
+        base.check_claim(path, tuple(series.shape), int(page.bitspersample), factor=factor)
         yield series, order, axes
 
 
@@ -144,20 +136,20 @@ def _order(path: Path, series: TiffPageSeries) -> tuple[list[int], str]:
     return [series.axes.index(axis) for axis in axes], axes
 
 
-def _read(path: Path, *, lossless: bool = False) -> Pixels:
+def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
     with _open(path) as (series, order, axes):
         if lossless and int(series.keyframe.compression) in _JPEGS:
-            refuse_jpeg(path)
+            base.refuse_jpeg(path)
         _check_segments(path, series)
-        array = native(series.asarray())
+        array = base.native(series.asarray())
         dropped = tuple(i for i in range(array.ndim) if i not in order)
         array = np.transpose(array, [*order, *dropped]).reshape([array.shape[i] for i in order])
         if int(series.keyframe.photometric) == _WHITE_IS_ZERO and array.dtype.kind in "bu":
             array = ~array
         alpha = any(int(kind) in _ALPHA for kind in series.keyframe.extrasamples)
         if alpha and axes[-1] == "S" and array.shape[-1] in (2, 4) and array.dtype.kind == "u":
-            return Pixels(array[..., :-1], True, alpha=array[..., -1])
-        return Pixels(array, axes[-1] in "SC", _palette(series))
+            return base.Pixels(array[..., :-1], True, alpha=array[..., -1])
+        return base.Pixels(array, axes[-1] in "SC", _palette(series))
 
 
 def _check_segments(path: Path, series: TiffPageSeries) -> None:
