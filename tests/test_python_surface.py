@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import nibabel
@@ -127,6 +128,18 @@ class TestFrames:
         study = raters.read(LONG, raters=["ann", "bob"], split="test", anonymous=True)
         assert (len(study), study.raters, study.anonymous) == (1, ("ann", "bob"), True)
 
+    def test_rows_of_a_wide_frame_keep_their_names(self) -> None:
+        frame = pd.DataFrame({"a": [0, 1, 2], "b": [0, 1, 1]})
+        assert raters.read(frame).cases == ("0", "1", "2")
+        kept = raters.read(frame[frame.a > 0])
+        assert kept.cases == ("1", "2") and answers(kept) == {
+            ("1", "a", 1),
+            ("1", "b", 1),
+            ("2", "a", 2),
+            ("2", "b", 1),
+        }
+        assert answers(raters.read(frame.iloc[::-1])) == answers(raters.read(frame))
+
 
 class TestWhatTakesAStudy:
     """Verbs that take more than studies."""
@@ -137,7 +150,9 @@ class TestWhatTakesAStudy:
         assert raters.agree(WIDE).frame("raters")["rater"].nunique() == 3
         assert raters.check(LONG).cases == 2
         assert raters.fuse(LONG, "vote").labels.to_dict() == {"t2": "dog", "t10": "cat"}
-        with pytest.raises(RatersError, match=r"found tables.*expected one of vote, mean, dawid"):
+        with pytest.raises(
+            RatersError, match=r"tables, and staple does not.*one of vote, mean, dawid"
+        ):
             raters.fuse(LONG)
 
     def test_arrays_and_tensors(self, tmp_path: Path) -> None:
@@ -147,6 +162,42 @@ class TestWhatTakesAStudy:
         assert raters.check(self.LABELS).raters == {"0": 1, "1": 1, "2": 1}
         draw_masks(tmp_path)
         assert raters.agree(pattern(tmp_path)).kind == "segmentation"
+
+    @pytest.mark.parametrize("verb", [raters.agree, raters.check, raters.fuse])
+    def test_masks_without_a_case_are_refused(self, verb: object) -> None:
+        masks = self.LABELS[0]
+        for given in (masks, list(masks), torch.from_numpy(masks), masks.tolist()):
+            with pytest.raises(RatersError, match=r"3 axes.*labels\[np.newaxis\].*from_arrays"):
+                verb(given)  # type: ignore[operator]
+        verb([list(masks)])  # type: ignore[operator]
+        assert len(Study.from_arrays(labels=masks)) == 3
+        if verb is not raters.fuse:  # STAPLE is for masks
+            verb(np.array([[0, 1], [1, 1]]))  # type: ignore[operator]
+
+    def test_fit_and_extend_take_what_read_takes(self, tmp_path: Path) -> None:
+        for verb in (raters.fit, partial(raters.extend, None)):
+            with pytest.raises(RatersError, match="found NoneType, expected a study, a pattern"):
+                verb(None)
+            with pytest.raises(RatersError, match="no such file or folder"):
+                verb(str(tmp_path / "st"))
+        for given in (LONG, self.LABELS):  # read, but there is nothing to learn from
+            with pytest.raises(RatersError, match=r"expected .*(image|feature)"):
+                raters.fit(given, progress=False)
+
+    def test_frames_and_reports_of_other_things(self, tmp_path: Path) -> None:
+        for given in ("x.csv", [[0, 1]], None):
+            with pytest.raises(RatersError, match=r"expected a pandas frame: raters.read opens"):
+                Study.from_frame(given)  # type: ignore[arg-type]
+        for other in (raters.fuse(LONG, "vote"), 3, None):
+            with pytest.raises(RatersError, match=r"expected a study, .*consensus.write"):
+                raters.report(other, tmp_path / "page")  # type: ignore[arg-type]
+        assert raters.report(LONG, tmp_path / "page").exists()
+
+    def test_one_mask_is_no_truth(self) -> None:
+        mask = np.pad(np.ones((6, 6), int), 5)
+        with pytest.raises(RatersError, match=r"2 axes.*truth\[np.newaxis\]"):
+            raters.simulate(mask)
+        assert len(raters.simulate(mask[np.newaxis], "good:1")) == 1
 
     @pytest.mark.parametrize("make", [to_itk, nibabel.Nifti1Image])
     def test_images_keep_their_place_in_space(self, make: object, tmp_path: Path) -> None:
@@ -210,6 +261,27 @@ class TestConsensus:
             dice = [2 * (m & mask).sum() / (m.sum() + mask.sum()) for m in case.labels]
             np.testing.assert_allclose(simple.loc[case.id][kept], np.array(dice)[kept])
 
+    @pytest.mark.parametrize("pool", [False, True])
+    @pytest.mark.parametrize("method", ["staple", "dawid-skene", "spatial-staple", "simple"])
+    def test_no_skill_without_labels_of_masks(self, method: str, pool: bool) -> None:
+        if pool and method in ("spatial-staple", "simple"):
+            return
+        labels = np.random.default_rng(0).integers(0, 2, (2, 4, 6, 6))
+        labels[:, 3], labels[1, 2] = -1, -1
+        skills = raters.fuse(labels, method, pool=pool).skills.to_numpy()
+        silent = (
+            [False, False, False, True]
+            if pool
+            else [[False] * 3 + [True], [False] * 2 + [True] * 2]
+        )
+        np.testing.assert_array_equal(np.isnan(skills), silent)
+
+    @pytest.mark.parametrize("method", ["dawid-skene", "one-coin"])
+    def test_no_skill_without_labels_of_a_table(self, method: str) -> None:
+        frame = pd.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0], "c": [1, None, None]})
+        skills = raters.fuse(raters.read(frame)[["1", "2"]], method).skills
+        assert skills.isna().to_dict() == {"a": False, "b": False, "c": True}
+
     def test_written_as_the_command_line_does(self, tmp_path: Path) -> None:
         draw_masks(tmp_path)
         study = raters.read(pattern(tmp_path))
@@ -253,6 +325,32 @@ class TestStudy:
         with pytest.raises(RatersError, match="found the table 'nope', expected one of overall, "):
             raters.agree(self.STUDY).frame("nope")
 
+    @pytest.mark.parametrize("what", ["labels", "reference"])
+    def test_labels_that_are_no_whole_numbers(self, what: str) -> None:
+        bad = np.array([[0.0, np.nan], [1.0, 0.0]])
+        with pytest.raises(RatersError, match=r"NaN in .*case 0, expected whole.*-1 for missing"):
+            Study.from_arrays(**{what: bad})
+        with pytest.raises(RatersError, match="type float64 in case 0"):
+            Study.from_arrays(**{what: bad[1:]}, classes=["a", "b"])
+        for words in (np.array([["a", "b"], ["b", "b"]]), np.array([["a", "b"]])):
+            with pytest.raises(RatersError, match=r"type <U1.*raters.read takes a frame"):
+                Study.from_arrays(**{what: words})
+
+    def test_parts_by_masks_and_numbers(self) -> None:
+        study = Study.from_arrays(labels=np.zeros((4, 2, 3, 3), int), cases=list("abcd"))
+        mask = [True, False, True, False]
+        for key in (mask, np.array(mask), np.array([0, 2]), range(0, 4, 2), ["a", "c"], [0, -2]):
+            assert study[key].cases == ("a", "c")
+        assert len(study[[]]) == 0 and study[np.int64(1)].id == "b"
+        with pytest.raises(RatersError, match="a mask of 3, expected one of 4"):
+            study[[True, False, True]]
+        for twice in (["c", "c"], [2, -2]):
+            with pytest.raises(RatersError, match="'c' twice"):
+                study[twice]
+        for odd in (1.0, ("a", "b"), None, True, [1.5], [[0]], [True, 0], np.zeros((2, 2), int)):
+            with pytest.raises(RatersError, match="expected the name or number of a case"):
+                study[odd]
+
 
 class TestTorch:
     """A study in a loop of torch."""
@@ -294,6 +392,13 @@ class TestTorch:
         steps = Compose([ScaleIntensityd("image"), both])
         data = CacheDataset(study.to_torch(), steps, progress=False)
         assert data[1]["image"].shape == (1, 4, 4) and data[1]["labels"].shape == (3, 4, 4)
+
+    def test_answers_that_differ_are_refused(self) -> None:
+        said = {"task": ["t", "t", "u", "u"], "worker": ["ann"] * 4, "label": [0, 0, 1, 0]}
+        items = raters.read(pd.DataFrame(said)).to_torch()
+        assert items[0]["labels"].tolist() == [0]
+        with pytest.raises(RatersError, match="different answers by 'ann' to task 'u'"):
+            items[1]
 
 
 class TestNames:

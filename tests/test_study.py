@@ -312,7 +312,10 @@ MASKS = np.zeros((2, 2, 3, 3), int)
     ("arrays", "words"),
     [
         ({}, "found no arrays"),
-        ({"labels": MASKS.astype(float)}, "found labels of type float64, expected whole numbers"),
+        (
+            {"labels": MASKS.astype(float)},
+            "found labels of type float64 in case 0, expected whole numbers",
+        ),
         ({"labels": MASKS - 2}, "found labels from -2 to -2 in case 0, expected -1"),
         ({"labels": MASKS + 2, "classes": ["a", "b"]}, "from 2 to 2 in case 0.*for 2 classes"),
         ({"labels": MASKS, "reference": MASKS[:, 0] + 0.5}, "reference labels of type float64"),

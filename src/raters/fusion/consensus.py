@@ -44,7 +44,8 @@ def fuse(
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
         method: A name of `raters.fusion.METHODS`, or the method with its options, as in
-            `raters.fusion.StapleOptions(restrict=True)`.
+            `raters.fusion.StapleOptions(restrict=True)`. The default is for masks: of tables
+            name one, for example 'dawid-skene'.
         pool: Let all cases share the raters' matrices (staple, dawid-skene on masks; tables
             always do). Without it each case is fitted alone, as STAPLE is commonly used.
         progress: Show a progress bar while the shared matrices are fitted.
@@ -54,9 +55,9 @@ def fuse(
         A `Consensus`: cases are fused when they are asked for.
 
     Example:
-        >>> labels = np.array([[[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]]])
+        >>> labels = np.array([[[[0, 0, 1, 1, 1]], [[0, 0, 1, 1, 0]], [[0, 0, 1, 0, 0]]]])
         >>> fuse(labels, "vote").labels["0"]
-        array([0, 0, 1, 1, 0], dtype=int16)
+        array([[0, 0, 1, 1, 0]], dtype=int16)
         >>> import pandas as pd
         >>> said = {"ann": ["cat", "dog"], "bob": ["cat", "dog"], "cy": ["dog", "dog"]}
         >>> fuse(pd.DataFrame(said, index=["t1", "t2"]), "dawid-skene").labels.to_dict()
@@ -166,20 +167,30 @@ class Consensus:
 
         Of masks that are fitted each alone, a DataFrame by case and rater. It is the mean of the
         diagonal of a rater's matrix, over the classes that occur; where a method has no matrices,
-        what it measures instead (`Fusion.skills`); NaN where it measures nothing (vote).
+        what it measures instead (`Fusion.skills`); NaN where it measures nothing (vote), and for
+        a rater without labels.
         `performance` has all measures by class.
         """
         import pandas as pd
 
         raters = pd.Index(self.study.raters, name="rater")
         if self._fit is not None:
-            return pd.Series(self._skills_in(self._fit), raters, name="skill")
-        found = [self._skills_in(fusion) for _, fusion in self.iter_cases()]
+            given = self._table_labels if self._shared is None else self._shared.labels()
+            return pd.Series(self._skills_in(self._fit, given), raters, name="skill")
+        found = [self._skills_in(f, _labels_of(case)) for case, f in self.iter_cases()]
         return pd.DataFrame(found, pd.Index(self.study.cases, name="case"), raters)
 
-    def _skills_in(self, fusion: Fusion) -> Floats:
+    def _skills_in(self, fusion: Fusion, given: Array | None) -> Floats:
         found = fusion.skill_of_raters()
-        return np.full(len(self.study.raters), np.nan) if found is None else found
+        if found is None:
+            return np.full(len(self.study.raters), np.nan)
+        return found if given is None else np.where(given > 0, found, np.nan)
+
+    @property
+    def _table_labels(self) -> Array:
+        """The number of labels of each rater of a table."""
+        given = self.study.triplets.rater[self.study.triplets.label != MISSING]
+        return np.bincount(given, minlength=len(self.study.raters))
 
     @property
     def _tasks(self) -> pd.Index[str]:
@@ -322,8 +333,7 @@ class Consensus:
         if kind is not None:
             errors = table_errors(study.triplets, groups, fusion, kind, self._options)
         names = study.raters, study.classes.names
-        given = study.triplets.rater[study.triplets.label != MISSING]
-        labels = np.bincount(given, minlength=len(study.raters))
+        labels = self._table_labels
         shares, decided = fusion.prior, fusion.labels != MISSING
         alike = self._options.get("prior") is None and not self._options.get("estimate_prior")
         if kind == "coin" and alike and decided.any():
@@ -344,8 +354,7 @@ class Consensus:
             columns = columns_of(case.labels, len(self.study.classes))
             errors = case_errors(columns, state, prior)
         names = self.study.raters, self.study.classes.names
-        labels = (case.labels != MISSING).reshape(len(case.labels), -1).sum(axis=1)
-        return performance_rows(*names, fusion.confusion, fusion.prior, errors, labels)
+        return performance_rows(*names, fusion.confusion, fusion.prior, errors, _labels_of(case))
 
     @cached_property
     def notes(self) -> list[str]:
@@ -367,3 +376,8 @@ class Consensus:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
+
+
+def _labels_of(case: Case) -> Array:
+    """Return the number of labels of each rater of a mask."""
+    return np.asarray((case.labels != MISSING).reshape(len(case.labels), -1).sum(axis=1))

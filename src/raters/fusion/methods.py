@@ -80,8 +80,9 @@ class Method:
         where = self.masks if kind == "segmentation" else self.table
         if where is None:
             others = [name for name, method in METHODS.items() if kind in method.kinds]
+            own = next((name for name, method in METHODS.items() if method is self), "this method")
             raise RatersError(
-                f"found {KINDS[kind]}, and this method does not take them: "
+                f"found {KINDS[kind]}, and {own} does not take them: "
                 f"expected one of {', '.join(others)}"
             )
         function: Callable[..., Fusion] = _imported(where)

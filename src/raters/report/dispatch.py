@@ -11,6 +11,7 @@ from raters.errors import RatersError
 from raters.report.blocks import Report
 from raters.report.case_view import SHOWN
 from raters.report.page import write
+from raters.study.foreign import library_class
 from raters.study.paths import PREDICT_JOURNAL
 from raters.study.pattern import is_pattern
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
@@ -19,6 +20,7 @@ from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
 
 if TYPE_CHECKING:
+    import pandas as pd
     from raters.networks.options import Own
 
 Kind = Literal["study", "fusion", "run"]
@@ -95,7 +97,7 @@ def study_of(folder: str | Path, changed: dict[str, Any] | None = None) -> tuple
 
 
 def report(
-    source: str | Path | Study,
+    source: str | Path | Study | pd.DataFrame,
     out: str | Path = "report",
     study: Study | None = None,
     against: Sequence[str | Path] = (),
@@ -106,8 +108,8 @@ def report(
     """Write the report of a study, a fusion result or a trained run into a folder.
 
     Args:
-        source: A study, or the path of one, of a fusion (`raters fuse -o`) or of a run
-            (`raters train -o`).
+        source: A study or a frame of one, or the path of one, of a fusion (`raters fuse -o`) or
+            of a run (`raters train -o`).
         out: The folder: `report.html`, `figures/` and `tables/` are written into it.
         study: The study that a fusion or a run comes from; by default the one it remembers.
         against: Other runs to compare a run with.
@@ -127,6 +129,13 @@ def report(
     """
     from raters.networks.options import allowing
 
+    if isinstance(source, library_class("pandas", "DataFrame")):
+        source = read(source)
+    if not isinstance(source, str | os.PathLike | Study):
+        raise RatersError(
+            f"found {type(source).__name__}, expected a study, a pandas frame, or the path of a "
+            "study, of a run or of a fusion (consensus.write(folder) writes one)"
+        )
     refuse_place(out, source, study, against)
     with allowing(network):
         return write(make_report(source, study, against, cases_shown, progress), out)

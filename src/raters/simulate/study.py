@@ -20,6 +20,7 @@ from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
+from raters.study.read import axes_of
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 
@@ -78,6 +79,11 @@ def simulate(
     """
     from raters.simulate.calibrate import Amounts, simulate_masks
 
+    if not isinstance(truth, Study) and axes_of(truth) == 2:
+        raise RatersError(
+            "found a truth of 2 axes (one mask?), expected (cases, *space), or (cases,) of class "
+            "labels: truth[np.newaxis] for one mask, Study.from_arrays(reference=truth) for signals"
+        )
     source = truth if isinstance(truth, Study) else Study.from_arrays(reference=truth)
     source = source.select(raters=[])
     if not len(source):

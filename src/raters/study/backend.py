@@ -197,16 +197,25 @@ def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa
     for case, array in enumerate(labels):
         if array is None:
             continue
-        array = np.asarray(array)
-        if array.dtype.kind not in "iub":
-            raise RatersError(
-                f"found {what} of type {array.dtype}, expected whole numbers from -1 (missing)"
-            )
+        array = whole_labels(array, what, case)
         if array.size and not (int(array.min()) >= -1 and int(array.max()) < num_classes):
             raise RatersError(
                 f"found {what} from {array.min()} to {array.max()} in case {case}, "
                 f"expected -1 (missing) to {num_classes - 1} for {num_classes} classes"
             )
+
+
+def whole_labels(given: Any, what: str, case: int) -> NDArray[Any]:  # noqa: ANN401
+    """Return labels as an array; reject anything that is not an integer."""
+    array = np.asarray(given)
+    if array.dtype.kind in "iub":
+        return array
+    nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
+    hint = "" if array.dtype.kind == "f" else "; raters.read takes a frame of other labels"
+    raise RatersError(
+        f"found {'NaN in ' if nan else ''}{what} of type {array.dtype} in case {case}, expected "
+        f"whole numbers from 0, and -1 for missing{hint}"
+    )
 
 
 def arrays_backend(
@@ -288,6 +297,14 @@ def _is_classification(labels: Any, reference: Any) -> bool:  # noqa: ANN401
 def _classes(given: Any, labels: Any, reference: Any) -> Classes:  # noqa: ANN401
     if given is not None:
         return Classes.of(given)
-    arrays = [a for group in (labels, reference) if group is not None for a in group]
-    highest = max((int(np.max(a)) for a in arrays if a is not None and np.size(a)), default=1)
+    groups = {"labels": labels, "reference labels": reference}
+    highest = max(
+        (
+            int(np.max(whole_labels(array, what, case)))
+            for what, group in groups.items()
+            for case, array in enumerate(() if group is None else group)
+            if array is not None and np.size(array)
+        ),
+        default=1,
+    )
     return Classes.from_values(range(max(highest, 1) + 1))

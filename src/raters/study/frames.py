@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend
-from raters.study.foreign import Given, array_of
+from raters.study.foreign import Given, array_of, library_class
 from raters.study.read_table import as_values, inputs_of, one_per_task, table_study
 from raters.study.study import Study
 from raters.study.table_files import CellRules, Missing, as_text
@@ -45,6 +45,11 @@ def frame_study(
     **columns: str | None,
 ) -> Study:
     """Make the study of `Study.from_frame`, which says what the arguments mean."""
+    if not isinstance(frame, library_class("pandas", "DataFrame")):
+        raise RatersError(
+            f"found {type(frame).__name__}, expected a pandas frame: raters.read opens files, "
+            "Study.from_arrays takes arrays"
+        )
     table, kept, wide = _tables(frame, wide, features or (), columns)
     names = [table.found[what] or what for what in ("task", "worker", "label")]
     triplets = triplets_of(kept, wide, (names[0], names[1], names[2]), CellRules(missing))
@@ -117,7 +122,7 @@ def _tables(
         kept = [names.index(str(_known(names, name, ""))) for name in long]
         return _Frame(frame, found), _Frame(frame.iloc[:, kept]), False
     own = found["task"] or (levels[0] if len(levels) == 1 else None)
-    if own is None and type(frame.index).__name__ != "RangeIndex":
+    if own is None and len(frame):
         if frame.index.dtype == bool:
             raise RatersError("found an index of True and False, expected the names of tasks")
         frame, own = frame.reset_index(names="task"), "task"

@@ -156,11 +156,29 @@ def study_of(given: Any) -> Study:  # noqa: ANN401
     if isinstance(given, (str, os.PathLike, *library_class("pandas", "DataFrame"))):
         return read(cast("str | Path", given))
     if isinstance(given, list | tuple | np.ndarray) or hasattr(given, "__array__"):
+        if axes_of(given) == 3:  # as (cases, raters, signal) the masks of one case would vanish
+            raise RatersError(
+                f"found labels of 3 axes ({len(given)} masks of 2 axes?), expected (cases, raters, "
+                f"*space): labels[np.newaxis], or [labels] of a list, for one case by {len(given)} "
+                "raters; Study.from_arrays(labels=labels) for signals of one axis"
+            )
         return Study.from_arrays(labels=given)
     raise RatersError(
         f"found {type(given).__name__}, expected a study, {_STUDIES}, or labels as an array "
         "(cases, raters, *space)"
     )
+
+
+def axes_of(given: Any) -> int:  # noqa: ANN401
+    """Return the number of axes of an array, or of lists of them by what comes first.
+
+    Example:
+        >>> axes_of([np.zeros((4, 4)), np.zeros((4, 4))])
+        3
+    """
+    if isinstance(given, list | tuple):
+        return 1 + (axes_of(given[0]) if given else 0)
+    return int(getattr(given, "ndim", 0))
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -311,24 +311,48 @@ class Study:
     def __getitem__(self, case: str | int) -> Case: ...
 
     @overload
-    def __getitem__(self, case: slice | list[str]) -> Study: ...
+    def __getitem__(self, case: slice | range | Sequence[Any] | NDArray[Any]) -> Study: ...
 
-    def __getitem__(self, case: str | int | slice | list[str]) -> Case | Study:
+    def __getitem__(self, case: Any) -> Case | Study:
+        """Return a case by name or number; a study of several by a list, an array or a mask."""
         if isinstance(case, slice):
             return self.take(np.arange(len(self))[case])
-        if isinstance(case, list):
-            return self.take(np.array([self[name]._position for name in case], np.intp))
+        if isinstance(case, range | list) or (hasattr(case, "__array__") and np.ndim(case) == 1):
+            several = list(case) if isinstance(case, range | list) else np.asarray(case).tolist()
+            return self.take(self._several(several))
+        return Case(self, self._where(case))
+
+    def _where(self, case: Any) -> int:  # noqa: ANN401
+        """Return the position of a case by name or number."""
         if isinstance(case, str):
             if case not in self._positions:
                 raise RatersError(
                     f"found no case {case!r} among {many(len(self), 'case')}, "
                     f"{expected_one_of(self.cases, case)}"
                 )
-            case = self._positions[case]
+            return self._positions[case]
+        if isinstance(case, bool) or not isinstance(case, int | np.integer):
+            raise RatersError(
+                f"found {case!r}, expected the name or number of a case, a slice, or a list of "
+                "names, of numbers, or of True and False for each case"
+            )
         if not -len(self) <= case < len(self):
             last = f"0 to {len(self) - 1}" if len(self) else "none: the study has no cases"
             raise RatersError(f"found case number {case}, expected {last}")
-        return Case(self, range(len(self))[case])
+        return range(len(self))[case]
+
+    def _several(self, wanted: list[Any]) -> NDArray[np.intp]:
+        """Return the positions of several cases by name, by number or by a mask."""
+        if wanted and all(isinstance(one, bool | np.bool_) for one in wanted):
+            if len(wanted) != len(self):
+                raise RatersError(f"found a mask of {len(wanted)}, expected one of {len(self)}")
+            return np.flatnonzero(wanted)
+        found = np.array([self._where(one) for one in wanted], np.intp)
+        known, times = np.unique(found, return_counts=True)
+        if len(known) < len(found):
+            twice = self.index.ids[known[times > 1][0]]
+            raise RatersError(f"found case {twice!r} twice, expected each once")
+        return found
 
     def take(self, positions: NDArray[np.intp]) -> Study:
         """Return the study of some cases, by position."""
@@ -504,8 +528,8 @@ class Study:
         An item is a dictionary, as MONAI's transforms take it: `image` `(channels, *space)` in
         float32 where the study has images, `labels` `(raters, *space)` in int64 with MISSING (-1),
         `reference` `(*space)` likewise where the study has references, `affine` of masks (the
-        identity where nobody knows), and `case`, the name. Of a rater's repeated answers to a task
-        the last one counts. Cases of one shape go through torch's own `DataLoader` in batches.
+        identity where nobody knows), and `case`, the name. Different answers of one rater to a task
+        are refused. Cases of one shape go through torch's own `DataLoader` in batches.
 
         Args:
             transform: What is done to an item, for example a `monai.transforms.Compose`.

@@ -53,6 +53,14 @@ class TorchDataset(Dataset[Any]):
 
 def _answers(case: Case) -> np.ndarray[Any, Any]:
     """Return one label per rater, MISSING for one who did not answer."""
-    labels = np.full(len(case.answers.raters), MISSING)
-    labels[case.answers.rater] = case.answers.label
+    answers, labels = case.answers, np.full(len(case.answers.raters), MISSING)
+    labels[answers.rater] = answers.label
+    other = np.flatnonzero(labels[answers.rater] != answers.label)
+    if len(other):
+        rater = answers.raters[answers.rater[other[0]]]
+        raise RatersError(
+            f"found different answers by {rater!r} to task {case.id!r}, expected one per rater",
+            case=case.id,
+            rater=rater,
+        )
     return labels

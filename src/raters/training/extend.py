@@ -14,6 +14,7 @@ from raters.methods.base import Batch, HeldOut, Method, Step, Target
 from raters.methods.registry import parse_options
 from raters.rows import Row
 from raters.study.case import Case
+from raters.study.read import study_of
 from raters.study.study import Study
 from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.model import Model
@@ -41,7 +42,7 @@ FASTER = 10.0
 
 def extend(
     model: Model,
-    study: Study,
+    study: Study | Any,  # noqa: ANN401
     progress: Progress = None,
     **options: Any,  # noqa: ANN401
 ) -> Model:
@@ -53,7 +54,8 @@ def extend(
 
     Args:
         model: A trained model.
-        study: Cases that the new raters labelled; splits count as in `raters.fit`.
+        study: Cases that the new raters labelled, or what `raters.read` takes; splits count as in
+            `raters.fit`.
         progress: As for `raters.fit`.
         options: Those of `raters.training.options.TrainingOptions`; by default those of the model,
             but for what belongs to the machine that it was trained on.
@@ -65,7 +67,7 @@ def extend(
         RatersError: There is no new rater, the study is unlike that of the model, or the method
             has nothing that a rater could be added to.
     """
-    reason = model.method.not_extended
+    study, reason = study_of(study), model.method.not_extended
     if reason:
         name = model.config.method
         raise RatersError(f"found a model of {name}, which cannot be extended: {reason}")

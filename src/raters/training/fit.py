@@ -13,6 +13,7 @@ from raters.methods.options import MethodOptions
 from raters.methods.registry import method_of_options
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
+from raters.study.read import study_of
 from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.cases import cache_folder
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    study: Study,
+    study: Study | Any,  # noqa: ANN401
     method: str | MethodOptions | Checked | None = None,
     progress: Progress = None,
     folder: str | Path | None = None,
@@ -65,7 +66,7 @@ def fit(
     those of 'val' held out to choose the best epoch (a share of groups, if there is none).
 
     Args:
-        study: A study with images or features.
+        study: A study with images or features, or what `raters.read` takes.
         method: A name of `raters.methods.METHODS`, or its options (`raters.methods.PixelOptions`);
             by default 'pixel-cm', or that of the run. Or all options together, as
             `raters.training.options.checked_options` returns them.
@@ -94,7 +95,7 @@ def fit(
         >>> model.predict(np.array([1.0])).item()
         1
     """
-    path = None if folder is None else Path(folder)
+    study, path = study_of(study), None if folder is None else Path(folder)
     checked: Checked | None = None
     if isinstance(method, Checked):
         checked, options = method, dict(method.given)
