@@ -440,3 +440,22 @@ def test_results_are_written(study: Study, tmp_path: Path) -> None:
     read = json.loads((tmp_path / "evaluation.json").read_text())
     assert read["variability"][0]["ged"] == found.variability[0]["ged"]
     assert read["scored"] == 5
+
+
+def test_what_evaluate_takes(study: Study, tmp_path: Path) -> None:
+    said, table = sampled(study), tmp_path / "labels.csv"
+    words = raters.evaluate(said, study, surfaces=False, cut=[0.4, 0.4, 0.3])
+    array = raters.evaluate(said, study, surfaces=False, cut=np.array([0.4, 0.4, 0.3]))
+    assert array.summary == words.summary
+    with pytest.raises(RatersError, match=r"found a study first, expected evaluate\(predictions"):
+        raters.evaluate(study, said)
+    with pytest.raises(RatersError, match="found dict, expected a study, a pattern"):
+        raters.evaluate(said, said)  # type: ignore[arg-type]
+    for wrong in (-1, 1.5, "2", True):
+        with pytest.raises(RatersError, match="samples, expected at least 0, a whole number"):
+            raters.evaluate(said, study, samples=wrong)  # type: ignore[arg-type]
+    with pytest.raises(RatersError, match=r"found the cut \[0.4, 0.4\] for predictions that are"):
+        raters.evaluate(tmp_path, study, cut=np.array([0.4, 0.4]))
+    table.write_text("task,worker,label\na,x,0\na,y,0\nb,x,1\nb,y,0\n")
+    found = raters.evaluate({"a": 0, "b": 1}, table)
+    assert found.summary == raters.evaluate({"a": 0, "b": 1}, raters.read(table)).summary

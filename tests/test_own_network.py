@@ -280,6 +280,12 @@ def test_a_network_of_one_size(tmp_path: Path) -> None:
     study = Study.from_arrays(rng.normal(size=(8, 1, 12, 12)), rng.integers(0, 2, (8, 3)))
     model = raters.fit(study, "global-cm", network=flat, folder=tmp_path / "run", **SHORT)
     opened = raters.load(tmp_path / "run", network=flat)
+    assert raters.report(tmp_path / "run", tmp_path / "report", network=flat).exists()
+    with pytest.warns(UserWarning, match="train"):
+        scores = raters.evaluate(tmp_path / "run", study, network=flat)
+    assert scores.main == raters.evaluate(opened, study).main
+    with pytest.raises(RatersError, match="expected leave to import and run it"):
+        raters.evaluate(tmp_path / "run", study)
     np.testing.assert_array_equal(opened.truth(study[0]), model.truth(study[0]))
     with pytest.raises(RatersError, match=r"found an image of \(13, 12\).*expected \(12, 12\)"):
         opened.truth(np.zeros((1, 13, 12), np.float32))

@@ -384,5 +384,7 @@ class TestPython:
     def test_what_is_no_number_of_samples(self) -> None:
         with pytest.raises(RatersError, match="found 0 samples, expected at least 1"):
             sampler().samples(np.zeros((1, 4, 4)), 0)
+        with pytest.raises(RatersError, match=r"found 1.5 samples, expected at least 1, a whole"):
+            sampler().samples(np.zeros((1, 4, 4)), 1.5)  # type: ignore[arg-type]
         with pytest.raises(RatersError, match="pixel-cm can answer"):
             make_model().samples(np.zeros((1, 4, 4)), 2)

@@ -17,12 +17,15 @@ from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.cut import cuts_of
 from raters.study.parallel import ordered_map
 from raters.study.places import Inputs
+from raters.study.read import study_of
+from raters.study.study import Study
+from raters.study.whole_numbers import at_least
 from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
+    from raters.networks.options import Own
     from raters.study.case import Case
     from raters.study.classes import Classes
-    from raters.study.study import Study
     from raters.training.cuts import CutGiven
 
 SAMPLES = 16
@@ -33,7 +36,7 @@ UnionsGiven = Mapping[str, Sequence[str | int]] | Sequence[str]
 
 def evaluate(
     predictions: Any,  # noqa: ANN401
-    study: Study,
+    study: Study | str | Path,
     split: str | None = None,
     *,
     raters: Sequence[str] | None = None,
@@ -45,6 +48,7 @@ def evaluate(
     task: str = "task",
     label: str = "label",
     progress: bool = False,
+    network: Own | None = None,
 ) -> Evaluation:
     """Score predictions against the reference of a study and against each of its raters.
 
@@ -65,7 +69,7 @@ def evaluate(
             Parquet file with the columns of task and label. Or arrays: by the name of the case (or
             in the order of the study) class numbers `(*space)` or probabilities
             `(classes, *space)`; of tables a number or `(classes,)`.
-        study: The study, with raters or references.
+        study: The study, with raters or references; or what `raters.read` takes.
         split: A split of the study; else, by what a run used its cases for: 'train', 'held-out'
             (or 'val'), 'test' (or 'new': seen by neither). None takes all cases.
         raters: Compare 'as rater' only for these; by default all that run and study share.
@@ -79,6 +83,7 @@ def evaluate(
         task: The column of the task in a table of predictions.
         label: The column of the predicted label in a table of predictions.
         progress: Show a progress bar.
+        network: The user's own network, where a run was trained with one, as for `raters.load`.
 
     Raises:
         RatersError: For what is no prediction of this study, a split without cases, or unions of
@@ -98,12 +103,18 @@ def evaluate(
         >>> raters.evaluate(labels[:, 0], study).summary[1]["accuracy"]  # rater '0' with itself
         1.0
     """
+    if isinstance(predictions, Study):
+        raise RatersError("found a study first, expected evaluate(predictions, study)")
+    study, samples = study_of(study), at_least(0, samples, "samples")
+    cut = cut.tolist() if hasattr(cut, "tolist") else cut
     if _is_run(predictions):
         from raters.evaluation.runs import score_runs
+        from raters.networks.options import allowing
 
         options: dict[str, Any] = {"surfaces": surfaces, "samples": samples, "seed": seed}
         options |= {"raters": raters, "unions": unions, "cut": cut, "progress": progress}
-        return score_runs([predictions], study, split, **options)[0]
+        with allowing(network):
+            return score_runs([predictions], study, split, **options)[0]
     is_path = isinstance(predictions, str | os.PathLike)
     if is_path and (Path(predictions) / "study.yaml").exists():
         raise RatersError(

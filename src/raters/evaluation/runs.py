@@ -26,6 +26,7 @@ from raters.evaluation.split import (
 from raters.evaluation.tables import HALF, MAIN, entry
 from raters.rows import Row
 from raters.scores.bootstrap import GroupBootstrap
+from raters.study.whole_numbers import at_least
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -125,6 +126,7 @@ def score_model(
 
     answers, merged = model.method.answers, unions_of(unions, part)
     known = shared_raters(model.config.labelled, part, raters) if "as_rater" in answers else {}
+    samples = at_least(0, samples, "samples")
     drawn = samples if "samples" in answers and part.kind == "segmentation" else 0
     asked = Asked(tuple(known), bool(known) and "confusion" in answers, drawn, seed)
     labels, cuts = model.cut(cut), _cuts(model)

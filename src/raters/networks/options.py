@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -102,6 +103,19 @@ def allow(network: Own) -> None:
         network: 'package.module:factory', or what was given to `raters.fit`.
     """
     _allowed[own_name(network)] = network
+
+
+@contextmanager
+def allowing(network: Own | None) -> Iterator[None]:
+    """Allow a network within a block only; None allows nothing more."""
+    before = dict(_allowed)
+    if network is not None:
+        allow(network)
+    try:
+        yield
+    finally:
+        _allowed.clear()
+        _allowed.update(before)
 
 
 def allowed(name: str) -> Own:

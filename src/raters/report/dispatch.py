@@ -21,6 +21,7 @@ from raters.study.study_file import STUDY_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
+    from raters.networks.options import Own
 
 Kind = Literal["study", "fusion", "run"]
 
@@ -102,6 +103,7 @@ def report(
     against: Sequence[str | Path] = (),
     cases_shown: int = SHOWN,
     progress: bool = False,
+    network: Own | None = None,
 ) -> Path:
     """Write the report of a study, a fusion result or a trained run into a folder.
 
@@ -113,6 +115,7 @@ def report(
         against: Other runs to compare a run with.
         cases_shown: How many cases can be looked at: the most telling ones.
         progress: Show progress bars.
+        network: The user's own network, where runs were trained with one, as for `raters.load`.
 
     Returns:
         The path of `report.html`.
@@ -124,6 +127,8 @@ def report(
         >>> report(study, tempfile.mkdtemp()).name
         'report.html'
     """
+    from raters.networks.options import allowing
+
     if isinstance(source, library_class("pandas", "DataFrame")):
         source = read(source)
     if not isinstance(source, str | os.PathLike | Study):
@@ -132,8 +137,8 @@ def report(
             "study, of a run or of a fusion (consensus.write(folder) writes one)"
         )
     refuse_place(out, source, study, against)
-    made = make_report(source, study, against, cases_shown, progress)
-    return write(made, out)
+    with allowing(network):
+        return write(make_report(source, study, against, cases_shown, progress), out)
 
 
 def refuse_place(

@@ -140,3 +140,19 @@ def refuse_grey(counts: dict[int, int], file: str) -> None:
             "if this is an image, name it with --images"
         )
         raise RatersError(message, kind="grey", file=file)
+
+
+def at_least(least: int, given: object, what: str) -> int:
+    """Return a whole number that is not too small.
+
+    Raises:
+        RatersError: For what is no whole number, or too small.
+
+    Example:
+        >>> at_least(1, 2.5, "samples")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found 2.5 samples, expected at least 1, a whole number
+    """
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < least:
+        raise RatersError(f"found {given!r} {what}, expected at least {least}, a whole number")
+    return int(given)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CUTS = "cuts.json"
 AREA, DRAWN, BEST = "area", "area-drawn", "best"
-CutGiven = float | str | Sequence[float]
+CutGiven = float | str | Sequence[float] | NDArray[np.float64]
 """A number, 'area', 'area-drawn', 'best', by class ('2=0.3,3=area'), or a number for each class."""
 
 Floats = NDArray[np.float64]
@@ -137,6 +137,7 @@ def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None)
         array([0.3, 0.5])
     """
     if kind != "segmentation":
+        given = given.tolist() if isinstance(given, np.ndarray) else given
         if given == 0.5 or given == "0.5":
             return np.full(len(classes) - 1, 0.5)
         raise RatersError(

@@ -24,6 +24,7 @@ from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
 from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study, many
+from raters.study.whole_numbers import at_least
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
@@ -150,9 +151,8 @@ class Model:
         Raises:
             RatersError: The method gives no samples.
         """
-        if num_samples < 1:
-            raise RatersError(f"found {num_samples} samples, expected at least 1")
-        return np.stack(self._said(image, samples=num_samples, seed=seed).samples)
+        number = at_least(1, num_samples, "samples")
+        return np.stack(self._said(image, samples=number, seed=seed).samples)
 
     def _said(self, image: Image, **asked: Any) -> Prediction:  # noqa: ANN401
         # The package `prediction` builds on this one; a model is only its handle.
