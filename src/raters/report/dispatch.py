@@ -21,6 +21,7 @@ from raters.study.study_file import STUDY_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
+
     from raters.networks.options import Own
 
 Kind = Literal["study", "fusion", "run"]
