@@ -20,7 +20,6 @@ from raters.study.classes import MISSING
 from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
-from raters.study.read import axes_of
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 
@@ -78,6 +77,7 @@ def simulate(
         (3, 2, 2)
     """
     from raters.simulate.calibrate import Amounts, simulate_masks
+    from raters.study.read import axes_of  # it reads tables, which takes time to import
 
     if not isinstance(truth, Study) and axes_of(truth) == 2:
         raise RatersError(
