@@ -1,0 +1,385 @@
+"""A cell: one row of a benchmark in one setting with one seed, and the JSON file that it becomes."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raters.benchmarks.data import BenchData, Places, make_data
+from raters.benchmarks.spec import ANNOTATORS, Specification, merged, slug
+from raters.errors import RatersError
+from raters.methods.registry import METHODS
+from raters.rows import Row, to_json
+from raters.study.classes import MISSING
+from raters.study.paths import read_text, written_whole
+
+if TYPE_CHECKING:
+    from raters.evaluation.result import Evaluation
+    from raters.study.study import Study
+    from raters.training.model import Model
+
+FORMAT = "raters-bench-cell 1"
+"""The number is raised when cells are computed in another way."""
+
+SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training with all that its numbers depend on.
+
+    Attributes:
+        benchmark: The name of the specification.
+        scale: The name of the scale.
+        setting: The name of the setting.
+        row: The name of the row.
+        seed: All randomness.
+        method: The learning method, or 'annotators'.
+        options: Options of the method.
+        data: A source and its options.
+        raters: Options of the simulation.
+        train: Options of the training.
+        matrices: Whose matrices are scored.
+    """
+
+    benchmark: str
+    scale: str
+    setting: str
+    row: str
+    seed: int
+    method: str
+    options: Mapping[str, Any]
+    data: Mapping[str, Any]
+    raters: Mapping[str, Any]
+    train: Mapping[str, Any]
+    matrices: str = "model"
+
+    @property
+    def name(self) -> str:
+        """The cell as people call it."""
+        return ", ".join(filter(None, (self.row, self.setting, f"seed {self.seed}")))
+
+    def path(self, folder: Path) -> Path:
+        """Return where its result lies below a folder of results."""
+        place = folder / self.benchmark / self.scale / slug(self.setting)
+        return place / f"{slug(self.row)}-{self.seed}.json"
+
+    def asked(self) -> Row:
+        """Return all that the numbers depend on, as JSON has it."""
+        names = ("seed", "method", "options", "data", "raters", "train", "matrices")
+        found: Row = json.loads(to_json({name: getattr(self, name) for name in names}))
+        return found
+
+
+def cells_of(spec: Specification, scale: str, rows: tuple[str, ...] = ()) -> list[Cell]:
+    """List the cells of a benchmark; those that share a study are neighbours.
+
+    Rows without a method, or with one that raters does not have, have no cells.
+
+    Args:
+        spec: The benchmark.
+        scale: The name of a scale.
+        rows: Only these rows; by default all.
+    """
+    size = spec.scale(scale)
+    found = []
+    for setting in size.settings or tuple(spec.settings):
+        for position, seed in enumerate(size.seeds):
+            for name in rows or size.rows or tuple(spec.rows):
+                row = spec.rows[name]
+                elsewhere = row.settings is not None and setting not in row.settings
+                if elsewhere or position >= (row.seeds or len(size.seeds)) or why_empty(row.method):
+                    continue
+                found.append(
+                    Cell(
+                        benchmark=spec.name,
+                        scale=scale,
+                        setting=setting,
+                        row=name,
+                        seed=seed,
+                        method=str(row.method),
+                        options=row.options,
+                        matrices=row.matrices,
+                        **merged(spec, setting, scale),
+                    )
+                )
+    return found
+
+
+def why_empty(method: str | None) -> str:
+    """Return why a row cannot have results: '' if it can.
+
+    Example:
+        >>> why_empty("vote"), why_empty(None), why_empty("telepathy")
+        ('', 'published only', 'not in raters yet')
+    """
+    if method is None:
+        return "published only"
+    return "" if method in METHODS or method == ANNOTATORS else "not in raters yet"
+
+
+def refuse_options(cells: list[Cell]) -> None:
+    """Reject options that a method or the training does not take, before anything is trained."""
+    from raters.training.options import checked_options
+
+    for cell in cells:
+        if cell.method == ANNOTATORS:
+            continue
+        try:
+            checked_options(cell.method, {**cell.train, **cell.options, "seed": cell.seed})
+        except RatersError as error:
+            raise RatersError(f"{cell.benchmark}, row {cell.row!r}: {error}") from None
+
+
+def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
+    """Train and score a cell, and write its result whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> cell = Cell("try", "smoke", "", "vote", 0, "vote", {}, {"source": "drawn-classes"},
+        ...     {"raters": "3xhammer-spammer:0.8"}, {"epochs": 2})
+        >>> path = run_cell(cell, Path(tempfile.mkdtemp()), {})
+        >>> sorted(read_result(path).scores)[:2]
+        ['accuracy', 'ece']
+    """
+    from raters.benchmarks.memory import peak_memory, reset_peak
+
+    reset_peak()
+    started = time.perf_counter()
+    scores = score_cell(cell, make_data(cell.data, cell.raters, cell.seed, places))
+    content: Row = {
+        "format": FORMAT,
+        "cell": {k: getattr(cell, k) for k in ("benchmark", "scale", "setting", "row", "seed")},
+        "asked": cell.asked(),
+        "scores": scores,
+        "seconds": round(time.perf_counter() - started, 1),
+        "peak_memory_mb": peak_memory(),
+        "versions": versions(),
+    }
+    path = cell.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as file:
+        file.write(to_json({**content, "checksum": checksum(content)}) + "\n")
+    return path
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that numbers may depend on."""
+    import platform
+    from importlib.metadata import version
+
+    from raters.version import __version__
+
+    names = ("torch", "numpy", "monai", "lightning")
+    return {"raters": __version__, "python": platform.python_version()} | {
+        name: version(name) for name in names
+    }
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return a checksum of a result, by which it is seen that it was edited."""
+    plain = json.loads(to_json(content))
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell found.
+
+    Attributes:
+        cell: Benchmark, scale, setting, row and seed.
+        asked: All that the numbers depend on.
+        scores: By name; cuts and the like beside them.
+        seconds: How long it took.
+        peak_memory_mb: The most memory that its process held; None where it is not known.
+        versions: Of raters and what it runs on.
+    """
+
+    cell: Row
+    asked: Row
+    scores: Row
+    seconds: float
+    peak_memory_mb: float | None
+    versions: dict[str, str]
+
+
+def read_result(path: Path) -> Result:
+    """Read the result of a cell.
+
+    Raises:
+        RatersError: The file is no result, was edited, or is of another version.
+    """
+    try:
+        content = json.loads(read_text(path))
+        form = content["format"]
+        told = content.pop("checksum")
+        rest = {k: v for k, v in content.items() if k != "format"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f"cannot be read ({type(error).__name__}), expected a result of raters bench"
+        raise RatersError(why, kind="unreadable", file=path) from None
+    if form != FORMAT:
+        message = f"found the format {form!r}, expected {FORMAT!r}: run the cell again"
+        raise RatersError(message, kind="other-version", file=path)
+    if checksum(content) != told:
+        raise RatersError(
+            "found other content than was written (its checksum differs), expected a result that "
+            "nobody edited: remove the file and run the cell again",
+            kind="edited",
+            file=path,
+        )
+    return Result(**rest)
+
+
+def result_of(cell: Cell, folder: Path) -> Result | None:
+    """Return the result of a cell; None if there is none.
+
+    Raises:
+        RatersError: The file was edited, or is of another version of the benchmark.
+    """
+    path = cell.path(folder)
+    if not path.exists():
+        return None
+    result = read_result(path)
+    asked = cell.asked()
+    if result.asked != asked:
+        raise RatersError(
+            f"is of another version of the benchmark ({_difference(result.asked, asked)}), "
+            "expected the same: --again runs such cells again",
+            kind="other-version",
+            file=path,
+        )
+    return result
+
+
+def _difference(found: Row, expected: Row) -> str:
+    for part in expected:
+        there, now = found.get(part), expected[part]
+        if there != now and isinstance(there, dict) and isinstance(now, dict):
+            name = next(k for k in (*now, *there) if there.get(k) != now.get(k))
+            return f"{part} {name}: {there.get(name)!r} there, {now.get(name)!r} now"
+        if there != now:
+            return f"{part}: {there!r} there, {now!r} now"
+    return "other parts"
+
+
+# What is scored.
+
+
+def score_cell(cell: Cell, data: BenchData) -> Row:
+    """Train the method of a cell and return its scores by name."""
+    test = data.study.select(split="test")
+    if cell.method == ANNOTATORS:
+        return annotator_scores(test if len(test.raters) else data.study)
+    from raters import fit
+    from raters.evaluation.runs import score_model
+
+    with warnings.catch_warnings():
+        # Lost dominance is part of what is measured; it is among the scores.
+        warnings.simplefilter("ignore")
+        options = {**cell.train, **cell.options, "seed": cell.seed}
+        model = fit(data.study, cell.method, progress=False, **options)
+        _choose_by_raters(model, data.study)
+        found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
+    scores = _of_evaluation(found, model) | _matrix_errors(cell, model, data)
+    last = model.history[-1] if model.history else {}
+    return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
+
+
+def _choose_by_raters(model: Model, study: Study) -> None:
+    """Choose the best cut by the raters' masks of validation cases where there are no references."""
+    if model.cuts is None or model.cuts.best is not None:
+        return
+    from raters.scores import CutTally
+
+    tally = CutTally(len(study.classes))
+    for case, truth in model.predict_proba(study.select(split="val")):
+        for mask in case.labels:
+            if (mask != MISSING).any():
+                tally.add(truth, reference=mask)
+    if tally.dice:
+        model.cuts = replace(model.cuts, best=tally.best())
+
+
+_MAIN = {
+    "score_best": "dice_best",
+    "score_area": "dice_area",
+    "joint": "likelihood",
+    "ece": "ece",
+    "as_rater": "as_rater",
+    "soft_dice": "soft_dice",
+    "ged": "ged",
+    "matched_dice": "matched_dice",
+}
+"""Scores of `raters.evaluate` by their names here."""
+
+
+def _of_evaluation(found: Evaluation, model: Model) -> Row:
+    main = "dice" if model.config.kind == "segmentation" else "accuracy"
+    names = {"score": main, **_MAIN}
+    scores = {ours: found.main[name] for name, ours in names.items() if name in found.main}
+    cuts = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
+    return scores | {f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None}
+
+
+def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
+    """Compare matrices with those that simulated raters really have."""
+    from raters.confusion import squared_frobenius
+
+    if not data.known or "confusion" not in model.method.answers:
+        return {}
+    if data.study.kind == "classification":
+        true = data.known[""]
+        estimate = model.confusion(next(data.study.iter_cases()))
+        return {"frobenius": squared_frobenius(estimate.reshape(true.shape), true)}
+    return {"error": _mask_error(cell, model, data)}
+
+
+def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
+    """Return the error of matrices on validation cases, of the raters who labelled each."""
+    from raters import fuse
+    from raters.confusion import root_mean_square
+
+    part = data.study.select(split="val")
+    consensus = fuse(part, cell.method) if cell.matrices == "fusion" else None
+    errors = []
+    for case in part.iter_cases():
+        there = (case.labels != MISSING).reshape(len(part.raters), -1).any(axis=1)
+        given = model.confusion(case) if consensus is None else consensus[case.id].confusion
+        found = np.asarray(given)[there]
+        true = data.known[case.id][there]
+        space = (np.newaxis,) * case.labels[0].ndim
+        found = found[(..., *space)] if found.ndim == 3 else found
+        assert case.reference is not None
+        errors.append(root_mean_square(found, true[(..., *space)], case.reference))
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def annotator_scores(study: Study) -> Row:
+    """Score the raters' own labels against the references, each label alike."""
+    from raters.scores import mean_dice
+
+    if study.kind == "classification":
+        right = [
+            answer == int(case.reference)
+            for case in study.iter_cases()
+            for answer in case.answers.labels
+            if case.reference is not None
+        ]
+        return {"accuracy": float(np.mean(right))}
+    scores = [
+        mean_dice(mask, case.reference, len(study.classes))
+        for case in study.iter_cases()
+        for mask in case.labels
+        if case.reference is not None and (mask != MISSING).any()
+    ]
+    return {"dice": float(np.mean(scores))}
+

@@ -1,0 +1,365 @@
+"""Where the studies of benchmarks come from: public data sets, digits in noise, and drawings.
+
+A source makes a study with splits 'train', 'val' and 'test' from a seed; raters are simulated on it
+unless it has its own. `SOURCES` lists them: a new one is a function and a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raters.arrays import Floats
+from raters.confusion import dominance_margin
+from raters.datasets import find, open_dataset
+from raters.errors import RatersError
+from raters.rows import to_json
+from raters.simulate import phantom_study, simulate, true_confusion
+from raters.study.classes import MISSING
+from raters.study.study import Study
+from raters.wording import expected_one_of
+
+Places = Mapping[str, Path]
+"""Folders of data sets by name; '' is the folder that holds one folder for each."""
+
+CLEAR = 0.01
+"""The margin by which dominance must fail where it is to fail."""
+
+_PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class BenchData:
+    """A study to train on, and what is known of its raters.
+
+    Attributes:
+        study: With splits 'train', 'val' and 'test'.
+        known: The matrices `(raters, L, L)` of each validation case; one '' for all cases of a
+            table; empty if raters are real.
+    """
+
+    study: Study
+    known: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of data.
+
+    Attributes:
+        make: Makes the study from where data lie, the seed and the options.
+        needs: The data sets that it reads, by the options.
+    """
+
+    make: Callable[..., Study]
+    needs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
+
+
+def make_data(
+    data: Mapping[str, Any], raters: Mapping[str, Any], seed: int, places: Places
+) -> BenchData:
+    """Make the study of a cell; the last two are kept, as many cells share one.
+
+    Args:
+        data: A `source` and its options.
+        raters: Options of `raters.simulate`, with `dominance` (yes or no: the mean matrix of class
+            raters is, or is not, column-dominant); empty leaves the raters of the data.
+        seed: All randomness.
+        places: Where data sets lie.
+
+    Raises:
+        RatersError: For unknown sources and options, or data that are not there.
+    """
+    return _made(to_json(data), to_json(raters), seed, tuple(sorted(places.items())))
+
+
+@lru_cache(maxsize=2)
+def _made(data: str, raters: str, seed: int, places: tuple[tuple[str, Path], ...]) -> BenchData:
+    import json
+
+    options, how = json.loads(data), json.loads(raters)
+    source, name = source_of(options), options.pop("source")
+    try:
+        study = source.make(dict(places), seed, **options)
+    except TypeError as error:
+        raise RatersError(f"found options of the source {name!r} that do not fit: {error}") from None
+    if not how:
+        return BenchData(study, {})
+    drawn = _with_raters(study, how, seed)
+    if drawn.kind == "classification":
+        return BenchData(drawn, {"": true_confusion(drawn, 0)})
+    kept = drawn.select(split="val")
+    known = {str(case): true_confusion(kept, case) for case in kept.index.ids}
+    return BenchData(in_memory(drawn), known)
+
+
+def source_of(data: Mapping[str, Any]) -> Source:
+    """Return the source that the data of a specification name.
+
+    Raises:
+        RatersError: that lists them.
+    """
+    name = str(data.get("source", ""))
+    if name not in SOURCES:
+        raise RatersError(f"found the source {name!r}, {expected_one_of(SOURCES, name)}")
+    return SOURCES[name]
+
+
+def place_of(name: str, places: Places) -> Path:
+    """Return where a data set lies.
+
+    Raises:
+        RatersError: that says where it was looked for and what to do.
+    """
+    if name in places:
+        return find(name).need(places[name])
+    root = places.get("", Path("data"))
+    candidates = [root / folder for folder in dict.fromkeys((name, name.replace("-", "_")))]
+    for folder in candidates:
+        if folder.exists():
+            return folder
+    looked = " or ".join(map(str, candidates))
+    raise RatersError(
+        f"found no data set {name!r} at {looked}, expected it there: --data {name}=FOLDER says "
+        f"where it is; {find(name).where} has it",
+        kind="missing-file",
+    )
+
+
+def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
+    """Simulate raters; where dominance must fail, groups are drawn until it does."""
+    options = dict(how)
+    dominance = options.pop("dominance", None)
+    if dominance is None:
+        return simulate(study, seed=seed, **options)
+    if dominance:
+        return simulate(study, seed=seed, require_dominance=True, **options)
+    for attempt in range(1000):
+        drawn = simulate(study, seed=1000 * seed + attempt, **options)
+        if dominance_margin(true_confusion(drawn, 0)) < -CLEAR:
+            return drawn
+    raise RatersError(f"found no group of {options} without dominance in 1,000 draws, expected one")
+
+
+def in_memory(study: Study) -> Study:
+    """Draw all labels once: simulated masks are drawn again whenever a case is read."""
+    cases = list(study.iter_cases())
+    labels = [case.labels.astype(np.int8) for case in cases]
+    return Study.from_arrays(
+        images=[case.image for case in cases],
+        labels=labels,
+        reference=[case.reference for case in cases],
+        raters=study.raters,
+        classes=study.classes,
+        cases=[case.id for case in cases],
+        groups=[case.group for case in cases],
+        splits=list(study.index.splits),
+    )
+
+
+def _parts(seed: int, images: int, val: int, test: int) -> list[str]:
+    splits = ["train"] * images + ["val"] * val + ["test"] * test
+    return [str(name) for name in np.random.default_rng(seed + 1000).permutation(splits)]
+
+
+def digit_masks(
+    places: Places, seed: int, images: int, val: int = 200, test: int = 400, noise: float = 0.3
+) -> Study:
+    """Return MNIST digits in noise with the masks of their strokes as references."""
+    whole = open_dataset("mnist-masks", place_of("mnist", places))
+    cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
+    random = np.random.default_rng(seed + 2000)
+    pictures = np.stack([case.image for case in cases]).astype(np.float32) / 255
+    pictures += random.normal(0, noise, pictures.shape).astype(np.float32)
+    return Study.from_arrays(
+        images=pictures,
+        reference=np.stack([_reference(case) for case in cases]),
+        splits=_parts(seed, images, val, test),
+    )
+
+
+def _chosen(seed: int, number: int, wanted: int) -> list[int]:
+    if wanted > number:
+        raise RatersError(f"found {number:,} images, expected {wanted:,} for train, val and test")
+    return sorted(np.random.default_rng(seed).permutation(number)[:wanted].tolist())
+
+
+def _reference(case: Any) -> Any:  # noqa: ANN401
+    if case.reference is None:
+        raise RatersError("found no reference, expected one", case=case.id)
+    return case.reference
+
+
+def class_images(
+    places: Places,
+    seed: int,
+    name: str,
+    images: int,
+    val: int = 300,
+    test: int = 1000,
+    flat: bool = False,
+) -> Study:
+    """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
+    whole = open_dataset(name, place_of(name, places)).select(raters=[])
+    cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
+    pictures = np.stack([case.image for case in cases]) / np.float32(255)
+    return Study.from_arrays(
+        images=pictures.reshape(len(cases), -1) if flat else pictures,
+        reference=np.array([int(_reference(case)) for case in cases]),
+        classes=whole.classes,
+        splits=_parts(seed, images, val, test),
+    )
+
+
+def public(
+    places: Places,
+    seed: int,
+    name: str,
+    split: Mapping[str, float] | None = None,
+    cases: int | None = None,
+    labels: str = "all",
+    shrink: int = 1,
+) -> Study:
+    """Return a data set with its own raters, split by group anew for each seed.
+
+    Args:
+        places: Where data sets lie.
+        seed: Of the splits, and of who labels what.
+        name: The data set.
+        split: Shares of 'train', 'val' and 'test'; None keeps the splits of the data set.
+        cases: At most so many cases, drawn by group.
+        labels: 'all', or 'one' random rater of those who labelled a case (not on test cases).
+        shrink: Keep every so many-th row and column of images and masks.
+    """
+    study = open_dataset(name, place_of(name, places))
+    if cases is not None and cases < len(study):
+        share = study.split(seed=seed, kept=cases, rest=len(study) - cases)
+        study = share.select(split="kept")
+    if split:
+        study = study.split(seed=seed, **{part: float(split[part]) for part in _PARTS})
+    if labels == "all" and shrink == 1:
+        return study
+    if study.kind != "segmentation":
+        raise RatersError("found class labels, expected masks for one label per image")
+    return _thinned(study, labels, shrink, seed)
+
+
+def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
+    """Keep one rater per case, and every so many-th row and column."""
+    random = np.random.default_rng(seed + 3000)
+    small = (..., *(slice(None, None, shrink),) * 2)
+    read = list(study.iter_cases())
+    drawn = []
+    for case, split in zip(read, study.index.splits, strict=True):
+        found = case.labels[small].astype(np.int8)
+        if labels == "one" and split != "test":
+            there = np.flatnonzero((found != MISSING).reshape(len(found), -1).any(axis=1))
+            kept = random.choice(there) if len(there) else 0
+            found[np.arange(len(found)) != kept] = MISSING
+        drawn.append(found)
+    references = [None if case.reference is None else case.reference[small] for case in read]
+    made = Study.from_arrays(
+        images=[case.image[small] for case in read],
+        labels=drawn,
+        reference=None if any(mask is None for mask in references) else references,
+        raters=study.raters,
+        classes=study.classes,
+        cases=[case.id for case in read],
+        groups=[case.group for case in read],
+        splits=list(study.index.splits),
+    )
+    return replace(made, about=study.about)
+
+
+def drawn_masks(
+    _: Places,
+    seed: int,
+    images: int = 24,
+    val: int = 8,
+    test: int = 8,
+    kind: str = "lesions",
+    shape: Sequence[int] = (32, 32),
+) -> Study:
+    """Return drawn images with known masks: they come along with `raters`."""
+    study = phantom_study(kind, images + val + test, tuple(shape), seed)
+    cases = list(study.iter_cases())
+    return Study.from_arrays(
+        images=[case.image for case in cases],
+        reference=[case.reference for case in cases],
+        classes=study.classes,
+        splits=_parts(seed, images, val, test),
+    )
+
+
+def drawn_classes(
+    _: Places,
+    seed: int,
+    images: int = 200,
+    val: int = 50,
+    test: int = 100,
+    num_classes: int = 10,
+    features: int = 16,
+) -> Study:
+    """Return drawn feature vectors: each class is a cloud around its own centre."""
+    random = np.random.default_rng(seed)
+    number = images + val + test
+    truth = random.integers(0, num_classes, number)
+    centres = random.normal(0, 2, (num_classes, features))
+    vectors = centres[truth] + random.normal(0, 1, (number, features))
+    return Study.from_arrays(
+        images=vectors.astype(np.float32),
+        reference=truth,
+        classes=[str(k) for k in range(num_classes)],
+        splits=_parts(seed, images, val, test),
+    )
+
+
+def drawn_crowd(
+    _: Places,
+    seed: int,
+    images: int = 200,
+    test: int = 100,
+    workers: int = 8,
+    answers: int = 3,
+    num_classes: int = 4,
+) -> Study:
+    """Return drawn feature vectors with answers of crowd workers of mixed skill."""
+    study = drawn_classes({}, seed, images, 0, test, num_classes)
+    random = np.random.default_rng(seed + 4000)
+    crowd = ",".join(f"hammer-spammer:{skill:.2f}" for skill in random.uniform(0.4, 0.9, workers))
+    return simulate(study, crowd, assign=answers, seed=seed)
+
+
+def _one(name: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    return lambda _: (name,)
+
+
+def _named(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return (str(options.get("name", "")),)
+
+
+SOURCES: dict[str, Source] = {
+    "mnist-masks": Source(digit_masks, _one("mnist")),
+    "class-images": Source(class_images, _named),
+    "public": Source(public, _named),
+    "drawn-masks": Source(drawn_masks),
+    "drawn-classes": Source(drawn_classes),
+    "drawn-crowd": Source(drawn_crowd),
+}
+
+
+def missing_data(parts: Iterator[Mapping[str, Any]], places: Places) -> list[RatersError]:
+    """Return what is wrong with the data of several settings, each data set once."""
+    names = dict.fromkeys(name for data in parts for name in source_of(data).needs(data))
+    found = []
+    for name in names:
+        try:
+            place_of(name, places)
+        except RatersError as error:
+            found.append(error)
+    return found

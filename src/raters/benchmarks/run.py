@@ -1,0 +1,204 @@
+"""Runs the cells of a benchmark side by side; what is finished is skipped, what fails is named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from queue import SimpleQueue
+
+from raters.benchmarks.cell import Cell, refuse_options, result_of, run_cell
+from raters.benchmarks.data import Places, missing_data
+from raters.errors import RatersError, enough_memory
+from raters.fusion.cluster import Tell, on_cluster
+from raters.progress import track
+from raters.study.lock import only_one
+from raters.wording import many
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one cell; small enough to be sent between machines."""
+
+    cell: Cell
+    error: str = ""
+
+
+@dataclass
+class BenchRun:
+    """What a run did.
+
+    Attributes:
+        done: How many cells were run.
+        skipped: How many were there already.
+        failures: What could not be run, each with its cell.
+        notes: What a reader must know.
+    """
+
+    done: int = 0
+    skipped: int = 0
+    failures: list[Outcome] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    folder: Path,
+    places: Places,
+    num_workers: int | None = None,
+    scheduler: str | None = None,
+    again: bool = False,
+    progress: bool = False,
+    tell: Tell | None = None,
+) -> BenchRun:
+    """Run cells and write one JSON file for each; cells with a result are skipped.
+
+    Args:
+        cells: The cells.
+        folder: Where results are written.
+        places: Where data sets lie.
+        num_workers: Processes, one thread each; by default one per core.
+        scheduler: The address of a Dask scheduler whose workers do the work and see the same
+            files; None works on this machine.
+        again: Run cells again whose result is of another version.
+        progress: Show how many cells are done and the time left.
+        tell: Whom to tell what is happening.
+
+    Raises:
+        RatersError: Data are missing, options are wrong, a result was edited or is of another
+            version, or another process works in the folder.
+    """
+    refuse_options(list(cells))
+    for error in missing_data((cell.data for cell in cells), places):
+        raise error
+    names = sorted({cell.benchmark for cell in cells})
+    with _alone([folder / name for name in names]) as notes:
+        left = [cell for cell in cells if not _is_done(cell, folder, again)]
+        run = BenchRun(skipped=len(cells) - len(left), notes=notes)
+        work = partial(_outcome, folder=folder, places=places)
+        workers = min(num_workers or os.cpu_count() or 1, max(len(left), 1))
+        done = _elsewhere(work, left, scheduler, tell) if scheduler else _here(work, left, workers)
+        for outcome in track(done, len(left), "cells", progress):
+            if outcome.error:
+                run.failures.append(outcome)
+            else:
+                run.done += 1
+            if tell is not None:
+                number = run.done + len(run.failures)
+                tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}")
+    return run
+
+
+@contextmanager
+def _alone(folders: Sequence[Path]) -> Iterator[list[str]]:
+    """Lock the folders of some benchmarks, one after the other."""
+    if not folders:
+        yield []
+        return
+    with only_one(folders[0]) as notes, _alone(folders[1:]) as others:
+        yield [*notes, *others]
+
+
+def _said(outcome: Outcome) -> str:
+    return f"failed: {outcome.error}" if outcome.error else "done"
+
+
+def _is_done(cell: Cell, folder: Path, again: bool) -> bool:
+    try:
+        return result_of(cell, folder) is not None
+    except RatersError as error:
+        if again and error.kind == "other-version":
+            return False
+        raise
+
+
+def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
+    """Run a cell on one thread; what goes wrong is part of the outcome."""
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        with enough_memory(cell.name):
+            run_cell(cell, folder, places)
+    except OSError:  # a full disk, or one that is gone: nothing that comes will fare better
+        raise
+    except Exception as error:  # one cell must not stop the others
+        text = str(error) if isinstance(error, RatersError) else f"{type(error).__name__}: {error}"
+        return Outcome(cell, text or type(error).__name__)
+    return Outcome(cell)
+
+
+class _Lane:
+    """One process that takes cell after cell, and is replaced where it dies."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
+        if self._pool is None:
+            # Threads of torch do not survive a fork.
+            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        try:
+            return self._pool.submit(work, cell).result()
+        except BrokenProcessPool:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+            return Outcome(cell, "its process died: killed, or out of memory")
+
+    def close(self) -> None:
+        """End the process, without waiting for what it does."""
+        if self._pool is None:
+            return
+        for process in list((self._pool._processes or {}).values()):
+            process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:
+    """Run cells in several processes; neighbours, which share a study, in the same one."""
+    lanes: SimpleQueue[_Lane] = SimpleQueue()
+    every = [_Lane() for _ in range(workers)]
+    for lane in every:
+        lanes.put(lane)
+
+    def one(cell: Cell) -> Outcome:
+        lane = lanes.get()
+        try:
+            return lane.run(work, cell)
+        finally:
+            lanes.put(lane)
+
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(one, cell) for cell in cells]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for lane in every:
+            lane.close()
+
+
+def _elsewhere(
+    work: partial[Outcome], cells: Sequence[Cell], scheduler: str, tell: Tell | None
+) -> Iterator[Outcome]:
+    def failed(position: int, error: RatersError) -> Outcome:
+        return Outcome(cells[position], str(error))
+
+    return on_cluster(_Numbered(work, cells), range(len(cells)), scheduler, failed, tell)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """Work on cells by their numbers, as a cluster takes it."""
+
+    work: partial[Outcome]
+    cells: Sequence[Cell]
+
+    def __call__(self, position: int) -> Outcome:
+        return self.work(self.cells[position])

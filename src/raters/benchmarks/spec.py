@@ -1,0 +1,253 @@
+"""What a benchmark is: one small YAML file that says what is trained on what, and what is scored.
+
+    title: Digits in noise by five raters, all labels
+    paper: "Zhang et al. (2020), Table 1, MNIST"
+    data: {source: mnist-masks, images: 1500, noise: 0.3}     # see raters.benchmarks.data.SOURCES
+    raters: {raters: "good,over,under,wrong,blank"}           # as raters.simulate; none: real ones
+    train: {epochs: 20, width: 8}                             # as raters.fit, for all rows alike
+    scores: [dice, error]                                     # see raters.benchmarks.scores.SCORES
+    baseline: vote                                            # the row that others are compared to
+    settings:                                                 # columns; parts are merged into above
+      all labels: {raters: {assign: all}}
+      one label: {raters: {assign: one}}
+    rows:
+      vote: {method: vote, published: {all labels: {dice: 62.89}}}
+      pixel-cm: {method: pixel-cm, options: {prior: 0.3}, published: {all labels: {dice: 82.92}}}
+    claims:
+      - {says: "ahead of the vote", check: ["dice: pixel-cm @ all labels > vote @ all labels"]}
+    scales:
+      smoke: {data: {source: drawn-masks, images: 24}, train: {epochs: 1}, seeds: [0]}
+      laptop: {seeds: [0, 1, 2]}
+      paper: {data: {images: 48000}, train: {epochs: 200}, seeds: [0, 1, 2]}
+
+A scale is merged last; one that names another `source` replaces the data as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from raters.benchmarks.scores import SCORES
+from raters.errors import RatersError
+from raters.study.plain_yaml import read_plain_yaml
+from raters.wording import expected_one_of
+
+SCALES = ("smoke", "laptop", "paper")
+ANNOTATORS = "annotators"
+"""The method of a row that trains nothing: the raters' own labels are scored."""
+
+FOLDER = Path(__file__).parent / "specs"
+Options = dict[str, Any]
+ScaleName = Literal["smoke", "laptop", "paper"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class BenchRow(_Part):
+    """One row of a table: a method with options, or published values alone.
+
+    Attributes:
+        method: A learning method, or 'annotators'; None for a row that stays published-only. A
+            method that raters does not have (yet) is a row without results that says so.
+        options: Options of the method.
+        published: Values that the paper prints, by setting and score, in the units shown.
+        note: What a reader must know of the row.
+        settings: The settings that it is run in; by default all.
+        seeds: At most so many of the scale's seeds.
+        matrices: Whose matrices are scored: the model's, or those of the fusion on validation cases.
+    """
+
+    method: str | None = None
+    options: Options = Field(default_factory=dict)
+    published: dict[str, dict[str, float]] = Field(default_factory=dict)
+    note: str = ""
+    settings: tuple[str, ...] | None = None
+    seeds: int | None = Field(default=None, ge=1)
+    matrices: Literal["model", "fusion"] = "model"
+
+
+class Setting(_Part):
+    """One column (or group of columns) of a table: what differs in the data or the training.
+
+    Attributes:
+        data: Merged into the data.
+        raters: Merged into the raters.
+        train: Merged into the training.
+        note: What a reader must know of it.
+    """
+
+    data: Options = Field(default_factory=dict)
+    raters: Options = Field(default_factory=dict)
+    train: Options = Field(default_factory=dict)
+    note: str = ""
+
+
+class Scale(_Part):
+    """How large a benchmark is run.
+
+    Attributes:
+        data: Merged into the data, or in place of it if it names a source.
+        raters: Merged into the raters.
+        train: Merged into the training.
+        seeds: The seeds.
+        settings: The settings that are run; by default all.
+        rows: The rows that are run; by default all.
+    """
+
+    data: Options = Field(default_factory=dict)
+    raters: Options = Field(default_factory=dict)
+    train: Options = Field(default_factory=dict)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    settings: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
+
+
+class Claim(_Part):
+    """What a paper's text claims, and the comparisons that answer it.
+
+    Attributes:
+        says: The claim, in our words, with where it stands.
+        check: Comparisons as `raters.benchmarks.claims` reads them; all must hold.
+    """
+
+    says: str
+    check: tuple[str, ...] = ()
+
+
+class Specification(_Part):
+    """A benchmark; the module shows one.
+
+    Attributes:
+        name: The name of its file.
+        title: What is compared, in a line.
+        paper: What of which paper it repeats; '' for none.
+        about: A paragraph for its page: the data, the raters, what the paper leaves open.
+        chosen: On what data and seeds options were chosen.
+        finding: A paragraph for its page: what was reproduced, what not, and why.
+        data: A source of images with references or raters, and its options.
+        raters: Options of `raters.simulate`; empty for data with raters of their own.
+        train: Options of training, for all rows alike.
+        scores: What is shown, by name.
+        baseline: The row that others are compared with.
+        order_only: Whether published values can only be compared by their order.
+        axis: What the settings' numbers mean, where they are the points of a curve.
+        settings: By name.
+        rows: By name.
+        claims: What the paper's text claims.
+        scales: By name.
+    """
+
+    name: str = ""
+    title: str
+    paper: str = ""
+    about: str = ""
+    chosen: str = ""
+    finding: str = ""
+    data: Options
+    raters: Options = Field(default_factory=dict)
+    train: Options = Field(default_factory=dict)
+    scores: tuple[str, ...]
+    baseline: str = ""
+    order_only: bool = False
+    axis: str = ""
+    settings: dict[str, Setting] = Field(default_factory=lambda: {"": Setting()})
+    rows: dict[str, BenchRow]
+    claims: tuple[Claim, ...] = ()
+    scales: dict[ScaleName, Scale]
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Specification:
+        for what, used, known in self._used():
+            for name in used:
+                if name not in known:
+                    raise ValueError(f"{what} {name!r}, {expected_one_of(known, name)}")
+        return self
+
+    def _used(self) -> list[tuple[str, list[str], list[str]]]:
+        rows, settings = list(self.rows), list(self.settings)
+        every = [*self.rows.values(), *self.scales.values()]
+        return [
+            ("baseline", [self.baseline] if self.baseline else [], rows),
+            ("score", list(self.scores), list(SCORES)),
+            ("setting", [s for part in every for s in part.settings or ()], settings),
+            ("row", [r for scale in self.scales.values() for r in scale.rows or ()], rows),
+            ("setting", [s for row in self.rows.values() for s in row.published], settings),
+            ("source", [] if "source" in self.data else [""], ["a source in data"]),
+        ]
+
+    def scale(self, name: str) -> Scale:
+        """Return a scale by name.
+
+        Raises:
+            RatersError: that lists those there are.
+        """
+        if name not in self.scales:
+            known = expected_one_of(self.scales, name)
+            raise RatersError(f"found the scale {name!r} for {self.name}, {known}")
+        return self.scales[name]  # type: ignore[index]
+
+
+def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
+    """Return data, raters and training of a setting at a scale.
+
+    Example:
+        >>> spec = Specification(
+        ...     title="t", data={"source": "mnist", "images": 9}, scores=["accuracy"],
+        ...     settings={"one": {"raters": {"assign": "one"}}}, rows={"vote": {"method": "vote"}},
+        ...     scales={"smoke": {"data": {"source": "drawn-classes"}, "train": {"epochs": 1}}})
+        >>> merged(spec, "one", "smoke")
+        {'data': {'source': 'drawn-classes'}, 'raters': {'assign': 'one'}, 'train': {'epochs': 1}}
+    """
+    own, last = spec.settings[setting], spec.scale(scale)
+    data = {**spec.data, **own.data, **last.data}
+    return {
+        "data": dict(last.data) if "source" in last.data else data,
+        "raters": {**spec.raters, **own.raters, **last.raters},
+        "train": {**spec.train, **own.train, **last.train},
+    }
+
+
+@cache
+def builtin() -> Mapping[str, Path]:
+    """Return the specifications that come along, by name."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def read_spec(name: str | Path) -> Specification:
+    """Read a specification that comes along, or a YAML file.
+
+    Raises:
+        RatersError: that names the file and the key, or lists the names.
+
+    Example:
+        >>> read_spec("no-such-thing")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found the benchmark 'no-such-thing', expected ...
+    """
+    known = builtin()
+    path = known.get(str(name), Path(name))
+    if path.suffix not in (".yaml", ".yml"):
+        hint = expected_one_of(known, str(name))
+        message = f"found the benchmark {str(name)!r}, {hint}; or a file NAME.yaml"
+        raise RatersError(message, kind="unknown-benchmark")
+    return read_plain_yaml(path, Specification, "raters-bench").model_copy(
+        update={"name": path.stem}
+    )
+
+
+def slug(text: str) -> str:
+    """Return a name as part of a file's name.
+
+    Example:
+        >>> slug("pixel-cm, paper's form"), slug("")
+        ('pixel-cm-paper-s-form', 'default')
+    """
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "default"
