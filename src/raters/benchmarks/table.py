@@ -245,7 +245,7 @@ def difference_cell(one: Difference | None, score: str) -> str:
     """
     if one is None:
         return ""
-    if one.n == 1:
+    if one.low is None:
         return f"{one.mean:+.{SCORES[score].digits}f}"
     return difference_words(one, score)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raters.cli.fuse import named_values
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import end_with_failures, say, show_notes, show_rows, wrapped
 from raters.errors import RatersError
@@ -65,7 +66,7 @@ def list_(results: _Folder = RESULTS, as_json: _Json = False) -> None:
 
     rows = [_facts(read_spec(name), Path(results)) for name in builtin()]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     for row in rows:
         typer.echo(f"\n{row['name']}: {row['title']}")
@@ -168,8 +169,21 @@ def run(
         typer.Option("--study", help="Compare methods on a study of your own.", metavar="STUDY"),
     ] = "",
     methods: Annotated[
-        str, typer.Option("--methods", help="With --study: what is compared.", metavar="NAME,...")
-    ] = "vote,mean,staple,global-cm,pixel-cm",
+        str,
+        typer.Option(
+            "--methods",
+            help="With --study: vote,pixel-cm,...; see `raters methods`.",
+            metavar="NAME,...",
+        ),
+    ] = "",
+    folds: Annotated[
+        int,
+        typer.Option("--folds", help="With --study: folds by group, each held out once.", min=2),
+    ] = 3,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="With --study: an option of training: epochs=20."),
+    ] = None,
 ) -> None:
     """Run benchmarks and show their tables; called again, finished cells are skipped.
 
@@ -184,27 +198,34 @@ def run(
             "expected the name of a benchmark (raters bench list has them), or --study STUDY"
         )
     if study:
-        _run_study(
-            opened,
-            study,
+        if dry_run or rows or settings or data:
+            raise RatersError("found --study with options of benchmarks, expected it without them")
+        from raters.cli.bench_study import run_study
+
+        run_study(
+            opened(study=study),
             methods,
-            Path(results),
-            seeds,
-            workers,
-            scheduler,
-            again,
-            dry_run,
+            results,
+            seeds_of(seeds) if seeds else None,
             as_json,
+            folds=folds,
+            num_workers=workers,
+            scheduler=scheduler or None,
+            again=again,
+            **named_values(option or []),
         )
         return
+    if option or methods:
+        raise RatersError("found --option or --methods without --study, expected both with it only")
     from raters.benchmarks.claims import refuse_checks
     from raters.benchmarks.spec import read_spec
 
     specs = [with_seeds(read_spec(name), scale, seeds) for name in names or ()]
     for spec in specs:
         refuse_checks(spec)
-    cells = [cell for spec in specs for cell in chosen(spec, scale, rows or (), settings or ())]
     places, folder = places_of(data or []), Path(results)
+    found = [cell for spec in specs for cell in chosen(spec, scale, rows or (), settings or ())]
+    cells = list({cell.path(folder): cell for cell in found}.values())  # tables may share cells
     if dry_run:
         _dry_run(cells, folder, places, as_json)
         return
@@ -221,14 +242,20 @@ def with_seeds(spec: Specification, scale: str, seeds: str) -> Specification:
     if not seeds:
         spec.scale(scale)
         return spec
+    numbers = seeds_of(seeds)
+    other = spec.scale(scale).model_copy(update={"seeds": numbers})
+    return spec.model_copy(update={"scales": {**spec.scales, scale: other}})
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Return the seeds that `--seeds 0,1,2` names."""
     try:
-        numbers = tuple(dict.fromkeys(int(part) for part in seeds.split(",")))
+        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 0:
-        raise RatersError(f"--seeds: found {seeds!r}, expected whole numbers such as 0,1,2")
-    other = spec.scale(scale).model_copy(update={"seeds": numbers})
-    return spec.model_copy(update={"scales": {**spec.scales, scale: other}})
+        raise RatersError(f"--seeds: found {text!r}, expected whole numbers such as 0,1,2")
+    return numbers
 
 
 def chosen(
@@ -300,7 +327,7 @@ def _dry_run(cells: list[Cell], folder: Path, places: dict[str, Path], as_json: 
         rows.append({**{k: getattr(cell, k) for k in names}, "state": state})
     seconds = rough_seconds(cells, folder)
     if as_json:
-        _print_json({"cells": rows, "seconds": seconds, "problems": list(map(str, failures))})
+        print_json({"cells": rows, "seconds": seconds, "problems": list(map(str, failures))})
     else:
         for row in rows:
             where = f", {row['setting']}" if row["setting"] else ""
@@ -327,7 +354,7 @@ def _show_run(
         counts = {"done": done.done, "skipped": done.skipped, "failed": len(done.failures)}
         failed = [{"cell": one.cell.name, "error": one.error} for one in done.failures]
         tables = [facts(one) for one in found]
-        _print_json({"cells": counts, "failures": failed, "notes": done.notes, "tables": tables})
+        print_json({"cells": counts, "failures": failed, "notes": done.notes, "tables": tables})
     else:
         for one in found:
             show_table(one)
@@ -339,24 +366,13 @@ def _show_run(
                 "these numbers only show that it runs; for real ones: raters bench run "
                 f"{specs[0].name} --scale laptop --data FOLDER"
             )
+    end_with_failed_cells(done)
+
+
+def end_with_failed_cells(done: BenchRun) -> None:
+    """Name the cells that failed and end with exit code 2; say nothing if none did."""
     errors = [RatersError(f"{f.cell.benchmark}: {f.cell.name}: {f.error}") for f in done.failures]
     end_with_failures(errors, "failed", of="cell")
-
-
-def _run_study(
-    opened: OpenStudy,
-    study: str,
-    methods: str,
-    folder: Path,
-    seeds: str,
-    workers: int | None,
-    scheduler: str,
-    again: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Compare methods on a study of the user's own."""
-    raise RatersError("--study: not there yet, expected the name of a benchmark")
 
 
 # Showing.
@@ -479,7 +495,8 @@ def _end_with_problems(found: Collected) -> None:
     end_with_failures(errors, "left out", of="result")
 
 
-def _print_json(content: Any) -> None:  # noqa: ANN401
+def print_json(content: Any) -> None:  # noqa: ANN401
+    """Print plain data as JSON."""
     from raters.rows import to_json
 
     typer.echo(to_json(content))
