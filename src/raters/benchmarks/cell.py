@@ -37,7 +37,7 @@ class Cell:
     """One training with all that its numbers depend on.
 
     Attributes:
-        benchmark: The name of the specification.
+        benchmark: The name of the specification that has it.
         scale: The name of the scale.
         setting: The name of the setting.
         row: The name of the row.
@@ -100,7 +100,7 @@ def cells_of(spec: Specification, scale: str, rows: tuple[str, ...] = ()) -> lis
                     continue
                 found.append(
                     Cell(
-                        benchmark=spec.name,
+                        benchmark=spec.cells or spec.name,
                         scale=scale,
                         setting=setting,
                         row=name,
