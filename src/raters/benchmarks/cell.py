@@ -1,4 +1,4 @@
-"""A cell: one row of a benchmark in one setting with one seed, and the JSON file that it becomes."""
+"""A cell: one row of a benchmark in one setting with one seed, and the JSON file of its result."""
 
 from __future__ import annotations
 
@@ -276,9 +276,9 @@ def _difference(found: Row, expected: Row) -> str:
 
 def score_cell(cell: Cell, data: BenchData) -> Row:
     """Train the method of a cell and return its scores by name."""
-    test = data.study.select(split="test")
     if cell.method == ANNOTATORS:
-        return annotator_scores(test if len(test.raters) else data.study)
+        return annotator_scores(data.study)
+    test = data.study.select(split="test")
     from raters import fit
     from raters.evaluation.runs import score_model
 
@@ -295,7 +295,7 @@ def score_cell(cell: Cell, data: BenchData) -> Row:
 
 
 def _choose_by_raters(model: Model, study: Study) -> None:
-    """Choose the best cut by the raters' masks of validation cases where there are no references."""
+    """Choose the best cut by the raters' masks of validation cases without references."""
     if model.cuts is None or model.cuts.best is not None:
         return
     from raters.scores import CutTally
@@ -326,8 +326,13 @@ def _of_evaluation(found: Evaluation, model: Model) -> Row:
     main = "dice" if model.config.kind == "segmentation" else "accuracy"
     names = {"score": main, **_MAIN}
     scores = {ours: found.main[name] for name, ours in names.items() if name in found.main}
+    better = [r["log_likelihood_better"] for r in found.raters if "log_likelihood_better" in r]
+    if better:
+        scores["as_rater_better"] = float(np.mean(better))
     cuts = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
-    return scores | {f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None}
+    return scores | {
+        f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None
+    }
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
@@ -371,7 +376,7 @@ def annotator_scores(study: Study) -> Row:
         right = [
             answer == int(case.reference)
             for case in study.iter_cases()
-            for answer in case.answers.labels
+            for answer in case.answers.label
             if case.reference is not None
         ]
         return {"accuracy": float(np.mean(right))}
@@ -382,4 +387,3 @@ def annotator_scores(study: Study) -> Row:
         if case.reference is not None and (mask != MISSING).any()
     ]
     return {"dice": float(np.mean(scores))}
-

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Floats
+from raters.arrays import Array, Floats
 from raters.confusion import dominance_margin
 from raters.datasets import find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.wording import expected_one_of
@@ -87,7 +88,9 @@ def _made(data: str, raters: str, seed: int, places: tuple[tuple[str, Path], ...
     try:
         study = source.make(dict(places), seed, **options)
     except TypeError as error:
-        raise RatersError(f"found options of the source {name!r} that do not fit: {error}") from None
+        raise RatersError(
+            f"found options of the source {name!r} that do not fit: {error}"
+        ) from None
     if not how:
         return BenchData(study, {})
     drawn = _with_raters(study, how, seed)
@@ -174,7 +177,7 @@ def digit_masks(
     whole = open_dataset("mnist-masks", place_of("mnist", places))
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
-    pictures = np.stack([case.image for case in cases]).astype(np.float32) / 255
+    pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
     pictures += random.normal(0, noise, pictures.shape).astype(np.float32)
     return Study.from_arrays(
         images=pictures,
@@ -189,7 +192,13 @@ def _chosen(seed: int, number: int, wanted: int) -> list[int]:
     return sorted(np.random.default_rng(seed).permutation(number)[:wanted].tolist())
 
 
-def _reference(case: Any) -> Any:  # noqa: ANN401
+def _image(case: Case) -> Array:
+    if case.image is None:
+        raise RatersError("found no image, expected one", case=case.id)
+    return case.image
+
+
+def _reference(case: Case) -> Array:
     if case.reference is None:
         raise RatersError("found no reference, expected one", case=case.id)
     return case.reference
@@ -207,7 +216,7 @@ def class_images(
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
     whole = open_dataset(name, place_of(name, places)).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
-    pictures = np.stack([case.image for case in cases]) / np.float32(255)
+    pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
     return Study.from_arrays(
         images=pictures.reshape(len(cases), -1) if flat else pictures,
         reference=np.array([int(_reference(case)) for case in cases]),
@@ -264,7 +273,7 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
         drawn.append(found)
     references = [None if case.reference is None else case.reference[small] for case in read]
     made = Study.from_arrays(
-        images=[case.image[small] for case in read],
+        images=[_image(case)[small] for case in read],
         labels=drawn,
         reference=None if any(mask is None for mask in references) else references,
         raters=study.raters,

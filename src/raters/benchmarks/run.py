@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +22,8 @@ from raters.fusion.cluster import Tell, on_cluster
 from raters.progress import track
 from raters.study.lock import only_one
 from raters.wording import many
+
+_NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,9 @@ def run_cells(
                 run.done += 1
             if tell is not None:
                 number = run.done + len(run.failures)
-                tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}")
+                tell(
+                    f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}"
+                )
     return run
 
 
@@ -126,12 +132,17 @@ def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
     try:
         with enough_memory(cell.name):
             run_cell(cell, folder, places)
-    except OSError:  # a full disk, or one that is gone: nothing that comes will fare better
-        raise
     except Exception as error:  # one cell must not stop the others
+        if isinstance(error, OSError) and error.errno in _NO_DISK:
+            raise  # nothing that comes will fare better
         text = str(error) if isinstance(error, RatersError) else f"{type(error).__name__}: {error}"
         return Outcome(cell, text or type(error).__name__)
     return Outcome(cell)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one, which then ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Lane:
@@ -143,7 +154,8 @@ class _Lane:
     def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
         if self._pool is None:
             # Threads of torch do not survive a fork.
-            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, context, initializer=_leave_interrupts)
         try:
             return self._pool.submit(work, cell).result()
         except BrokenProcessPool:

@@ -75,7 +75,8 @@ class BenchRow(_Part):
         note: What a reader must know of the row.
         settings: The settings that it is run in; by default all.
         seeds: At most so many of the scale's seeds.
-        matrices: Whose matrices are scored: the model's, or those of the fusion on validation cases.
+        matrices: Whose matrices are scored: the model's, or those of its fusion of validation
+            cases.
     """
 
     method: str | None = None
@@ -188,7 +189,7 @@ class Specification(_Part):
 
     def _used(self) -> list[tuple[str, list[str], list[str]]]:
         rows, settings = list(self.rows), list(self.settings)
-        every = [*self.rows.values(), *self.scales.values()]
+        every: list[BenchRow | Scale] = [*self.rows.values(), *self.scales.values()]
         return [
             ("baseline", [self.baseline] if self.baseline else [], rows),
             ("score", list(self.scores), list(SCORES)),
@@ -207,7 +208,7 @@ class Specification(_Part):
         if name not in self.scales:
             known = expected_one_of(self.scales, name)
             raise RatersError(f"found the scale {name!r} for {self.name}, {known}")
-        return self.scales[name]  # type: ignore[index]
+        return self.scales[name]
 
 
 def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
