@@ -248,7 +248,7 @@ class View(_Part):
         scales: Fewer of them at a scale.
 
     All others are as in `Specification`; data, raters, training and published values are of the
-    benchmark that has the cells.
+    benchmark that has the cells. A scale at which it runs nothing of the view is none of its own.
     """
 
     cells: str
@@ -289,7 +289,8 @@ class View(_Part):
                 "settings": own.settings or _kept(size.settings, settings),
                 "rows": own.rows or _kept(size.rows, rows),
             }
-            scales[scale] = size.model_copy(update=chosen)
+            if () not in chosen.values():
+                scales[scale] = size.model_copy(update=chosen)
         words = {key: getattr(self, key) for key in View.model_fields}
         parts = {"settings": settings, "rows": rows, "scales": scales}
         found = whole.model_copy(update={**words, **parts, "name": name})
