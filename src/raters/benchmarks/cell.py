@@ -154,7 +154,10 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
 
     reset_peak()
     started = time.perf_counter()
-    scores = score_cell(cell, make_data(cell.data, cell.raters, cell.seed, places))
+    path = cell.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = make_data(cell.data, cell.raters, cell.seed, places)
+    scores = score_cell(cell, data, path.with_suffix(".npz"))
     content: Row = {
         "format": FORMAT,
         "cell": {k: getattr(cell, k) for k in ("benchmark", "scale", "setting", "row", "seed")},
@@ -164,8 +167,6 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         "peak_memory_mb": peak_memory(),
         "versions": versions(),
     }
-    path = cell.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
         file.write(to_json({**content, "checksum": checksum(content)}) + "\n")
     return path
@@ -274,8 +275,14 @@ def _difference(found: Row, expected: Row) -> str:
 # What is scored.
 
 
-def score_cell(cell: Cell, data: BenchData) -> Row:
-    """Train the method of a cell and return its scores by name."""
+def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
+    """Train the method of a cell and return its scores by name.
+
+    Args:
+        cell: The cell.
+        data: Its study.
+        beside: Where to keep what is predicted, for scores that compare cells.
+    """
     test = data.study.select(split="test")
     if cell.method == ANNOTATORS:
         return annotator_scores(test if len(test.raters) else data.study)
@@ -288,8 +295,14 @@ def score_cell(cell: Cell, data: BenchData) -> Row:
         options = {**cell.train, **cell.options, "seed": cell.seed}
         model = fit(data.study, cell.method, progress=False, **options)
         _choose_by_raters(model, data.study)
-        found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
-    scores = _of_evaluation(found, model) | _matrix_errors(cell, model, data)
+        if cell.data["source"] == "study":
+            from raters.benchmarks.own_cell import score_own
+
+            found, more = score_own(model, data.study, test, beside)
+        else:
+            found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
+            more = _matrix_errors(cell, model, data)
+    scores = _of_evaluation(found, model) | more
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
@@ -327,7 +340,9 @@ def _of_evaluation(found: Evaluation, model: Model) -> Row:
     names = {"score": main, **_MAIN}
     scores = {ours: found.main[name] for name, ours in names.items() if name in found.main}
     cuts = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
-    return scores | {f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None}
+    return scores | {
+        f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None
+    }
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
@@ -382,4 +397,3 @@ def annotator_scores(study: Study) -> Row:
         if case.reference is not None and (mask != MISSING).any()
     ]
     return {"dice": float(np.mean(scores))}
-

@@ -11,51 +11,34 @@ the other folds, with several seeds. What is compared on the held-out cases:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raters.benchmarks.run import BenchRun
+from raters.benchmarks.cell import cells_of
+from raters.benchmarks.data import folded, without_test
+from raters.benchmarks.own_table import StudyComparison, compare_cells
+from raters.benchmarks.run import run_cells
+from raters.benchmarks.spec import Specification
+from raters.errors import RatersError
 from raters.fusion.cluster import Tell
-from raters.rows import Row
+from raters.fusion.methods import METHODS as FUSIONS
+from raters.methods.registry import learning_method
+from raters.study.journal import source_of
+from raters.study.read import read
+from raters.study.study import Study
+from raters.study.whole_numbers import at_least
+from raters.wording import many
 
-if TYPE_CHECKING:
-    from raters.study.study import Study
-
-NAME = "own"
-"""The name of the benchmark: results lie at FOLDER/own/."""
+NAME, SCALE = "own", "laptop"
+"""The benchmark and its scale: results lie at FOLDER/own/laptop/."""
 
 DEFAULT_METHODS = {
     "segmentation": ("vote", "mean", "staple", "global-cm", "pixel-cm"),
     "classification": ("vote", "mean", "dawid-skene", "global-cm", "pixel-cm"),
 }
-
-
-@dataclass
-class StudyComparison:
-    """What methods reach on a study.
-
-    Attributes:
-        rows: One row per method: means over held-out cases and seeds of each score, by the names of
-            `raters.benchmarks.scores.SCORES`, and `cells` (done of all).
-        run: Cells that were run, skipped, or failed.
-        notes: What a reader must know.
-        advice: One sentence; '' where there is none to give.
-    """
-
-    rows: list[Row]
-    run: BenchRun
-    notes: list[str] = field(default_factory=list)
-    advice: str = ""
-
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        raise NotImplementedError
-
-    def write(self, folder: str | Path) -> None:
-        """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
-        raise NotImplementedError
 
 
 def compare_study(
@@ -96,4 +79,134 @@ def compare_study(
         RatersError: An unknown method or option, a study without images or with one rater only,
             fewer groups than folds, or what `run_cells` raises.
     """
-    raise NotImplementedError
+    opened = study if isinstance(study, Study) else read(study)
+    chosen = tuple(methods or DEFAULT_METHODS[opened.kind])
+    spec = own_specification(opened, chosen, seeds, folds, options)
+    place = Path(folder)
+    cells = cells_of(spec, SCALE)
+    run = run_cells(cells, place, {}, num_workers, scheduler, again, progress, tell)
+    found = compare_cells(spec, cells, place, opened, run)
+    found.write(place)
+    return found
+
+
+def own_specification(
+    study: Study,
+    methods: Sequence[str],
+    seeds: Sequence[int] = (0, 1),
+    folds: int = 3,
+    options: dict[str, Any] | None = None,
+) -> Specification:
+    """Return the benchmark of a study: folds are its settings, methods its rows.
+
+    Raises:
+        RatersError: As `compare_study`.
+    """
+    folds = at_least(2, folds, "folds")
+    if study.opened is None:
+        raise RatersError(
+            "found a study in memory, expected one that raters.read opened, as cells run in "
+            "processes of their own: study.write(FOLDER) writes and opens it"
+        )
+    for method in methods:
+        _refuse_method(method, study)
+    _refuse_doubles(methods, seeds)
+    part, train = without_test(study), {"select": "likelihood", **(options or {})}
+    refuse_study(part)
+    share = float(train.get("val_fraction", 0.15))
+    folded(part, 0, folds, share)  # refuses too few groups
+    masks = study.kind == "segmentation"
+    scores = ["likelihood", "left_out", "stability"]
+    if study.backend.holds()["reference"]:
+        scores.append("dice" if masks else "accuracy")
+    data = {
+        "source": "study",
+        "read": _whole_paths(study.opened),
+        "folds": folds,
+        "val_fraction": share,
+        "digest": digest_of(part),
+    }
+    each = {f"fold {k + 1} of {folds}": {"data": {"fold": k}} for k in range(folds)}
+    return Specification.model_validate(
+        {
+            "name": NAME,
+            "title": "Your own study, without truth",
+            "data": data,
+            "train": train,
+            "scores": scores,
+            "baseline": "vote" if "vote" in methods else methods[0],
+            "settings": each,
+            "rows": {method: {"method": method} for method in methods},
+            "scales": {SCALE: {"seeds": tuple(seeds)}},
+        }
+    )
+
+
+def _refuse_method(name: str, study: Study) -> None:
+    entry = learning_method(name)
+    fusion = FUSIONS.get(str(entry.fixed.get("fusion")))
+    if fusion is not None and study.kind not in fusion.kinds:
+        suits = ", ".join(DEFAULT_METHODS[study.kind])
+        raise RatersError(
+            f"found the method {name!r} for a study of {study.kind}, expected methods that take "
+            f"it, such as {suits}"
+        )
+    if not entry.raters and not study.backend.holds()["reference"]:
+        raise RatersError(f"found no references, expected some: {name} trains on them")
+
+
+def _refuse_doubles(methods: Sequence[str], seeds: Sequence[int]) -> None:
+    for what, given in (("method", methods), ("seed", seeds)):
+        if not given:
+            raise RatersError(f"found no {what}s, expected at least one")
+        for one in given:
+            if list(given).count(one) > 1:
+                raise RatersError(f"found the {what} {one!r} twice, expected each once")
+
+
+def refuse_study(study: Study) -> None:
+    """Refuse a study whose raters or images do not suffice to compare methods.
+
+    Raises:
+        RatersError: that says what is missing.
+    """
+    if not len(study):
+        raise RatersError("found only cases of the split 'test', expected others to choose by")
+    if len(study.raters) < 2:
+        raise RatersError(
+            f"found {many(len(study.raters), 'rater')}, expected at least two: methods are "
+            "compared by how well they explain who said what"
+        )
+    if not study.backend.holds()["images"]:
+        raise RatersError(
+            "found no images, expected some to train on (--images): of labels alone raters fuse "
+            "makes a consensus"
+        )
+
+
+def _whole_paths(opened: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the arguments of `raters.read` that are not empty, with whole paths."""
+    kept = {k: v for k, v in opened.items() if v not in (None, [], (), False)}
+    for name in ("source", "images", "reference"):
+        if name in kept and (name == "source" or _is_path(kept[name])):
+            kept[name] = os.path.abspath(kept[name])  # noqa: PTH100 (a pattern is no path)
+    return kept
+
+
+def _is_path(text: str) -> bool:
+    return "{" in text or "/" in text or os.sep in text or Path(text).exists()
+
+
+def digest_of(study: Study) -> str:
+    """Return a fingerprint of what a study holds: names, groups, raters, files or answers."""
+    digest = blake2b(digest_size=12)
+    index = study.index
+    digest.update(repr((list(index.ids), list(index.groups), study.raters)).encode())
+    if study.kind == "classification":
+        triplets = study.triplets
+        for array in (triplets.task, triplets.rater, triplets.label):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+    for position in range(len(study)):
+        digest.update(source_of(study, position).encode())
+    return digest.hexdigest()

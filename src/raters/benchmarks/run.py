@@ -91,7 +91,9 @@ def run_cells(
                 run.done += 1
             if tell is not None:
                 number = run.done + len(run.failures)
-                tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}")
+                tell(
+                    f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}"
+                )
     return run
 
 
