@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from raters.study.paths import read_text, written_whole
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
+    from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
 
@@ -30,6 +32,7 @@ FORMAT = "raters-bench-cell 1"
 """The number is raised when cells are computed in another way."""
 
 SAMPLES = 16
+SPREAD_CASES = 100
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Cell:
     """One training with all that its numbers depend on.
 
     Attributes:
-        benchmark: The name of the specification.
+        benchmark: The name of the specification that has it.
         scale: The name of the scale.
         setting: The name of the setting.
         row: The name of the row.
@@ -100,7 +103,7 @@ def cells_of(spec: Specification, scale: str, rows: tuple[str, ...] = ()) -> lis
                     continue
                 found.append(
                     Cell(
-                        benchmark=spec.name,
+                        benchmark=spec.cells or spec.name,
                         scale=scale,
                         setting=setting,
                         row=name,
@@ -154,7 +157,10 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
 
     reset_peak()
     started = time.perf_counter()
-    scores = score_cell(cell, make_data(cell.data, cell.raters, cell.seed, places))
+    path = cell.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = make_data(cell.data, cell.raters, cell.seed, places)
+    scores = score_cell(cell, data, path.with_suffix(".npz"))
     content: Row = {
         "format": FORMAT,
         "cell": {k: getattr(cell, k) for k in ("benchmark", "scale", "setting", "row", "seed")},
@@ -164,8 +170,6 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         "peak_memory_mb": peak_memory(),
         "versions": versions(),
     }
-    path = cell.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
         file.write(to_json({**content, "checksum": checksum(content)}) + "\n")
     return path
@@ -274,8 +278,14 @@ def _difference(found: Row, expected: Row) -> str:
 # What is scored.
 
 
-def score_cell(cell: Cell, data: BenchData) -> Row:
-    """Train the method of a cell and return its scores by name."""
+def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
+    """Train the method of a cell and return its scores by name.
+
+    Args:
+        cell: The cell.
+        data: Its study.
+        beside: Where to keep what is predicted, for scores that compare cells.
+    """
     if cell.method == ANNOTATORS:
         return annotator_scores(data.study)
     test = data.study.select(split="test")
@@ -288,8 +298,16 @@ def score_cell(cell: Cell, data: BenchData) -> Row:
         options = {**cell.train, **cell.options, "seed": cell.seed}
         model = fit(data.study, cell.method, progress=False, **options)
         _choose_by_raters(model, data.study)
-        found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
-    scores = _of_evaluation(found, model) | _matrix_errors(cell, model, data)
+        if cell.data["source"] == "study":
+            from raters.benchmarks.own_cell import score_own
+
+            found, more = score_own(model, data.study, test, beside)
+        else:
+            found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
+            more = _matrix_errors(cell, model, data)
+    scores = _of_evaluation(found, model) | more
+    if "ged" not in scores:
+        scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
@@ -333,6 +351,34 @@ def _of_evaluation(found: Evaluation, model: Model) -> Row:
     return scores | {
         f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None
     }
+
+
+def _spread_of_raters(model: Model, test: Study) -> Row:
+    """Compare the raters' masks with those that the model draws 'as' each of them.
+
+    They stand for samples, as in pixel-cm's Table 3, where a method has none; on test cases that
+    several raters labelled, at most `SPREAD_CASES`.
+    """
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_cases
+    from raters.prediction.prediction import most_likely
+    from raters.scores import energy_distance
+
+    known = tuple(name for name in test.raters if name in model.config.labelled)
+    if test.kind != "segmentation" or not known or "as_rater" not in model.method.answers:
+        return {}
+    several = (case for case in test.iter_cases() if _labellers(case) > 1)
+    found = []
+    for case, said in predict_cases(model, islice(several, SPREAD_CASES), Asked(raters=known)):
+        if isinstance(said, RatersError):
+            raise said
+        masks = np.stack([most_likely(said.as_rater(name)) for name in known])
+        found.append(energy_distance(case.labels, masks, len(test.classes)))
+    return {"ged": float(np.mean(found))} if found else {}
+
+
+def _labellers(case: Case) -> int:
+    return int((case.labels != MISSING).reshape(len(case.labels), -1).any(axis=1).sum())
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:

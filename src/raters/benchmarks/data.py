@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array, Floats
+from raters.arrays import Array, Floats, Labels
 from raters.confusion import dominance_margin
 from raters.datasets import find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
+from raters.study.backend import Backend, RawMask
 from raters.study.case import Case
 from raters.study.classes import MISSING
-from raters.study.study import Study
-from raters.wording import expected_one_of
+from raters.study.study import Study, assign_splits
+from raters.wording import expected_one_of, many
 
 Places = Mapping[str, Path]
 """Folders of data sets by name; '' is the folder that holds one folder for each."""
@@ -233,6 +234,7 @@ def public(
     cases: int | None = None,
     labels: str = "all",
     shrink: int = 1,
+    truth: str = "",
 ) -> Study:
     """Return a data set with its own raters, split by group anew for each seed.
 
@@ -243,7 +245,8 @@ def public(
         split: Shares of 'train', 'val' and 'test'; None keeps the splits of the data set.
         cases: At most so many cases, drawn by group.
         labels: 'all', or 'one' random rater of those who labelled a case (not on test cases).
-        shrink: Keep every so many-th row and column of images and masks.
+        shrink: Average images over squares of this side, and keep the label in the middle of each.
+        truth: The rater whose masks are the references; there are no other raters then.
     """
     study = open_dataset(name, place_of(name, places))
     if cases is not None and cases < len(study):
@@ -251,6 +254,8 @@ def public(
         study = share.select(split="kept")
     if split:
         study = study.split(seed=seed, **{part: float(split[part]) for part in _PARTS})
+    if truth:
+        return replace(study, backend=_OneTrusted(study.backend, truth), raters=())
     if labels == "all" and shrink == 1:
         return study
     if study.kind != "segmentation":
@@ -259,21 +264,22 @@ def public(
 
 
 def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
-    """Keep one rater per case, and every so many-th row and column."""
+    """Keep one rater per case, and make images and masks smaller."""
     random = np.random.default_rng(seed + 3000)
-    small = (..., *(slice(None, None, shrink),) * 2)
     read = list(study.iter_cases())
     drawn = []
     for case, split in zip(read, study.index.splits, strict=True):
-        found = case.labels[small].astype(np.int8)
+        found = middles(case.labels, shrink).astype(np.int8)
         if labels == "one" and split != "test":
             there = np.flatnonzero((found != MISSING).reshape(len(found), -1).any(axis=1))
             kept = random.choice(there) if len(there) else 0
             found[np.arange(len(found)) != kept] = MISSING
         drawn.append(found)
-    references = [None if case.reference is None else case.reference[small] for case in read]
+    references = [
+        None if case.reference is None else middles(case.reference, shrink) for case in read
+    ]
     made = Study.from_arrays(
-        images=[_image(case)[small] for case in read],
+        images=[averages(_image(case), shrink) for case in read],
         labels=drawn,
         reference=None if any(mask is None for mask in references) else references,
         raters=study.raters,
@@ -283,6 +289,47 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
         splits=list(study.index.splits),
     )
     return replace(made, about=study.about)
+
+
+def averages(image: Array, side: int) -> Array:
+    """Average an image `(channels, rows, columns)` over squares; what is left over is cut off.
+
+    Example:
+        >>> averages(np.arange(12.0).reshape(1, 2, 6), 2).tolist()
+        [[[3.5, 5.5, 7.5]]]
+    """
+    rows, columns = (length // side for length in image.shape[1:])
+    kept = image[:, : rows * side, : columns * side]
+    squares = kept.reshape(len(image), rows, side, columns, side)
+    return np.asarray(squares.mean(axis=(2, 4)), np.float32)
+
+
+def middles(masks: Labels, side: int) -> Labels:
+    """Take the label in the middle of each square of masks `(..., rows, columns)`.
+
+    Example:
+        >>> middles(np.arange(12).reshape(2, 6), 2).tolist()
+        [[7, 9, 11]]
+    """
+    rows, columns = (length // side for length in masks.shape[-2:])
+    middle = (slice(side // 2, None, side),) * 2
+    return masks[(..., *middle)][..., :rows, :columns]
+
+
+class _OneTrusted:
+    """Masks of a data set of which those of one rater are the reference."""
+
+    def __init__(self, backend: Backend, rater: str) -> None:
+        self._backend, self._rater = backend, rater
+        self.image, self.image_grid, self.files = backend.image, backend.image_grid, backend.files
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Return the mask of the trusted rater; there are no others."""
+        return self._backend.mask(case, self._rater) if rater is None else None
+
+    def holds(self) -> dict[str, bool]:
+        """Return that there are references."""
+        return {**self._backend.holds(), "reference": True}
 
 
 def drawn_masks(
@@ -344,6 +391,63 @@ def drawn_crowd(
     return simulate(study, crowd, assign=answers, seed=seed)
 
 
+def own_study(
+    _: Places,
+    __: int,
+    read: Mapping[str, Any],
+    fold: int,
+    folds: int,
+    val_fraction: float = 0.15,
+    digest: str = "",  # noqa: ARG001
+) -> Study:
+    """Return a user's study with one fold as 'test'; the same for all seeds.
+
+    Args:
+        read: The arguments of `raters.read`.
+        fold: The fold that is held out, from 0.
+        folds: How many there are.
+        val_fraction: The share of the other cases that chooses the best epoch.
+        digest: Of what was read, so that results of another study are seen to be that.
+    """
+    from raters.study.read import read as open_study
+
+    return folded(without_test(open_study(**read)), fold, folds, val_fraction)
+
+
+def without_test(study: Study) -> Study:
+    """Leave out the cases of the split 'test': what chooses a method must not see them."""
+    return study.take(np.flatnonzero(study.index.splits != "test"))
+
+
+def folded(study: Study, fold: int, folds: int, val_fraction: float = 0.15) -> Study:
+    """Deal cases into folds by group; one is 'test', of the others a share is 'val'.
+
+    Raises:
+        RatersError: There are fewer groups than folds, or none is left to choose the epoch by.
+
+    Example:
+        >>> study = Study.from_arrays(labels=np.zeros((6, 2, 1, 1), int))
+        >>> [list(folded(study, fold, 3).index.splits) for fold in range(2)]
+        [['train', 'val', 'train', 'test', 'train', 'test'],
+         ['test', 'train', 'val', 'train', 'test', 'train']]
+    """
+    groups = study.index.groups
+    number = len(set(groups))
+    if number < max(folds, 3):
+        raise RatersError(
+            f"found {many(number, 'group')} for {many(folds, 'fold')}, expected at least "
+            f"{max(folds, 3)}: a group (patient) is in one fold only, and some choose the epoch",
+            kind="groups",
+        )
+    dealt = np.array(assign_splits(groups, dict.fromkeys(map(str, range(folds)), 1.0)))
+    splits = np.where(dealt == str(fold), "test", "").astype(object)
+    rest = splits == ""
+    splits[rest] = assign_splits(
+        groups[rest], {"train": 1 - val_fraction, "val": val_fraction}, seed=fold
+    )
+    return replace(study, index=replace(study.index, splits=splits))
+
+
 def _one(name: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     return lambda _: (name,)
 
@@ -359,6 +463,7 @@ SOURCES: dict[str, Source] = {
     "drawn-masks": Source(drawn_masks),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
+    "study": Source(own_study),
 }
 
 
