@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
-from raters.benchmarks.results import Collected
+from raters.benchmarks.cell import checksum
+from raters.benchmarks.results import Collected, long_rows
 from raters.benchmarks.scores import SCORES
+from raters.benchmarks.table import flat_rows
 from raters.errors import RatersError
 from raters.plots import style
 from raters.study.paths import written_whole
@@ -36,7 +38,7 @@ _NAME, _PANEL, _LINE = 2.3, 2.7, 0.3  # inches: names of rows, a panel, a row
 
 
 def write_plot(found: Collected, path: Path) -> Path:
-    """Draw a benchmark into a file.
+    """Draw a benchmark into a file; it says by a checksum of which results it is.
 
     Raises:
         RatersError: The file is to be of a kind that is not drawn, or there is nothing to draw.
@@ -46,10 +48,30 @@ def write_plot(found: Collected, path: Path) -> Path:
         raise RatersError(f"found the ending {path.suffix!r}, expected {expected}", file=path)
     made = figure(found)
     form = path.suffix.lower()[1:]
-    fixed = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    fixed: dict[str, dict[str, str | None]] = {
+        "png": {"Software": None, "Description": drawn_digest(found)},
+        "svg": {"Date": None, "Description": drawn_digest(found)},
+        "pdf": {"CreationDate": None, "Subject": drawn_digest(found)},
+    }
     with written_whole(path, "wb") as file:
         made.savefig(file, format=form, dpi=_DPI, facecolor="white", metadata=fixed[form])
     return path
+
+
+def drawn_digest(found: Collected) -> str:
+    """Return a checksum of all that a plot draws."""
+    return checksum({"values": long_rows(found), "table": flat_rows(found)})
+
+
+def digest_of_plot(path: Path) -> str | None:
+    """Return the checksum that a PNG says it was drawn from; None if there is none."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as picture:
+            return str(picture.info.get("Description"))
+    except (OSError, UnidentifiedImageError):
+        return None
 
 
 def figure(found: Collected, theme: Theme = "light") -> Figure:
