@@ -22,7 +22,6 @@ from raters.benchmarks.scores import SCORES, columns
 from raters.benchmarks.spec import Specification, builtin, merged, read_spec
 from raters.benchmarks.table import (
     blocks,
-    claim_blocks,
     claim_rows,
     difference_cell,
     differences_block,
@@ -32,8 +31,8 @@ from raters.benchmarks.table import (
     values_block,
 )
 from raters.errors import RatersError
-from raters.rows import to_markdown
-from raters.wording import expected_one_of, many
+from raters.rows import Row, to_markdown
+from raters.wording import duration, expected_one_of, many
 
 MADE = "<!-- Made by docs/make_tables.py from the results beside this page. -->"
 QUOTE = re.compile(r"(<!-- bench ([a-z0-9][^\n>]*?) -->).*?(<!-- /bench -->)", re.DOTALL)
@@ -113,12 +112,11 @@ def _paragraph(text: str) -> str:
 def _how(found: Collected) -> str:
     spec, size = found.spec, found.spec.scale(found.scale)
     seeds = ", ".join(map(str, size.seeds))
-    hours = found.seconds / 3600
     lines = [
         f"Scale `{found.scale}`, seeds {seeds}; {found.num_done:,} of "
         f"{many(found.num_wanted, 'cell')} have a result.",
-        f"All cells together took {hours:.1f} hours of one core and at most "
-        f"{found.memory:,.0f} MB each.",
+        f"All cells together took {duration(found.seconds)}, each on one core, and at most "
+        f"{found.memory:,.0f} MB.",
         "Versions: " + "; ".join(f"{k} {', '.join(v)}" for k, v in found.versions.items()) + ".",
     ]
     if spec.cells:
@@ -141,16 +139,23 @@ def command(found: Collected) -> str:
 
 
 def _claims(found: Collected) -> list[str]:
-    made = claim_blocks(found)
-    if not made:
+    rows = claim_rows(found)
+    if not rows:
         return []
-    table = to_markdown(made[0].header, made[0].lines)
+    lines = [[row["claim"], row["answer"], "<br>".join(map(_check, row["checks"]))] for row in rows]
+    table = to_markdown(["claim", "holds here", "by"], lines)
     return ["## What the text claims", table.strip(), CLAIMS_NOTE]
+
+
+def _check(row: Row) -> str:
+    """Return a check with its answer; what Markdown would take for a tag is written out."""
+    text = row["check"].replace("<", "&lt;").replace(">", "&gt;")
+    return f"{text}: {row['answer']}" + (f" ({row['why']})" if row["why"] else "")
 
 
 CLAIMS_NOTE = (
     "'Yes' and 'no': the 95 % interval of the paired difference over seeds is on that side; "
-    "'unclear': it is on both, or there is one seed."
+    "'unclear': it is on both, there is one seed, or a part was not run."
 )
 
 
