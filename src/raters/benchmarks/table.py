@@ -125,7 +125,10 @@ def _width(block: Block) -> int:
     """Return the characters that a table takes; names of rows and heads may be folded."""
     cells = list(zip(*block.lines, strict=True))
     names = min(max(len(name) for name in cells[0]), NAME_WIDTH)
-    widest = [max(len(text) for text in column if text not in REASONS) for column in cells[1:]]
+    widest = [
+        max((len(text) for text in column if text not in REASONS), default=0)
+        for column in cells[1:]
+    ]
     heads = [max(map(len, head.split())) for head in block.header[1:]]
     return names + sum(2 + max(pair) for pair in zip(widest, heads, strict=True))
 

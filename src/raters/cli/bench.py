@@ -347,7 +347,8 @@ def _show_run(
         for one in found:
             show_table(one)
         show_notes(done.notes)
-        there = f", {done.skipped:,} were there already" if done.skipped else ""
+        was = "was" if done.skipped == 1 else "were"
+        there = f", {done.skipped:,} {was} there already" if done.skipped else ""
         typer.echo(f"\n{many(done.done, 'cell')} run{there}: {folder}")
         if scale == "smoke" and "laptop" in specs[0].scales:
             typer.echo(
