@@ -16,13 +16,14 @@ import numpy as np
 
 from raters.arrays import Array, Floats, Labels
 from raters.confusion import dominance_margin
-from raters.datasets import find, open_dataset
+from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.backend import Backend, RawMask
 from raters.study.case import Case
 from raters.study.classes import MISSING
+from raters.study.read import read
 from raters.study.study import Study
 from raters.wording import expected_one_of
 
@@ -121,16 +122,17 @@ def place_of(name: str, places: Places) -> Path:
         RatersError: that says where it was looked for and what to do.
     """
     if name in places:
-        return find(name).need(places[name])
+        return find(name).need(places[name]) if name in DATASETS else places[name]
     root = places.get("", Path("data"))
     candidates = [root / folder for folder in dict.fromkeys((name, name.replace("-", "_")))]
     for folder in candidates:
         if folder.exists():
             return folder
     looked = " or ".join(map(str, candidates))
+    has_it = f"{find(name).where} has it" if name in DATASETS else "it cannot be downloaded"
     raise RatersError(
         f"found no data set {name!r} at {looked}, expected it there: --data {name}=FOLDER says "
-        f"where it is; {find(name).where} has it",
+        f"where it is; {has_it}",
         kind="missing-file",
     )
 
@@ -241,14 +243,15 @@ def public(
     Args:
         places: Where data sets lie.
         seed: Of the splits, and of who labels what.
-        name: The data set.
+        name: The data set; one that raters has no reader for is a study that it has imported.
         split: Shares of 'train', 'val' and 'test'; None keeps the splits of the data set.
         cases: At most so many cases, drawn by group.
         labels: 'all', or 'one' random rater of those who labelled a case (not on test cases).
         shrink: Average images over squares of this side, and keep the label in the middle of each.
         truth: The rater whose masks are the references; there are no other raters then.
     """
-    study = open_dataset(name, place_of(name, places))
+    place = place_of(name, places)
+    study = open_dataset(name, place) if name in DATASETS else read(place)
     if cases is not None and cases < len(study):
         share = study.split(seed=seed, kept=cases, rest=len(study) - cases)
         study = share.select(split="kept")
