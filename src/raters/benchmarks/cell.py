@@ -157,7 +157,10 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
 
     reset_peak()
     started = time.perf_counter()
-    scores = score_cell(cell, make_data(cell.data, cell.raters, cell.seed, places))
+    path = cell.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = make_data(cell.data, cell.raters, cell.seed, places)
+    scores = score_cell(cell, data, path.with_suffix(".npz"))
     content: Row = {
         "format": FORMAT,
         "cell": {k: getattr(cell, k) for k in ("benchmark", "scale", "setting", "row", "seed")},
@@ -167,8 +170,6 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         "peak_memory_mb": peak_memory(),
         "versions": versions(),
     }
-    path = cell.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
         file.write(to_json({**content, "checksum": checksum(content)}) + "\n")
     return path
@@ -277,8 +278,14 @@ def _difference(found: Row, expected: Row) -> str:
 # What is scored.
 
 
-def score_cell(cell: Cell, data: BenchData) -> Row:
-    """Train the method of a cell and return its scores by name."""
+def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
+    """Train the method of a cell and return its scores by name.
+
+    Args:
+        cell: The cell.
+        data: Its study.
+        beside: Where to keep what is predicted, for scores that compare cells.
+    """
     if cell.method == ANNOTATORS:
         return annotator_scores(data.study)
     test = data.study.select(split="test")
@@ -291,8 +298,14 @@ def score_cell(cell: Cell, data: BenchData) -> Row:
         options = {**cell.train, **cell.options, "seed": cell.seed}
         model = fit(data.study, cell.method, progress=False, **options)
         _choose_by_raters(model, data.study)
-        found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
-    scores = _of_evaluation(found, model) | _matrix_errors(cell, model, data)
+        if cell.data["source"] == "study":
+            from raters.benchmarks.own_cell import score_own
+
+            found, more = score_own(model, data.study, test, beside)
+        else:
+            found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
+            more = _matrix_errors(cell, model, data)
+    scores = _of_evaluation(found, model) | more
     if "ged" not in scores:
         scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}

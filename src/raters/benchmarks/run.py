@@ -11,9 +11,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Thread
 
 from raters.benchmarks.cell import Cell, refuse_options, result_of, run_cell
 from raters.benchmarks.data import Places, missing_data
@@ -23,7 +25,7 @@ from raters.progress import track
 from raters.study.lock import only_one
 from raters.wording import many
 
-_NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,17 @@ def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
     return Outcome(cell)
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the process that started this one, which then ends it."""
+def _follow() -> None:
+    """Leave Ctrl-C to the process that started this one, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = parent_process()
+    assert first is not None  # this is the start of a process of a pool
+
+    def watch() -> None:
+        wait([first.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 class _Lane:
@@ -155,7 +165,7 @@ class _Lane:
         if self._pool is None:
             # Threads of torch do not survive a fork.
             context = get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, context, initializer=_leave_interrupts)
+            self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
         try:
             return self._pool.submit(work, cell).result()
         except BrokenProcessPool:
@@ -165,11 +175,12 @@ class _Lane:
 
     def close(self) -> None:
         """End the process, without waiting for what it does."""
-        if self._pool is None:
+        pool = self._pool  # `run` forgets it once its process is gone
+        if pool is None:
             return
-        for process in list((self._pool._processes or {}).values()):
-            process.terminate()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for process in list((pool._processes or {}).values()):
+            process.kill()  # while it trains, Lightning takes a mere SIGTERM as a request
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:

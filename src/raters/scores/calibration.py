@@ -6,13 +6,13 @@ those that are MISSING are left out. Without any label all scores here are undef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.arrays import Array, Floats, Ints
+from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
 from raters.scores.empty import UNDEFINED, defined_mean
 from raters.scores.inputs import label_array
@@ -203,23 +203,73 @@ def joint_log_likelihood(truth: Array, matrices: Array, labels: Sequence[Array])
         >>> float(np.exp(log).round(2))
         0.81
     """
+    total, seen = _log_joint(truth, matrices, labels)
+    return float(_log_sum(total[:, seen]).sum())
+
+
+def left_out_log_likelihoods(truth: Array, matrices: Array, labels: Sequence[Array]) -> Floats:
+    """Sum `log p(o_r | x, the others' labels)` over pixels, for each rater r.
+
+    The posterior of the truth that the network and the other raters give predicts what the rater
+    who was left out says:
+
+        p(o_r | x, o_-r) = sum_t q_-r(t) C_r[t, o_r],   q_-r(t) ~ p(t | x) prod_{s != r} C_s[t, o_s]
+
+    which is `Z / Z_-r`, the joint likelihood with and without the rater. Where nobody else labelled
+    a pixel, `q` is `p(t | x)`. All answers of a rater to one task are left out together.
+
+    Args:
+        truth: As in `joint_log_likelihood`.
+        matrices: As in `joint_log_likelihood`.
+        labels: As in `joint_log_likelihood`.
+
+    Returns:
+        One sum per rater, `(raters,)`; 0 for one without labels.
+
+    Example:
+        >>> truth, right = np.array([0.5, 0.5]), np.array([[[0.9, 0.1], [0.2, 0.8]]] * 2)
+        >>> logs = left_out_log_likelihoods(truth, right, [np.array([0]), np.array([0])])
+        >>> np.exp(logs).round(3)                            # (0.9 * 0.9 + 0.2 * 0.2) / (0.9 + 0.2)
+        array([0.773, 0.773])
+    """
+    total, _ = _log_joint(truth, matrices, labels)
+    found = np.zeros(len(labels))
+    for r, (there, own) in enumerate(_log_columns(truth, matrices, labels)):
+        with_all = total[:, there]
+        found[r] = (_log_sum(with_all) - _log_sum(with_all - own)).sum()
+    return found
+
+
+def _log_joint(truth: Array, matrices: Array, labels: Sequence[Array]) -> tuple[Floats, Flags]:
+    """Return `log p(t | x) prod_r C_r[t, o_r]`, `(classes, pixels)`, and where labels are."""
+    total = np.log(np.maximum(truth, LEAST), dtype=np.float64).reshape(len(truth), -1)
+    seen = np.zeros(total.shape[1], bool)
+    for there, own in _log_columns(truth, matrices, labels):
+        total[:, there] += own
+        seen[there] = True
+    return total, seen
+
+
+def _log_columns(
+    truth: Array, matrices: Array, labels: Sequence[Array]
+) -> Iterator[tuple[Ints, Floats]]:
+    """Return where each rater labelled, `(n,)`, and `log C_r[t, o_r]` there, `(classes, n)`."""
     classes, space = len(truth), truth.shape[1:]
-    log_truth = np.log(np.maximum(truth, LEAST), dtype=np.float64).reshape(classes, -1)
-    total, seen = log_truth, np.zeros(log_truth.shape[1], bool)
     for matrix, own in zip(matrices, labels, strict=True):
         log_matrix = np.log(np.maximum(matrix, LEAST), dtype=np.float64)
         log_matrix = log_matrix.reshape(classes, classes, -1)
         if not space:  # a class: all answers of the rater are of the same one
             chosen = own[own != MISSING].astype(np.intp)
-            total = total + log_matrix[:, chosen, 0].sum(axis=1, keepdims=True)
-            seen |= bool(chosen.size)
+            there = np.zeros(min(chosen.size, 1), np.int64)
+            yield there, log_matrix[:, chosen, 0].sum(axis=1, keepdims=True)[:, there]
             continue
         flat = own.ravel()
         there = np.flatnonzero(flat != MISSING)
         place = there if log_matrix.shape[2] > 1 else 0
-        total = total.copy() if total is log_truth else total
-        total[:, there] += log_matrix[:, flat[there].astype(np.intp), place]
-        seen[there] = True
-    kept = total[:, seen]
-    top = kept.max(axis=0, initial=-np.inf)
-    return float((np.log(np.exp(kept - top).sum(axis=0)) + top).sum())
+        yield there, log_matrix[:, flat[there].astype(np.intp), place]
+
+
+def _log_sum(logs: Floats) -> Floats:
+    """Return `log sum_t exp`, `(n,)`, of `(classes, n)`."""
+    top = logs.max(axis=0, initial=-np.inf)
+    return np.asarray(np.log(np.exp(logs - top).sum(axis=0)) + top)

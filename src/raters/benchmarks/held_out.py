@@ -1,0 +1,178 @@
+"""How well a model explains the labels of held-out cases: no truth is needed.
+
+Every method is asked the same of the same labels: the joint likelihood of all raters, and that of
+each rater given the others, with `p(t | x)` of its network and its raters' matrices. A method
+without matrices of its own gets counted ones (`counted_matrices`), from training cases only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raters.arrays import Array, Floats, Labels
+from raters.confusion import count_case, normalise
+from raters.errors import RatersError
+from raters.scores.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
+from raters.scores.cut import cut_labels
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.prediction.predict import Found
+    from raters.prediction.prediction import Prediction
+    from raters.study.case import Case
+    from raters.study.study import Study
+    from raters.training.model import Model
+
+PASSES = 3
+"""Passes over the training cases that count matrices: against predictions, then posteriors."""
+
+
+def has_matrices(model: Model) -> bool:
+    """Whether a method learns matrices itself, and does not count them."""
+    return "confusion" in model.method.answers and not model.method.counts_raters
+
+
+def counted_matrices(model: Model, part: Study, passes: int = PASSES) -> Floats:
+    """Count the raters' matrices on cases that the model was trained on.
+
+    They are those that make the labels most likely, given the network, as matrices that are learnt
+    with it are: EM with `p(t | x)` held. The first pass counts labels against `p(t | x)`, all
+    others against the posterior `q(t) ~ p(t | x) prod_r C_r[t, o_r]`.
+
+    Matrices that are counted against the targets of the training would not do: where a case has
+    one label the target is that label, every rater has the identity, and a label that another
+    rater contradicts is as good as impossible. Each row has one label more than was counted, spread
+    over all classes, so that no label of a held-out case is impossible.
+
+    Args:
+        model: The model.
+        part: The cases to count on; never those that are held out.
+        passes: How many passes.
+
+    Returns:
+        `C[t, o]`, `(raters, L, L)`, on the axis of `part.raters`.
+    """
+    from raters.prediction.predict import predict_cases
+
+    size = len(part.classes)
+    matrices: Floats | None = None
+    for _ in range(passes):
+        counts = np.zeros((len(part.raters), size, size))
+        for case, found in predict_cases(model, part.iter_cases()):
+            if isinstance(found, RatersError):
+                raise found
+            counts += count_case(case, posterior(found.truth, labels_of(case), matrices), size)
+        matrices = normalise(counts, smoothing=1 / size)
+    assert matrices is not None
+    return matrices
+
+
+def posterior(truth: Array, labels: Sequence[Labels], matrices: Floats | None) -> Floats:
+    """Return `q(t) ~ p(t | x) prod_r C_r[t, o_r]`, of the shape of `truth`; no matrices: `p`.
+
+    Example:
+        >>> matrices = np.array([[[0.9, 0.1], [0.2, 0.8]]])
+        >>> posterior(np.array([0.5, 0.5]), [np.array([0])], matrices).round(3)    # 0.9 to 0.2
+        array([0.818, 0.182])
+    """
+    if matrices is None:
+        return np.asarray(truth, np.float64)
+    log = np.log(np.maximum(truth, LEAST), dtype=np.float64)
+    for matrix, own in zip(np.log(np.maximum(matrices, LEAST)), labels, strict=True):
+        if truth.ndim == 1:
+            log += matrix[:, own[own != MISSING]].sum(axis=1)
+        else:
+            log += np.where(own == MISSING, 0.0, matrix[:, np.maximum(own, 0)])
+    share = np.exp(log - log.max(axis=0))
+    return np.asarray(share / share.sum(axis=0))
+
+
+def labels_of(case: Case) -> list[Labels]:
+    """Return each rater's labels of a case, `(*space)`; of a class all answers, `(answers,)`."""
+    return list(case.labels) if case.kind == "segmentation" else case.answers.by_rater()
+
+
+@dataclass
+class LabelFit:
+    """Sums the log-likelihoods of held-out labels while a model is scored (`watch`).
+
+    Attributes:
+        columns: Where the raters who are known are among the model's matrices.
+        places: Where they are in the study.
+        counted: Their matrices on the axis of the study, where the model has none of its own.
+        cut: The cut of masks that predictions are kept at; None keeps the most likely class.
+        sums: By case: the joint log-likelihood, that of left-out raters, and how many labels.
+        predicted: By case: the predicted class, `(*space)`.
+    """
+
+    columns: list[int]
+    places: list[int]
+    counted: Floats | None = None
+    cut: Floats | None = None
+    sums: dict[str, Floats] = field(default_factory=dict)
+    predicted: dict[str, Labels] = field(default_factory=dict)
+
+    def __call__(self, stream: Iterable[Found]) -> Iterator[Found]:
+        """Look at a stream of predictions on its way."""
+        for case, bands in stream:
+            yield case, bands if isinstance(bands, RatersError) else self._bands(case, bands)
+
+    def _bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+        parts = []
+        for band in bands:
+            self.add(case, band)
+            parts.append(self._labels(band))
+            yield band
+        self.predicted[case.id] = np.concatenate(parts) if parts[0].ndim else parts[0]
+
+    def _labels(self, band: Prediction) -> Labels:
+        found = band.labels if self.cut is None else cut_labels(band.truth, self.cut)
+        return np.asarray(found, np.int16)
+
+    def add(self, case: Case, band: Prediction) -> None:
+        """Add what is said of all rows of a case, or of some."""
+        matrices = self._matrices(band)
+        rows = slice(band.start, band.start + band.truth.shape[1]) if band.truth.ndim > 1 else ...
+        labels = labels_of(case)
+        own = [np.asarray(labels[place][rows]) for place in self.places]
+        number = sum(int((one != MISSING).sum()) for one in own)
+        joint = joint_log_likelihood(band.truth, matrices, own)
+        others = left_out_log_likelihoods(band.truth, matrices, own).sum()
+        found = np.array([joint, others, number])
+        self.sums[case.id] = found + self.sums.get(case.id, 0.0)
+
+    def _matrices(self, band: Prediction) -> Array:
+        if self.counted is None:
+            assert band.confusion is not None  # `score_model` asks for matrices that there are
+            return band.confusion[self.columns]
+        chosen = self.counted[self.places]
+        return chosen.reshape(*chosen.shape, *(1,) * (band.truth.ndim - 1))
+
+    def scores(self) -> dict[str, float | int | None]:
+        """Return the mean log-likelihoods of a label, and how many labels there were."""
+        joint, others, number = sum(self.sums.values(), np.zeros(3))
+        if not number:
+            return {"likelihood": None, "left_out": None, "labels": 0}
+        return {"likelihood": joint / number, "left_out": others / number, "labels": int(number)}
+
+
+def agreement(a: Mapping[str, Labels], b: Mapping[str, Labels], num_classes: int) -> float | None:
+    """Return how far two sets of predictions agree: mean Dice of masks, share of equal classes.
+
+    Example:
+        >>> one = {"t1": np.array(0), "t2": np.array(1)}
+        >>> agreement(one, {"t1": np.array(0), "t2": np.array(0)}, num_classes=2)
+        0.5
+    """
+    from raters.scores import mean_dice
+
+    shared = [case for case in a if case in b]
+    each = [
+        mean_dice(a[case], b[case], num_classes) if a[case].ndim else float(a[case] == b[case])
+        for case in shared
+    ]
+    return float(np.mean(each)) if each else None

@@ -1,0 +1,227 @@
+"""The table of a comparison on one's own study: means, differences, and agreement of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raters.arrays import Floats
+from raters.benchmarks.cell import Cell, Result, result_of
+from raters.benchmarks.held_out import agreement
+from raters.benchmarks.own_cell import Kept, read_kept
+from raters.benchmarks.run import BenchRun
+from raters.benchmarks.scores import SCORES, columns
+from raters.rows import Row, write_csv, write_json
+from raters.scores.bootstrap import GroupBootstrap, ratio
+from raters.study.paths import written_whole
+
+if TYPE_CHECKING:
+    from raters.benchmarks.spec import Specification
+    from raters.study.study import Study
+
+BY_LABEL = ("likelihood", "left_out")
+"""Scores that are means over labels; all others are means over cases."""
+
+
+@dataclass
+class StudyComparison:
+    """What methods reach on a study.
+
+    Attributes:
+        rows: One row per method: means over held-out cases and seeds of each score, by the names of
+            `raters.benchmarks.scores.SCORES`; `..._sd` is the standard deviation over seeds, and
+            `..._difference`, `_low` and `_high` the difference from the baseline with its interval.
+        run: Cells that were run, skipped, or failed.
+        scores: The columns.
+        notes: What a reader must know.
+        advice: One sentence; '' where there is none to give.
+    """
+
+    rows: list[Row]
+    run: BenchRun
+    scores: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    advice: str = ""
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, with the notes below it."""
+        titles = ["method", *(SCORES[score].title for score in self.scores)]
+        lines = [_line(titles), _line(["---"] * len(titles))]
+        for row in self.rows:
+            lines.append(_line([row["method"], *(_cell(row, score) for score in self.scores)]))
+        below = [*self.notes, *filter(None, [self.advice])]
+        return "\n".join([*lines, *("\n" + text for text in below)]) + "\n"
+
+    def write(self, folder: str | Path) -> None:
+        """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
+        place = Path(folder)
+        with written_whole(place / "comparison.md") as file:
+            file.write(self.to_markdown())
+        write_csv(place / "comparison.csv", self.rows)
+        content = {"methods": self.rows, "notes": self.notes, "advice": self.advice}
+        write_json(place / "comparison.json", content)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(row: Row, score: str) -> str:
+    how = SCORES[score]
+
+    def shown(value: float) -> str:
+        return f"{value * how.factor:.{how.digits}f}"
+
+    if row.get(score) is None:
+        return row.get("missing") or "-"
+    text = shown(row[score])
+    if row.get(f"{score}_sd") is not None:
+        text += f" ± {shown(row[f'{score}_sd'])}"
+    if row.get(f"{score}_low") is not None:
+        ends = (
+            f"{'+' if row[f'{score}_{end}'] > 0 else ''}{shown(row[f'{score}_{end}'])}"
+            for end in ("low", "high")
+        )
+        text += f" ({' to '.join(ends)})"
+    return text
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A cell with its result, and what was kept of its held-out cases."""
+
+    cell: Cell
+    result: Result
+    kept: Kept | None
+
+
+def compare_cells(
+    spec: Specification, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
+) -> StudyComparison:
+    """Make the table of all cells that have a result.
+
+    A method without a result in one of the folds has no scores: on other cases they would not be
+    comparable.
+    """
+    wanted, done = columns(spec.scores), []
+    for cell in cells:
+        result = result_of(cell, folder)
+        if result is not None:
+            done.append(_Done(cell, result, read_kept(cell.path(folder).with_suffix(".npz"))))
+    rows = []
+    for name in spec.rows:
+        own = [one for one in done if one.cell.row == name]
+        of = sum(cell.row == name for cell in cells)
+        row: Row = {"method": name, "cells": len(own), "cells_of": of}
+        if {one.cell.setting for one in own} == set(spec.settings):
+            row |= _means(own, wanted)
+            row["stability"] = _stability(own, len(study.classes))
+        else:
+            row["missing"] = "no result"
+        rows.append(row)
+    _add_differences(rows, done, spec.baseline)
+    return StudyComparison(rows, run, wanted, _notes(spec, study, run))
+
+
+def _means(done: Sequence[_Done], wanted: Sequence[str]) -> Row:
+    """Return the mean over folds and seeds of each score, and the deviation over seeds."""
+    found: Row = {}
+    folds = {one.cell.setting for one in done}
+    for score in wanted:
+        weight = "labels" if score in BY_LABEL else "cases"
+        parts = [
+            (one.cell.seed, one.result.scores[score], one.result.scores[weight])
+            for one in done
+            if one.result.scores.get(score) is not None
+        ]
+        if not parts:
+            continue
+        found[score] = _weighted(parts)
+        seeds = sorted({seed for seed, _, _ in parts})
+        each = [_weighted([part for part in parts if part[0] == seed]) for seed in seeds]
+        if len(seeds) > 1 and len(parts) == len(seeds) * len(folds):
+            found[f"{score}_sd"] = float(np.std(each, ddof=1))
+    return found
+
+
+def _weighted(parts: Sequence[tuple[int, float, float]]) -> float:
+    values, weights = np.array([part[1:] for part in parts], np.float64).T
+    return float(np.average(values, weights=weights))
+
+
+def _stability(done: Sequence[_Done], num_classes: int) -> float | None:
+    """Return the mean agreement of pairs of seeds of the same fold."""
+    found = [
+        agreement(a.kept.predicted, b.kept.predicted, num_classes)
+        for a, b in combinations(done, 2)
+        if a.cell.setting == b.cell.setting and a.kept is not None and b.kept is not None
+    ]
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _add_differences(rows: list[Row], done: Sequence[_Done], baseline: str) -> None:
+    """Add each method's difference from the baseline, with its interval over groups.
+
+    Seeds are averaged first; all methods are compared on the same draws of groups.
+    """
+    sums, groups = _summed(done)
+    if baseline not in sums:
+        return
+    for row in rows:
+        name = row["method"]
+        if name == baseline or row.get("likelihood") is None or name not in sums:
+            continue
+        shared = [case for case in sums[baseline] if case in sums[name]]
+        bootstrap = GroupBootstrap([groups[case] for case in shared])
+        pair = [np.stack([sums[who][case] for case in shared]) for who in (baseline, name)]
+        for k, score in enumerate(BY_LABEL):
+            found = bootstrap.difference(pair[0][:, [k, 2]], pair[1][:, [k, 2]], ratio)
+            ends = {"difference": found.estimate, "low": found.low, "high": found.high}
+            row |= {f"{score}_{end}": None if v != v else v for end, v in ends.items()}
+
+
+def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:
+    """Return sums by method and case, averaged over seeds, and the group of each case."""
+    parts: dict[str, dict[str, list[Floats]]] = {}
+    groups: dict[str, str] = {}
+    for one in done:
+        if one.kept is None:
+            continue
+        groups |= one.kept.groups
+        for case, sums in one.kept.sums.items():
+            parts.setdefault(one.cell.row, {}).setdefault(case, []).append(sums)
+    means = {
+        row: {case: np.mean(each, axis=0) for case, each in cases.items()}
+        for row, cases in parts.items()
+    }
+    return means, groups
+
+
+def _notes(spec: Specification, study: Study, run: BenchRun) -> list[str]:
+    seeds, folds = len(spec.scale("laptop").seeds), len(spec.settings)
+    notes = [
+        f"Held-out cases of {folds} folds by group, {seeds} seeds; log-likelihoods are in nats per "
+        f"label (in brackets: 95 % interval of the difference from {spec.baseline}, over groups). "
+        "Higher is better everywhere."
+    ]
+    if study.kind == "segmentation":
+        notes.append("Agreement of seeds is mean Dice of masks at the cut of the raters' area.")
+    kept_back = int((study.index.splits == "test").sum())
+    if kept_back:
+        notes.append(f"Cases of the split 'test' were left alone: {kept_back:,}.")
+    notes += [f"{one.cell.name} failed: {one.error}" for one in run.failures]
+    return notes
+
+
+def best_by(rows: Sequence[Row], score: str) -> str | None:
+    """Return the method with the highest score; the first of equals, None if there is none."""
+    known: list[tuple[Any, str]] = [
+        (row[score], row["method"]) for row in rows if row.get(score) is not None
+    ]
+    return max(known, key=lambda one: one[0])[1] if known else None
