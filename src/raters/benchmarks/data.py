@@ -20,6 +20,9 @@ from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
+from raters.simulate.classes import SPREAD
+from raters.simulate.specs import parse_raters
+from raters.simulate.study import matrices_of
 from raters.study.backend import Backend, RawMask
 from raters.study.case import Case
 from raters.study.classes import MISSING
@@ -31,7 +34,7 @@ Places = Mapping[str, Path]
 """Folders of data sets by name; '' is the folder that holds one folder for each."""
 
 CLEAR = 0.01
-"""The margin by which dominance must fail where it is to fail."""
+"""The margin by which dominance must hold or fail where that is asked for."""
 
 _PARTS = ("train", "val", "test")
 
@@ -138,18 +141,22 @@ def place_of(name: str, places: Places) -> Path:
 
 
 def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
-    """Simulate raters; where dominance must fail, groups are drawn until it does."""
+    """Simulate raters; where dominance must hold or fail, groups are drawn until it clearly does."""
     options = dict(how)
     dominance = options.pop("dominance", None)
     if dominance is None:
         return simulate(study, seed=seed, **options)
-    if dominance:
-        return simulate(study, seed=seed, require_dominance=True, **options)
+    raters, spread = parse_raters(options["raters"]), options.get("spread", SPREAD)
     for attempt in range(1000):
-        drawn = simulate(study, seed=1000 * seed + attempt, **options)
-        if dominance_margin(true_confusion(drawn, 0)) < -CLEAR:
-            return drawn
-    raise RatersError(f"found no group of {options} without dominance in 1,000 draws, expected one")
+        drawn = 1000 * seed + attempt
+        matrices = matrices_of(raters, len(study.classes), drawn, spread)
+        margin = dominance_margin(np.stack(list(matrices.values())))
+        if margin > CLEAR if dominance else margin < -CLEAR:
+            return simulate(study, seed=drawn, **options)
+    with_or_without = "with" if dominance else "without"
+    raise RatersError(
+        f"found no group of {options} {with_or_without} dominance in 1,000 draws, expected one"
+    )
 
 
 def in_memory(study: Study) -> Study:
