@@ -141,7 +141,7 @@ def place_of(name: str, places: Places) -> Path:
 
 
 def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
-    """Simulate raters; groups are drawn until dominance clearly holds, or fails, where asked for."""
+    """Simulate raters; groups are drawn until dominance clearly holds (or fails) if asked for."""
     options = dict(how)
     dominance = options.pop("dominance", None)
     if dominance is None:
