@@ -9,23 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from raters.rows import to_markdown
 
 DOCS = Path(__file__).parent
 _HEADER = ["option", "default", "meaning"]
 TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
-
-
-def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
-    """Return rows as a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def learning_options(name: str) -> str:
@@ -39,7 +31,7 @@ def learning_options(name: str) -> str:
         [f"`{o['option']}`", str(o["type"]), default_of(info) or "", str(o["meaning"])]
         for o, info in zip(facts(name, entry)["options"], entry.own_options.values(), strict=True)
     ]
-    return markdown(["option", "type", "default", "meaning"], rows) if rows else _none(name)
+    return to_markdown(["option", "type", "default", "meaning"], rows) if rows else _none(name)
 
 
 def fusion_options(name: str, kind: str) -> str:
@@ -48,7 +40,7 @@ def fusion_options(name: str, kind: str) -> str:
 
     found = METHODS[name].options({"masks": "segmentation", "tables": "classification"}[kind])
     rows = [[f"`{o.name}`", f"`{o.default}`", o.meaning] for o in found.values()]
-    return markdown(_HEADER, rows) if rows else _none(name)
+    return to_markdown(_HEADER, rows) if rows else _none(name)
 
 
 def _none(name: str) -> str:
@@ -71,14 +63,14 @@ def list_of_verbs() -> str:
         [f"[`raters {n}`](#raters-{n})", inspect.cleandoc(c.help or "").split("\n\n")[0]]
         for n, c in commands().items()
     ]
-    return markdown(["verb", "what it does"], rows)
+    return to_markdown(["verb", "what it does"], rows)
 
 
 def verb_options(name: str) -> str:
     """Return the arguments and options of a verb, but for those that say how to read a study."""
     shared, all_of_it = _study_options(), commands()[name].params
     own = [p for p in all_of_it if _what(p) not in shared and p.name != "help"]
-    text = markdown(_HEADER, map(_parameter, own)) if own else ""
+    text = to_markdown(_HEADER, map(_parameter, own)) if own else ""
     takes = len(all_of_it) - len(own) > len(shared) / 2
     more = "and [all that say how to read a study](#how-a-study-is-read).\n" if takes else ""
     return "\n".join(part for part in (text, more) if part)
@@ -88,7 +80,7 @@ def study_options() -> str:
     """Return the options that say how to read a study."""
     shared = _study_options()
     found = [p for p in commands()["agree"].params if _what(p) in shared]
-    return markdown(_HEADER, map(_parameter, found))
+    return to_markdown(_HEADER, map(_parameter, found))
 
 
 def _study_options() -> set[tuple[str, str]]:

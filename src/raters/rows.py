@@ -1,14 +1,15 @@
-"""Tables as lists of rows: written as CSV and JSON, whole or not at all."""
+"""Tables as lists of rows: as CSV and JSON, written whole or not at all, and as Markdown."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from raters.study.paths import written_whole
 
@@ -36,15 +37,33 @@ def write_long_csv(
     path: Path, rows: Iterable[Row], columns: Sequence[str], exact: bool = False
 ) -> None:
     """Write rows that need not be in memory together, as CSV with these columns."""
-    cell = _plain if exact else _harmless
     with written_whole(path) as file:
-        plain = csv.writer(file, lineterminator="\n")
-        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
-            cells = [cell(value) for value in line]
-            # The writer does not see that a carriage return needs quotes.
-            odd = any("\r" in text for text in cells if isinstance(text, str))
-            (quoted if odd else plain).writerow(cells)
+        _write_lines(file, rows, columns, exact)
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Return rows as the text that `write_csv` writes.
+
+    Example:
+        >>> to_csv([{"row": "vote", "dice": 91.5}, {"row": "=1+1", "dice": None}]).splitlines()
+        ['row,dice', 'vote,91.5', "'=1+1,"]
+    """
+    text = io.StringIO()
+    _write_lines(text, rows, list(dict.fromkeys(column for row in rows for column in row)))
+    return text.getvalue()
+
+
+def _write_lines(
+    file: IO[str], rows: Iterable[Row], columns: Sequence[str], exact: bool = False
+) -> None:
+    cell = _plain if exact else _harmless
+    plain = csv.writer(file, lineterminator="\n")
+    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
+        cells = [cell(value) for value in line]
+        # The writer does not see that a carriage return needs quotes.
+        odd = any("\r" in text for text in cells if isinstance(text, str))
+        (quoted if odd else plain).writerow(cells)
 
 
 def write_json(path: Path, content: Any) -> None:  # noqa: ANN401
@@ -87,6 +106,23 @@ def to_json(content: Any) -> str:  # noqa: ANN401
         ['{', '"dice":', 'null,', '"cases":', '3', '}']
     """
     return json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def to_markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    r"""Return lines of cells as a Markdown table.
+
+    Example:
+        >>> print(to_markdown(["rater", "Dice"], [["ann|bob", "0.9"]]), end="")
+        | rater | Dice |
+        | --- | --- |
+        | ann\|bob | 0.9 |
+    """
+    whole = [header, ["---"] * len(header), *lines]
+    return "".join(f"| {' | '.join(_markdown_cell(cell) for cell in line)} |\n" for line in whole)
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _harmless(value: Any) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""A cell: one row of a benchmark in one setting with one seed, and the JSON file that it becomes."""
+"""A cell: one row of a benchmark in one setting with one seed, and the JSON file of its result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from raters.study.paths import read_text, written_whole
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
+    from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
 
@@ -30,6 +32,7 @@ FORMAT = "raters-bench-cell 1"
 """The number is raised when cells are computed in another way."""
 
 SAMPLES = 16
+SPREAD_CASES = 100
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Cell:
     """One training with all that its numbers depend on.
 
     Attributes:
-        benchmark: The name of the specification.
+        benchmark: The name of the specification that has it.
         scale: The name of the scale.
         setting: The name of the setting.
         row: The name of the row.
@@ -100,7 +103,7 @@ def cells_of(spec: Specification, scale: str, rows: tuple[str, ...] = ()) -> lis
                     continue
                 found.append(
                     Cell(
-                        benchmark=spec.name,
+                        benchmark=spec.cells or spec.name,
                         scale=scale,
                         setting=setting,
                         row=name,
@@ -283,9 +286,9 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         data: Its study.
         beside: Where to keep what is predicted, for scores that compare cells.
     """
-    test = data.study.select(split="test")
     if cell.method == ANNOTATORS:
-        return annotator_scores(test if len(test.raters) else data.study)
+        return annotator_scores(data.study)
+    test = data.study.select(split="test")
     from raters import fit
     from raters.evaluation.runs import score_model
 
@@ -303,12 +306,14 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
             found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
             more = _matrix_errors(cell, model, data)
     scores = _of_evaluation(found, model) | more
+    if "ged" not in scores:
+        scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
 
 def _choose_by_raters(model: Model, study: Study) -> None:
-    """Choose the best cut by the raters' masks of validation cases where there are no references."""
+    """Choose the best cut by the raters' masks of validation cases without references."""
     if model.cuts is None or model.cuts.best is not None:
         return
     from raters.scores import CutTally
@@ -339,10 +344,41 @@ def _of_evaluation(found: Evaluation, model: Model) -> Row:
     main = "dice" if model.config.kind == "segmentation" else "accuracy"
     names = {"score": main, **_MAIN}
     scores = {ours: found.main[name] for name, ours in names.items() if name in found.main}
+    better = [r["log_likelihood_better"] for r in found.raters if "log_likelihood_better" in r]
+    if better:
+        scores["as_rater_better"] = float(np.mean(better))
     cuts = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
     return scores | {
         f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None
     }
+
+
+def _spread_of_raters(model: Model, test: Study) -> Row:
+    """Compare the raters' masks with those that the model draws 'as' each of them.
+
+    They stand for samples, as in pixel-cm's Table 3, where a method has none; on test cases that
+    several raters labelled, at most `SPREAD_CASES`.
+    """
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_cases
+    from raters.prediction.prediction import most_likely
+    from raters.scores import energy_distance
+
+    known = tuple(name for name in test.raters if name in model.config.labelled)
+    if test.kind != "segmentation" or not known or "as_rater" not in model.method.answers:
+        return {}
+    several = (case for case in test.iter_cases() if _labellers(case) > 1)
+    found = []
+    for case, said in predict_cases(model, islice(several, SPREAD_CASES), Asked(raters=known)):
+        if isinstance(said, RatersError):
+            raise said
+        masks = np.stack([most_likely(said.as_rater(name)) for name in known])
+        found.append(energy_distance(case.labels, masks, len(test.classes)))
+    return {"ged": float(np.mean(found))} if found else {}
+
+
+def _labellers(case: Case) -> int:
+    return int((case.labels != MISSING).reshape(len(case.labels), -1).any(axis=1).sum())
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
@@ -386,7 +422,7 @@ def annotator_scores(study: Study) -> Row:
         right = [
             answer == int(case.reference)
             for case in study.iter_cases()
-            for answer in case.answers.labels
+            for answer in case.answers.label
             if case.reference is not None
         ]
         return {"accuracy": float(np.mean(right))}

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Floats
+from raters.arrays import Array, Floats, Labels
 from raters.confusion import dominance_margin
 from raters.datasets import find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
+from raters.study.backend import Backend, RawMask
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study, assign_splits
 from raters.wording import expected_one_of, many
@@ -176,7 +178,7 @@ def digit_masks(
     whole = open_dataset("mnist-masks", place_of("mnist", places))
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
-    pictures = np.stack([case.image for case in cases]).astype(np.float32) / 255
+    pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
     pictures += random.normal(0, noise, pictures.shape).astype(np.float32)
     return Study.from_arrays(
         images=pictures,
@@ -191,7 +193,13 @@ def _chosen(seed: int, number: int, wanted: int) -> list[int]:
     return sorted(np.random.default_rng(seed).permutation(number)[:wanted].tolist())
 
 
-def _reference(case: Any) -> Any:  # noqa: ANN401
+def _image(case: Case) -> Array:
+    if case.image is None:
+        raise RatersError("found no image, expected one", case=case.id)
+    return case.image
+
+
+def _reference(case: Case) -> Array:
     if case.reference is None:
         raise RatersError("found no reference, expected one", case=case.id)
     return case.reference
@@ -209,7 +217,7 @@ def class_images(
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
     whole = open_dataset(name, place_of(name, places)).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
-    pictures = np.stack([case.image for case in cases]) / np.float32(255)
+    pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
     return Study.from_arrays(
         images=pictures.reshape(len(cases), -1) if flat else pictures,
         reference=np.array([int(_reference(case)) for case in cases]),
@@ -226,6 +234,7 @@ def public(
     cases: int | None = None,
     labels: str = "all",
     shrink: int = 1,
+    truth: str = "",
 ) -> Study:
     """Return a data set with its own raters, split by group anew for each seed.
 
@@ -236,7 +245,8 @@ def public(
         split: Shares of 'train', 'val' and 'test'; None keeps the splits of the data set.
         cases: At most so many cases, drawn by group.
         labels: 'all', or 'one' random rater of those who labelled a case (not on test cases).
-        shrink: Keep every so many-th row and column of images and masks.
+        shrink: Average images over squares of this side, and keep the label in the middle of each.
+        truth: The rater whose masks are the references; there are no other raters then.
     """
     study = open_dataset(name, place_of(name, places))
     if cases is not None and cases < len(study):
@@ -244,6 +254,8 @@ def public(
         study = share.select(split="kept")
     if split:
         study = study.split(seed=seed, **{part: float(split[part]) for part in _PARTS})
+    if truth:
+        return replace(study, backend=_OneTrusted(study.backend, truth), raters=())
     if labels == "all" and shrink == 1:
         return study
     if study.kind != "segmentation":
@@ -252,21 +264,22 @@ def public(
 
 
 def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
-    """Keep one rater per case, and every so many-th row and column."""
+    """Keep one rater per case, and make images and masks smaller."""
     random = np.random.default_rng(seed + 3000)
-    small = (..., *(slice(None, None, shrink),) * 2)
     read = list(study.iter_cases())
     drawn = []
     for case, split in zip(read, study.index.splits, strict=True):
-        found = case.labels[small].astype(np.int8)
+        found = middles(case.labels, shrink).astype(np.int8)
         if labels == "one" and split != "test":
             there = np.flatnonzero((found != MISSING).reshape(len(found), -1).any(axis=1))
             kept = random.choice(there) if len(there) else 0
             found[np.arange(len(found)) != kept] = MISSING
         drawn.append(found)
-    references = [None if case.reference is None else case.reference[small] for case in read]
+    references = [
+        None if case.reference is None else middles(case.reference, shrink) for case in read
+    ]
     made = Study.from_arrays(
-        images=[case.image[small] for case in read],
+        images=[averages(_image(case), shrink) for case in read],
         labels=drawn,
         reference=None if any(mask is None for mask in references) else references,
         raters=study.raters,
@@ -276,6 +289,47 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
         splits=list(study.index.splits),
     )
     return replace(made, about=study.about)
+
+
+def averages(image: Array, side: int) -> Array:
+    """Average an image `(channels, rows, columns)` over squares; what is left over is cut off.
+
+    Example:
+        >>> averages(np.arange(12.0).reshape(1, 2, 6), 2).tolist()
+        [[[3.5, 5.5, 7.5]]]
+    """
+    rows, columns = (length // side for length in image.shape[1:])
+    kept = image[:, : rows * side, : columns * side]
+    squares = kept.reshape(len(image), rows, side, columns, side)
+    return np.asarray(squares.mean(axis=(2, 4)), np.float32)
+
+
+def middles(masks: Labels, side: int) -> Labels:
+    """Take the label in the middle of each square of masks `(..., rows, columns)`.
+
+    Example:
+        >>> middles(np.arange(12).reshape(2, 6), 2).tolist()
+        [[7, 9, 11]]
+    """
+    rows, columns = (length // side for length in masks.shape[-2:])
+    middle = (slice(side // 2, None, side),) * 2
+    return masks[(..., *middle)][..., :rows, :columns]
+
+
+class _OneTrusted:
+    """Masks of a data set of which those of one rater are the reference."""
+
+    def __init__(self, backend: Backend, rater: str) -> None:
+        self._backend, self._rater = backend, rater
+        self.image, self.image_grid, self.files = backend.image, backend.image_grid, backend.files
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Return the mask of the trusted rater; there are no others."""
+        return self._backend.mask(case, self._rater) if rater is None else None
+
+    def holds(self) -> dict[str, bool]:
+        """Return that there are references."""
+        return {**self._backend.holds(), "reference": True}
 
 
 def drawn_masks(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Thread
 
 from raters.benchmarks.cell import Cell, refuse_options, result_of, run_cell
 from raters.benchmarks.data import Places, missing_data
@@ -20,6 +24,8 @@ from raters.fusion.cluster import Tell, on_cluster
 from raters.progress import track
 from raters.study.lock import only_one
 from raters.wording import many
+
+_NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -128,12 +134,25 @@ def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
     try:
         with enough_memory(cell.name):
             run_cell(cell, folder, places)
-    except OSError:  # a full disk, or one that is gone: nothing that comes will fare better
-        raise
     except Exception as error:  # one cell must not stop the others
+        if isinstance(error, OSError) and error.errno in _NO_DISK:
+            raise  # nothing that comes will fare better
         text = str(error) if isinstance(error, RatersError) else f"{type(error).__name__}: {error}"
         return Outcome(cell, text or type(error).__name__)
     return Outcome(cell)
+
+
+def _follow() -> None:
+    """Leave Ctrl-C to the process that started this one, and end with it, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = parent_process()
+    assert first is not None  # this is the start of a process of a pool
+
+    def watch() -> None:
+        wait([first.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 class _Lane:
@@ -145,7 +164,8 @@ class _Lane:
     def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
         if self._pool is None:
             # Threads of torch do not survive a fork.
-            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
         try:
             return self._pool.submit(work, cell).result()
         except BrokenProcessPool:
@@ -155,11 +175,12 @@ class _Lane:
 
     def close(self) -> None:
         """End the process, without waiting for what it does."""
-        if self._pool is None:
+        pool = self._pool  # `run` forgets it once its process is gone
+        if pool is None:
             return
-        for process in list((self._pool._processes or {}).values()):
-            process.terminate()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for process in list((pool._processes or {}).values()):
+            process.kill()  # while it trains, Lightning takes a mere SIGTERM as a request
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:

@@ -39,7 +39,8 @@ SCORES: dict[str, Score] = {
     "ged": Score("generalized energy distance (V form, 1 - IoU)", 1.0, 3, higher=False),
     "matched_dice": Score("matched Dice of samples"),
     "ece": Score("calibration error", higher=False),
-    "as_rater": Score("'as A' against A minus against others"),
+    "as_rater": Score("'as A' with the labels of A"),
+    "as_rater_better": Score("log-likelihood of A's labels, 'as A' minus 'as others'", 1.0, 4),
 }
 """The scores by name. Dice is always given at three cuts: at 0.5, at the cut that is best on
 validation cases, and at the cut where the predicted area is the raters' mean area."""

@@ -21,6 +21,17 @@
       paper: {data: {images: 48000}, train: {epochs: 200}, seeds: [0, 1, 2]}
 
 A scale is merged last; one that names another `source` replaces the data as a whole.
+
+Tables and figures of one paper share trainings. So a file may show the cells of another one, and
+then only selects and claims:
+
+    title: Digits in noise, five labels per image
+    paper: "Zhang et al. (2020), Table 1, MNIST"
+    cells: pixel-cm-digits                                    # whose cells these are
+    scores: [dice, error]
+    settings: [usual raters, vote fails]                      # of those there, in this order
+    rows: [vote, pixel-cm]                                    # by default all
+    scales: {smoke: {settings: [usual raters]}}               # fewer of them at a scale
 """
 
 from __future__ import annotations
@@ -29,20 +40,22 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from raters.benchmarks.scores import SCORES
 from raters.errors import RatersError
+from raters.study.paths import read_text
 from raters.study.plain_yaml import read_plain_yaml
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, worded
 
 SCALES = ("smoke", "laptop", "paper")
 ANNOTATORS = "annotators"
 """The method of a row that trains nothing: the raters' own labels are scored."""
 
 FOLDER = Path(__file__).parent / "specs"
+T = TypeVar("T")
 Options = dict[str, Any]
 ScaleName = Literal["smoke", "laptop", "paper"]
 
@@ -62,7 +75,8 @@ class BenchRow(_Part):
         note: What a reader must know of the row.
         settings: The settings that it is run in; by default all.
         seeds: At most so many of the scale's seeds.
-        matrices: Whose matrices are scored: the model's, or those of the fusion on validation cases.
+        matrices: Whose matrices are scored: the model's, or those of its fusion of validation
+            cases.
     """
 
     method: str | None = None
@@ -127,6 +141,7 @@ class Specification(_Part):
 
     Attributes:
         name: The name of its file.
+        cells: The benchmark whose cells it shows; '' for its own.
         title: What is compared, in a line.
         paper: What of which paper it repeats; '' for none.
         about: A paragraph for its page: the data, the raters, what the paper leaves open.
@@ -146,6 +161,7 @@ class Specification(_Part):
     """
 
     name: str = ""
+    cells: str = ""
     title: str
     paper: str = ""
     about: str = ""
@@ -173,7 +189,7 @@ class Specification(_Part):
 
     def _used(self) -> list[tuple[str, list[str], list[str]]]:
         rows, settings = list(self.rows), list(self.settings)
-        every = [*self.rows.values(), *self.scales.values()]
+        every: list[BenchRow | Scale] = [*self.rows.values(), *self.scales.values()]
         return [
             ("baseline", [self.baseline] if self.baseline else [], rows),
             ("score", list(self.scores), list(SCORES)),
@@ -192,7 +208,7 @@ class Specification(_Part):
         if name not in self.scales:
             known = expected_one_of(self.scales, name)
             raise RatersError(f"found the scale {name!r} for {self.name}, {known}")
-        return self.scales[name]  # type: ignore[index]
+        return self.scales[name]
 
 
 def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
@@ -213,6 +229,86 @@ def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
         "raters": {**spec.raters, **own.raters, **last.raters},
         "train": {**spec.train, **own.train, **last.train},
     }
+
+
+class Selection(_Part):
+    """What a view runs at a scale; by default what the benchmark behind it runs of its own."""
+
+    settings: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
+
+
+class View(_Part):
+    """A benchmark that shows cells of another: a table or figure with claims of its own.
+
+    Attributes:
+        cells: The benchmark that has the cells.
+        settings: The settings that are shown; by default all.
+        rows: The rows that are shown; by default all.
+        scales: Fewer of them at a scale.
+
+    All others are as in `Specification`; data, raters, training and published values are of the
+    benchmark that has the cells. A scale at which it runs nothing of the view is none of its own.
+    """
+
+    cells: str
+    title: str
+    paper: str = ""
+    about: str = ""
+    chosen: str = ""
+    finding: str = ""
+    scores: tuple[str, ...]
+    baseline: str = ""
+    order_only: bool = False
+    axis: str = ""
+    settings: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
+    claims: tuple[Claim, ...] = ()
+    scales: dict[ScaleName, Selection] = Field(default_factory=dict)
+
+    def of(self, whole: Specification, name: str) -> Specification:
+        """Return the selected part of a benchmark, with the words of this one.
+
+        Raises:
+            RatersError: that names a row or setting that is not there.
+        """
+        settings = _selected("setting", self.settings, whole.settings)
+        rows = {
+            key: row.model_copy(
+                update={
+                    "published": {k: v for k, v in row.published.items() if k in settings},
+                    "settings": _kept(row.settings, settings),
+                }
+            )
+            for key, row in _selected("row", self.rows, whole.rows).items()
+        }
+        scales = {}
+        for scale, size in whole.scales.items():
+            own = self.scales.get(scale, Selection())
+            chosen = {
+                "settings": own.settings or _kept(size.settings, settings),
+                "rows": own.rows or _kept(size.rows, rows),
+            }
+            if () not in chosen.values():
+                scales[scale] = size.model_copy(update=chosen)
+        words = {key: getattr(self, key) for key in View.model_fields}
+        parts = {"settings": settings, "rows": rows, "scales": scales}
+        found = whole.model_copy(update={**words, **parts, "name": name})
+        try:
+            return Specification.model_validate(found.model_dump())
+        except ValidationError as error:
+            raise RatersError(f"{name}: {worded(error)}", kind="study-file") from None
+
+
+def _selected(what: str, names: tuple[str, ...] | None, known: dict[str, T]) -> dict[str, T]:
+    for name in names or ():
+        if name not in known:
+            raise RatersError(f"found the {what} {name!r}, {expected_one_of(known, name)}")
+    return {name: known[name] for name in names or known}
+
+
+def _kept(names: tuple[str, ...] | None, known: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name for name in names if name in known)
 
 
 @cache
@@ -238,9 +334,22 @@ def read_spec(name: str | Path) -> Specification:
         hint = expected_one_of(known, str(name))
         message = f"found the benchmark {str(name)!r}, {hint}; or a file NAME.yaml"
         raise RatersError(message, kind="unknown-benchmark")
-    return read_plain_yaml(path, Specification, "raters-bench").model_copy(
-        update={"name": path.stem}
-    )
+    if not _is_view(path):
+        whole = read_plain_yaml(path, Specification, "raters-bench")
+        return whole.model_copy(update={"name": path.stem})
+    view = read_plain_yaml(path, View, "raters-bench")
+    whole = read_spec(view.cells)
+    if whole.cells:
+        message = f"found the cells of {view.cells!r}, expected {whole.cells!r}: it has none itself"
+        raise RatersError(message, kind="study-file", file=path)
+    return view.of(whole, path.stem)
+
+
+def _is_view(path: Path) -> bool:
+    try:
+        return re.search(r"^cells:", read_text(path), re.MULTILINE) is not None
+    except (OSError, UnicodeDecodeError):
+        return False  # who reads it next says what is wrong
 
 
 def slug(text: str) -> str:

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from raters.cli.agree import agree
+from raters.cli.bench import bench
 from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
@@ -62,11 +63,12 @@ app.command("evaluate", rich_help_panel="Train")(takes_network(evaluate))
 app.command("report", rich_help_panel="Share")(takes_network(report))
 app.command("export", rich_help_panel="Share")(takes_network(export))
 app.command("demo", rich_help_panel="Share")(demo)
+app.add_typer(bench, name="bench", rich_help_panel="Research")
 
 _STOPPED = 130
 _NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 # Verbs that skip what is finished when they are called again.
-_GOES_ON = ("import", "prepare", "simulate", "fuse", "predict", "demo")
+_GOES_ON = ("import", "prepare", "simulate", "fuse", "predict", "demo", "bench")
 
 
 def _version(wanted: bool) -> None:

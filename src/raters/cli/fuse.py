@@ -50,7 +50,7 @@ def fuse(
 
     _refuse_engine(engine, scheduler)
     progress = sys.stderr.isatty()
-    consensus = fuse_study(opened(), method, pool, progress, **_options(option or []))
+    consensus = fuse_study(opened(), method, pool, progress, **named_values(option or []))
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, say)
     remember_study(out, described(opened))
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
@@ -67,7 +67,13 @@ def _refuse_engine(engine: str, scheduler: str) -> None:
         raise RatersError("expected --engine dask together with --scheduler ADDRESS")
 
 
-def _options(given: list[str]) -> dict[str, Any]:
+def named_values(given: list[str]) -> dict[str, Any]:
+    """Return what `--option NAME=VALUE` says.
+
+    Example:
+        >>> named_values(["max-iter=5", "tol=1e-5"])
+        {'max_iter': 5, 'tol': 1e-05}
+    """
     options = {}
     for part in given:
         name, sign, value = part.partition("=")

@@ -143,17 +143,20 @@ def go_on(
     return work(kept), failures
 
 
-def end_with_failures(failures: Sequence[RatersError], what: str, all_in: str = "") -> None:
+def end_with_failures(
+    failures: Sequence[RatersError], what: str, all_in: str = "", of: str = "case"
+) -> None:
     """List what failed on the error stream and end with exit code 2; say nothing if nothing did.
 
     Args:
-        failures: The errors, one per case.
+        failures: The errors, one for each that failed.
         what: What happened to them, after their number: 'left out because of unreadable files'.
         all_in: Where all of them are listed, if more than 20 are not shown here.
+        of: What failed: 'case', 'cell'.
     """
     if not failures:
         return
-    typer.echo(f"{many(len(failures), 'case')} {what}:", err=True)
+    typer.echo(f"{many(len(failures), of)} {what}:", err=True)
     for error in failures[:_SHOWN]:
         typer.echo(f"  {error}", err=True)
     if len(failures) > _SHOWN:

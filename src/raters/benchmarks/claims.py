@@ -1,0 +1,223 @@
+"""What a paper's text claims, answered from our results: yes, no, unclear or not run.
+
+A check is one comparison; values and M are in the units that tables show:
+
+    dice: pixel-cm, paper's form @ usual raters > STAPLE @ usual raters
+    error: pixel-cm @ one label < vote @ one label
+    accuracy: vote @ few raters ~ trained on the truth @ few raters within 0.5
+    accuracy: vote @ few raters > 50
+
+`@ SETTING` may be omitted where a benchmark has one setting.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from raters.benchmarks.results import Collected, Difference, paired
+from raters.benchmarks.scores import SCORES
+from raters.benchmarks.spec import Claim, Specification
+from raters.errors import RatersError
+from raters.wording import expected_one_of
+
+Answer = Literal["yes", "no", "unclear", "not run", "not checked"]
+Operand = tuple[str, str] | float
+"""A row and a setting, or a number."""
+
+_OPERATOR = re.compile(r"\s([<>~])\s")
+_WITHIN = re.compile(r"^(.*)\swithin\s+(\S+)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison.
+
+    Attributes:
+        text: As it was written.
+        score: The score.
+        left: A row and a setting.
+        sign: '>', '<' or '~' (about the same).
+        right: A row and a setting, or a number.
+        within: How far apart values may be that are about the same.
+    """
+
+    text: str
+    score: str
+    left: tuple[str, str]
+    sign: str
+    right: Operand
+    within: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to a claim or a check, and the numbers that it rests on."""
+
+    answer: Answer
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.answer} ({self.why})" if self.why else self.answer
+
+
+def parse_check(text: str, spec: Specification) -> Check:
+    """Read a comparison.
+
+    Raises:
+        RatersError: that says what was found and what was expected.
+
+    Example:
+        >>> spec = Specification(
+        ...     title="t", data={"source": "mnist"}, scores=["dice"], scales={"smoke": {}},
+        ...     settings={"all": {}, "one": {}}, rows={"a, b": {"method": "vote"}, "c": {}})
+        >>> check = parse_check("dice: a, b @ all ~ c @ one within 0.5", spec)
+        >>> check.left, check.sign, check.right, check.within
+        (('a, b', 'all'), '~', ('c', 'one'), 0.5)
+        >>> parse_check("dice: a @ all > c @ one", spec)
+        Traceback (most recent call last):
+        raters.errors.RatersError: check 'dice: a @ all > c @ one': found the row 'a', ...
+    """
+    score, colon, rest = (part.strip() for part in text.partition(":"))
+    if not colon or score not in SCORES:
+        raise _bad(text, f"found the score {score!r}, {expected_one_of(SCORES, score)}")
+    signs = list(_OPERATOR.finditer(rest))
+    if not signs:
+        raise _bad(text, "found no sign, expected SCORE: ROW @ SETTING > ROW @ SETTING, or < or ~")
+    first: RatersError | None = None
+    for sign in signs:  # a name may hold a sign, too
+        try:
+            return _split(text, spec, score, rest, sign)
+        except RatersError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match[str]) -> Check:
+    left, right, within = rest[: sign.start()].strip(), rest[sign.end() :].strip(), 0.0
+    if sign[1] == "~":
+        ending = _WITHIN.match(right)
+        number = _number(ending[2]) if ending else None
+        if ending is None or number is None or number <= 0:
+            raise _bad(text, "found no 'within M' at the end, expected a number of shown units")
+        right, within = ending[1].strip(), number
+    value = _number(right)
+    other: Operand = _place(text, right, spec) if value is None or right in spec.rows else value
+    return Check(text, score, _place(text, left, spec), sign[1], other, within)
+
+
+def _place(text: str, side: str, spec: Specification) -> tuple[str, str]:
+    row, at, setting = (part.strip() for part in side.partition("@"))
+    if not at and len(spec.settings) == 1:
+        setting = next(iter(spec.settings))
+    elif not at:
+        raise _bad(text, f"found {side!r} without a setting, expected ROW @ SETTING")
+    if row not in spec.rows:
+        raise _bad(text, f"found the row {row!r}, {expected_one_of(spec.rows, row)}")
+    if setting not in spec.settings:
+        raise _bad(
+            text, f"found the setting {setting!r}, {expected_one_of(spec.settings, setting)}"
+        )
+    return row, setting
+
+
+def _bad(text: str, message: str) -> RatersError:
+    return RatersError(f"check {text!r}: {message}", kind="check")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def refuse_checks(spec: Specification) -> None:
+    """Reject checks that name what a benchmark does not have.
+
+    Raises:
+        RatersError: that names the benchmark, the check, and what was expected.
+    """
+    for claim in spec.claims:
+        for text in claim.check:
+            try:
+                parse_check(text, spec)
+            except RatersError as error:
+                raise RatersError(f"{spec.name}, {error}", kind="check") from None
+
+
+def answer_check(check: Check, found: Collected) -> Verdict:
+    """Answer a comparison by the paired difference over common seeds and its 95 % interval.
+
+    Yes where the interval is on the side that is claimed (for '~' within ± M), no where it is on
+    the other side (outside ± M), else unclear; one seed has no interval and is always unclear.
+    """
+    left = found.by_seed(check.left[1], check.left[0], check.score)
+    if isinstance(check.right, float):
+        right = dict.fromkeys(left, check.right)
+    else:
+        right = found.by_seed(check.right[1], check.right[0], check.score)
+    difference = paired(left, right)
+    if difference is None:
+        return Verdict("not run", _absent(check, found))
+    return Verdict(_decided(check, difference), difference_words(difference, check.score))
+
+
+def _absent(check: Check, found: Collected) -> str:
+    places = [place for place in (check.left, check.right) if not isinstance(place, float)]
+    for row, setting in places:
+        if not found.by_seed(setting, row, check.score):
+            return f"{row}: {found.why.get((setting, row), 'not at this scale')}"
+    return "no common seed"
+
+
+def _decided(check: Check, difference: Difference) -> Answer:
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return "unclear"
+    if check.sign == "<":
+        low, high = -high, -low
+    if check.sign == "~":
+        inside = -check.within < low and high < check.within
+        outside = low > check.within or high < -check.within
+    else:
+        inside, outside = low > 0, high < 0
+    return "yes" if inside else "no" if outside else "unclear"
+
+
+def difference_words(difference: Difference, score: str) -> str:
+    """Return a difference with its interval, and of how few seeds it is.
+
+    Example:
+        >>> difference_words(Difference(1.23, 0.5, 2.0, 3), "dice")
+        '+1.2 [+0.5, +2.0]'
+        >>> difference_words(Difference(1.23, None, None, 1), "dice")
+        'one seed: +1.2'
+        >>> difference_words(Difference(-0.01, -0.2, 0.18, 2), "error")
+        '-0.010 [-0.200, +0.180], two seeds'
+    """
+    digits = SCORES[score].digits
+    mean = f"{difference.mean:+.{digits}f}"
+    if difference.low is None or difference.high is None:
+        return f"one seed: {mean}"
+    few = ", two seeds" if difference.n == 2 else ""
+    return f"{mean} [{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]{few}"
+
+
+def answer_claim(claim: Claim, found: Collected) -> Verdict:
+    """Answer a claim: yes if all its checks hold, no if one does not, else unclear."""
+    verdicts = [answer_check(parse_check(text, found.spec), found) for text in claim.check]
+    if not verdicts:
+        return Verdict("not checked")
+    answers = {verdict.answer for verdict in verdicts}
+    return Verdict(_together(answers), "; ".join(verdict.why for verdict in verdicts))
+
+
+def _together(answers: set[Answer]) -> Answer:
+    if answers == {"yes"}:
+        return "yes"
+    if "no" in answers:
+        return "no"
+    return "not run" if answers == {"not run"} else "unclear"
