@@ -77,7 +77,7 @@ def _some_predicted(model: Model, part: Study) -> Iterator[tuple[Case, Array]]:
 
     order = np.random.default_rng(0).permutation(len(part))
     number = 0
-    for case, found in predict_cases(model, part.take(order).iter_cases()):
+    for case, found in predict_cases(model, (part[int(k)] for k in order)):
         if isinstance(found, RatersError):
             raise found
         yield case, found.truth
@@ -166,17 +166,6 @@ class LabelFit:
             return band.confusion[self.columns]
         chosen = self.counted[self.places]
         return chosen.reshape(*chosen.shape, *(1,) * (band.truth.ndim - 1))
-
-    def scores(self) -> dict[str, float | int | None]:
-        """Return the mean log-likelihoods of a label, and how many labels there were."""
-        joint, others, number = sum(self.sums.values(), np.zeros(3))
-        if not number:
-            return {"likelihood": None, "left_out": None, "labels": 0}
-        return {
-            "likelihood": float(joint / number),
-            "left_out": float(others / number),
-            "labels": int(number),
-        }
 
 
 def agreement(a: Mapping[str, Labels], b: Mapping[str, Labels], num_classes: int) -> float | None:
