@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 import tifffile
 from PIL import Image
@@ -48,6 +49,12 @@ def save(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(array)
     (image if mode is None else image.convert(mode)).save(path)
+
+
+def nifti(path: Path, array: np.ndarray[Any, Any], affine: Any = None) -> None:
+    """Write a NIfTI file in the type of the array; by default its voxels are 1 mm wide."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(array, np.eye(4) if affine is None else affine), path)
 
 
 def text(path: Path, *lines: str) -> None:
@@ -550,3 +557,54 @@ def noisy_mnist(folder: Path) -> Path:
             colour = "rgb" if role == "Gaussian" else "minisblack"
             tifffile.imwrite(path, stroke(case, role), photometric=colour)
     return folder
+
+
+# ISBI 2015 MS.
+
+VISITS = ("training01_01", "training01_02", "training03_05")
+MS_MODALITIES = ("flair", "mprage", "pd", "t2")
+MS_AFFINE = np.diag([-1.0, 1.0, 1.5, 1.0])
+
+
+def scan(visit: str, modality: str) -> np.ndarray[Any, Any]:
+    seed = 60 + 4 * VISITS.index(visit) + MS_MODALITIES.index(modality)
+    return numbers(seed, 6, 7, 5).astype(np.float32) / 8
+
+
+def lesions(visit: str, rater: int) -> np.ndarray[Any, Any]:
+    return numbers(80 + 2 * VISITS.index(visit) + rater, 6, 7, 5, high=2)
+
+
+def check_lesions(study: Study) -> None:
+    assert study.cases == VISITS and study.raters == ("rater1", "rater2")
+    assert list(study.index.groups) == ["training01", "training01", "training03"]
+    assert study.classes.names == ("background", "lesion") and study.channels == MS_MODALITIES
+    assert not study.anonymous
+    for case in study:
+        same(case.labels, [lesions(case.id, 1), lesions(case.id, 2)])
+        same(case.image, [scan(case.id, modality) for modality in MS_MODALITIES])
+        assert case.geometry.spacing == (1.0, 1.0, 1.5) and case.reference is None
+    missing = "training01_03, training01_04, training02_01, training02_02, training02_03"
+    assert study.about["note"] == f"3 of 21 time points: no {missing} and 13 more"
+
+
+def ms_subjects(folder: Path, end: str) -> Path:
+    for visit in VISITS:
+        subject = folder / visit.partition("_")[0]
+        for modality in MS_MODALITIES:
+            image = scan(visit, modality)
+            nifti(subject / f"preprocessed/{visit}_{modality}_pp{end}", image, MS_AFFINE)
+            nifti(subject / f"orig/{visit}_{modality}{end}", image[:, :, :2], MS_AFFINE)
+        for k in (1, 2):
+            nifti(subject / f"masks/{visit}_mask{k}{end}", lesions(visit, k), MS_AFFINE)
+    return folder
+
+
+@made("isbi2015-ms", check_lesions)
+def isbi2015_ms(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii")
+
+
+@made("isbi2015-ms:packed", check_lesions)
+def isbi2015_ms_packed(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii.gz")

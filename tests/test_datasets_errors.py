@@ -15,9 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from make_datasets import MADE, PHOTOS, batches, human_labels, save, text, torch_file
+from make_datasets import (
+    MADE,
+    MS_AFFINE,
+    PHOTOS,
+    batches,
+    human_labels,
+    lesions,
+    nifti,
+    save,
+    text,
+    torch_file,
+)
 from raters import RatersError
-from raters.datasets import DATASETS, open_dataset
+from raters.datasets import DATASETS, open_dataset, prepare
 from raters.datasets import mnist as mnist_module
 from raters.datasets.lidc_contours import cluster, draw
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
@@ -27,6 +38,7 @@ MISSING_FILES = {
     "chase-db1": "Image_01R_2ndHO.png",
     "cifar10": "cifar-10-batches-py/data_batch_3",
     "gleason2019": "Maps2_T",
+    "isbi2015-ms": "training01/masks/training01_02_mask2.nii",
     "labelme": "LabelMe_Z_valid.txt",
     "les-av": "vessel-segmentations/224.png",
     "les-av-kinds": "arteries-and-veins/15.png",
@@ -39,6 +51,7 @@ MISSING_FILES = {
 
 
 def made(key: str, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     return MADE[key][0](folder)
 
 
@@ -440,3 +453,36 @@ def test_a_case_without_a_file(tmp_path: Path) -> None:
     source = made("noisy-mnist", tmp_path)
     (source / "train/Wrong/10002_Wrong.tif").unlink()
     refused("noisy-mnist", source, "train/Wrong/10002_Wrong.tif: no such file")
+
+
+# Volumes.
+
+
+def failed(name: str, source: Path, out: Path, *words: str) -> None:
+    """Prepare what opens and has one bad case: the others are written, the bad one is named."""
+    result = prepare(name, source, out)
+    assert result.written and len(result.failures) == 1
+    for word in words:
+        assert word in str(result.failures[0]), f"{word!r} is not in: {result.failures[0]}"
+
+
+def test_ms_lesions_of_another_shape_or_value(tmp_path: Path) -> None:
+    source = made("isbi2015-ms", tmp_path / "source")
+    path = source / "training01/masks/training01_02_mask1.nii"
+    nifti(path, np.zeros((6, 7, 4), np.uint8), MS_AFFINE)
+    words = (str(path), "found shape 6 x 7 x 4, expected 6 x 7 x 5", "training01_02_flair_pp.nii")
+    failed("isbi2015-ms", source, tmp_path / "shape", *words)
+    nifti(path, np.full((6, 7, 5), 3, np.uint8), MS_AFFINE)
+    failed("isbi2015-ms", source, tmp_path / "value", str(path), "found value 3", "one of 0, 1")
+
+
+def test_ms_subjects_without_files_or_with_others(tmp_path: Path) -> None:
+    source = made("isbi2015-ms", tmp_path)
+    remove(source / "training03/preprocessed")
+    refused("isbi2015-ms", source, "training03/preprocessed: no such folder")
+    (source / "training03/preprocessed").mkdir()
+    remove(source / "training03/masks")
+    (source / "training03/masks").mkdir()
+    refused("isbi2015-ms", source, "training03_01_flair_pp.nii: no such file", "is empty")
+    nifti(source / "training03/masks/training04_01_mask1.nii", lesions("training01_01", 1))
+    refused("isbi2015-ms", source, "found files of training04_01, expected files of training03")

@@ -15,6 +15,7 @@ from raters.datasets.chase_db1 import CHASE
 from raters.datasets.cifar10 import CIFAR10
 from raters.datasets.download import Download, fetch
 from raters.datasets.gleason2019 import GLEASON
+from raters.datasets.isbi2015_ms import ISBI2015
 from raters.datasets.labelme import LABELME
 from raters.datasets.les_av import KINDS, LES_AV
 from raters.datasets.lidc import LIDC
@@ -34,6 +35,7 @@ DATASETS: dict[str, Dataset] = {
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
     "gleason2019": GLEASON,
+    "isbi2015-ms": ISBI2015,
     "labelme": LABELME,
     "les-av": LES_AV,
     "les-av-kinds": KINDS,
