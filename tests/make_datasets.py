@@ -608,3 +608,86 @@ def isbi2015_ms(folder: Path) -> Path:
 @made("isbi2015-ms:packed", check_lesions)
 def isbi2015_ms_packed(folder: Path) -> Path:
     return ms_subjects(folder, ".nii.gz")
+
+
+# BraTS.
+
+BRATS_MODALITIES = ("flair", "t1", "t1ce", "t2")
+BRATS_CLASSES = ("background", "necrotic and non-enhancing core", "oedema", "enhancing")
+BRATS_AFFINE = np.array([[-1.0, 0, 0, 0], [0, -1, 0, 239], [0, 0, 1, 0], [0, 0, 0, 1]])
+GLIOMAS = ("HGG/BraTS19_A_2_1", "HGG/BraTS19_A_10_1", "HGG/BraTS19_B_1_1", "LGG/BraTS19_C_1_1")
+
+
+def glioma_image(case: int, modality: str) -> np.ndarray[Any, Any]:
+    """Return a volume with voxels of 0 outside the brain."""
+    seed = 100 + 4 * case + BRATS_MODALITIES.index(modality)
+    return numbers(seed, 200, 195, 4).astype(np.int16) * (numbers(seed + 50, 200, 195, 4) > 99)
+
+
+def glioma(case: int) -> np.ndarray[Any, Any]:
+    """Return class numbers: nothing in slice 0, and in slice 1 only outside the centre."""
+    labels = numbers(200 + case, 200, 195, 4, high=4)
+    labels[..., 0] = 0
+    labels[4:196, :, 1] = 0
+    return labels
+
+
+def gliomas(folder: Path, cases: dict[str, int], end: str = ".nii.gz") -> Path:
+    for name, case in cases.items():
+        place = folder / name
+        for modality in BRATS_MODALITIES:
+            image = glioma_image(case, modality)
+            nifti(place / f"{place.name}_{modality}{end}", image, BRATS_AFFINE)
+        values = np.array([0, 1, 2, 4], np.uint8)[glioma(case)]
+        nifti(place / f"{place.name}_seg{end}", values, BRATS_AFFINE)
+    return folder
+
+
+def check_volumes(study: Study, cases: dict[str, int]) -> None:
+    assert study.cases == tuple(cases) and study.raters == ()
+    assert (study.classes.names, study.classes.values) == (BRATS_CLASSES, (0, 1, 2, 4))
+    assert study.channels == BRATS_MODALITIES
+    for name, case in cases.items():
+        same(study[name].image, [glioma_image(case, modality) for modality in BRATS_MODALITIES])
+        same(study[name].reference, glioma(case))
+
+
+def check_gliomas(study: Study) -> None:
+    check_volumes(study, {name: case for case, name in enumerate(GLIOMAS)})
+    assert study.about["note"] == "3 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_low_grade(study: Study) -> None:
+    check_volumes(study, {GLIOMAS[3]: 3})
+    assert study.about["note"] == "0 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_glioma_slices(study: Study) -> None:
+    assert set(study.cases) == {f"{name}/{k:03d}" for name in GLIOMAS[:3] for k in (2, 3)}
+    assert list(study.index.splits) == ["train", "train", "val", "val", "test", "test"]
+    assert study.classes.names == BRATS_CLASSES and study.channels == BRATS_MODALITIES
+    for case in study:
+        assert case.id == f"{case.group}/{int(case.id[-3:]):03d}"
+        number, k = GLIOMAS.index(case.group), int(case.id[-3:])
+        assert case.image is not None and case.image.dtype == np.float32
+        for found, modality in zip(case.image, BRATS_MODALITIES, strict=True):
+            volume = glioma_image(number, modality).astype(float)
+            brain = volume[volume > 0]
+            expected = np.where(volume > 0, (volume - brain.mean()) / brain.std(), 0)
+            np.testing.assert_allclose(found, expected[4:196, 1:193, k], atol=1e-6)
+        same(case.reference, glioma(number)[4:196, 1:193, k])
+        assert case.geometry.affine is not None
+        same(case.geometry.affine @ [0, 0, 1], [-4, 238, 1])
+    assert study.about["note"].endswith("6 of 2,400 slices; 3 of 259 HGG cases")
+
+
+@made("brats2019", check_gliomas)
+@made("brats2019-slices", check_glioma_slices)
+def brats2019(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID")
+    return gliomas(folder, {name: case for case, name in enumerate(GLIOMAS)})
+
+
+@made("brats2019:one-grade", check_low_grade)
+def brats2019_low_grade(folder: Path) -> Path:
+    return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"

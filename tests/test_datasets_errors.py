@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from make_datasets import (
+    BRATS_AFFINE,
     MADE,
     MS_AFFINE,
     PHOTOS,
@@ -30,11 +31,14 @@ from make_datasets import (
 from raters import RatersError
 from raters.datasets import DATASETS, open_dataset, prepare
 from raters.datasets import mnist as mnist_module
+from raters.datasets.brats2019_slices import SPLITS, choose
 from raters.datasets.lidc_contours import cluster, draw
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 
 MISSING_FILES = {
     "anaesthetist": "anaesthetist.csv",
+    "brats2019": "LGG/BraTS19_C_1_1/BraTS19_C_1_1_t1ce.nii.gz",
+    "brats2019-slices": "HGG/BraTS19_A_10_1/BraTS19_A_10_1_seg.nii.gz",
     "chase-db1": "Image_01R_2ndHO.png",
     "cifar10": "cifar-10-batches-py/data_batch_3",
     "gleason2019": "Maps2_T",
@@ -486,3 +490,64 @@ def test_ms_subjects_without_files_or_with_others(tmp_path: Path) -> None:
     refused("isbi2015-ms", source, "training03_01_flair_pp.nii: no such file", "is empty")
     nifti(source / "training03/masks/training04_01_mask1.nii", lesions("training01_01", 1))
     refused("isbi2015-ms", source, "found files of training04_01, expected files of training03")
+
+
+def test_gliomas_of_another_shape_or_value(tmp_path: Path) -> None:
+    source = made("brats2019", tmp_path / "source")
+    case = source / "HGG/BraTS19_A_10_1"
+    seg, t2 = case / "BraTS19_A_10_1_seg.nii.gz", case / "BraTS19_A_10_1_t2.nii.gz"
+    ones = np.ones((200, 195, 4), np.uint8)
+    nifti(seg, ones * 3, BRATS_AFFINE)
+    words = (str(seg), "found value 3", "expected one of 0, 1, 2, 4")
+    failed("brats2019", source, tmp_path / "value", *words)
+    broken = prepare("brats2019-slices", source, tmp_path / "slices").failures
+    assert len(broken) == 4 and all(word in str(broken[0]) for word in words)
+    nifti(seg, ones[:, :, :3], BRATS_AFFINE)
+    words = (str(seg), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
+    failed("brats2019", source, tmp_path / "shape", *words)
+    broken = prepare("brats2019-slices", source, tmp_path / "cut").failures
+    assert len(broken) == 3 and all(word in str(broken[0]) for word in words)
+    nifti(seg, ones, BRATS_AFFINE)
+    nifti(t2, ones[:, :, :3], BRATS_AFFINE)
+    words = (str(t2), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
+    failed("brats2019", source, tmp_path / "modality", *words)
+
+
+def test_slices_that_cannot_be_cropped_or_normalised(tmp_path: Path) -> None:
+    source = made("brats2019-slices", tmp_path / "source")
+    case = source / "HGG/BraTS19_B_1_1"
+    t1 = case / "BraTS19_B_1_1_t1.nii.gz"
+    nifti(t1, np.zeros((200, 195, 4), np.int16), BRATS_AFFINE)
+    broken = prepare("brats2019-slices", source, tmp_path / "black").failures
+    assert len(broken) == 2 and f"{t1}: found nothing but 0, expected an image" in str(broken[0])
+    nifti(t1, np.eye(200, 195, dtype=np.int16)[:, :, None].repeat(4, 2) * 7, BRATS_AFFINE)
+    broken = prepare("brats2019-slices", source, tmp_path / "grey").failures
+    assert f"{t1}: found nothing but 7 in the brain" in str(broken[0])
+    nifti(case / "BraTS19_B_1_1_seg.nii.gz", np.zeros((200, 191, 4), np.uint8))
+    refused("brats2019-slices", source, "_seg.nii.gz: found shape 200 x 191 x 4", "192 x 192")
+
+
+def test_grades_that_are_not_there(tmp_path: Path) -> None:
+    source = made("brats2019", tmp_path)
+    refused("brats2019-slices", source / "LGG", "HGG: no such folder")
+    remove(source / "HGG/BraTS19_A_2_1")
+    refused("brats2019-slices", source, "found 2 HGG cases, expected one at least for each of 3")
+    remove(source / "HGG")
+    assert len(open_dataset("brats2019", source)) == 1
+    (source / "HGG").mkdir()
+    refused("brats2019", source, "HGG/<case>: no such folder", "HGG is empty")
+
+
+def test_slices_are_drawn_by_case_as_many_as_the_paper_has() -> None:
+    names = [f"HGG/{k}" for k in range(259)]
+    slices = [np.arange(k % 7, 40 + k % 50) for k in range(259)]
+    found = choose(names, slices)
+    assert {split: len(places) for split, places in found.items()} == SPLITS
+    cases = [{case for case, _ in places} for places in found.values()]
+    shares = [259 * wanted / 2400 for wanted in SPLITS.values()]
+    assert np.allclose([len(one) for one in cases], shares, atol=1)
+    assert not cases[0] & cases[1] and not cases[1] & cases[2] and not cases[0] & cases[2]
+    for places in found.values():
+        assert places == sorted(set(places))
+        assert all(k in slices[case] for case, k in places)
+    assert found == choose(names, slices)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from raters.datasets.anaesthetist import TABLE
 from raters.datasets.base import Dataset
+from raters.datasets.brats2019 import BRATS2019, SLICES
 from raters.datasets.chase_db1 import CHASE
 from raters.datasets.cifar10 import CIFAR10
 from raters.datasets.download import Download, fetch
@@ -32,6 +33,8 @@ __all__ = ["DATASETS", "Dataset", "Download", "fetch", "find", "open_dataset", "
 
 DATASETS: dict[str, Dataset] = {
     "anaesthetist": TABLE,
+    "brats2019": BRATS2019,
+    "brats2019-slices": SLICES,
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
     "gleason2019": GLEASON,
