@@ -691,3 +691,22 @@ def brats2019(folder: Path) -> Path:
 @made("brats2019:one-grade", check_low_grade)
 def brats2019_low_grade(folder: Path) -> Path:
     return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"
+
+
+QU_GLIOMAS = {"BraTS20_Training_002": 0, "BraTS20_Training_355": 1}
+
+
+def check_qu_gliomas(study: Study) -> None:
+    check_volumes(study, QU_GLIOMAS)
+    missing = ", ".join(f"BraTS20_Training_00{k}" for k in (1, 3, 4, 5, 6))
+    assert study.about["note"] == f"2 of 369 cases: no {missing} and 362 more"
+
+
+@made("qu-brats2020", check_qu_gliomas)
+def qu_brats2020(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID")
+    gliomas(folder, {"BraTS20_Training_002": 0})
+    gliomas(folder, {"BraTS20_Training_355": 1}, ".nii")
+    misnamed = folder / "BraTS20_Training_355/BraTS20_Training_355_seg.nii"
+    misnamed.rename(misnamed.with_name("W39_1998.09.19_Segm.nii"))
+    return folder

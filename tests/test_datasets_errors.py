@@ -51,6 +51,7 @@ MISSING_FILES = {
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",
     "noisy-mnist": "validate/Under",
+    "qu-brats2020": "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz",
 }
 
 
@@ -551,3 +552,13 @@ def test_slices_are_drawn_by_case_as_many_as_the_paper_has() -> None:
         assert places == sorted(set(places))
         assert all(k in slices[case] for case, k in places)
     assert found == choose(names, slices)
+
+
+def test_a_misnamed_reference_is_taken_in_its_own_case_only(tmp_path: Path) -> None:
+    source = made("qu-brats2020", tmp_path)
+    place = source / "BraTS20_Training_355"
+    (place / "W39_1998.09.19_Segm.nii").rename(place / "BraTS20_Training_355_seg.nii")
+    MADE["qu-brats2020"][1](open_dataset("qu-brats2020", source))
+    path = source / "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz"
+    path.rename(path.with_name("W39_1998.09.19_Segm.nii.gz"))
+    refused("qu-brats2020", source, f"{path}: no such file")

@@ -23,6 +23,7 @@ from raters.datasets.lidc import LIDC
 from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
+from raters.datasets.qu_brats2020 import QU_BRATS2020
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ DATASETS: dict[str, Dataset] = {
     "mnist-masks": MASKS,
     "music-genre": MUSIC,
     "noisy-mnist": NOISY,
+    "qu-brats2020": QU_BRATS2020,
 }
 
 
