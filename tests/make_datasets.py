@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nibabel
 import numpy as np
@@ -710,3 +710,128 @@ def qu_brats2020(folder: Path) -> Path:
     misnamed = folder / "BraTS20_Training_355/BraTS20_Training_355_seg.nii"
     misnamed.rename(misnamed.with_name("W39_1998.09.19_Segm.nii"))
     return folder
+
+
+# QUBIQ.
+
+
+class Part(NamedTuple):
+    """A structure of QUBIQ: its tasks, raters, cases, and the shape of its files."""
+
+    tasks: int
+    raters: int
+    cases: tuple[str, ...]
+    image: tuple[int, ...]
+    mask: tuple[int, ...]
+
+
+QUBIQ = {
+    "brain-growth": Part(1, 7, ("train/case01", "train/case10"), (9, 7), (9, 7)),
+    "brain-tumor": Part(3, 3, ("train/case01", "val/case29"), (9, 7, 4), (9, 7, 1)),
+    "kidney": Part(1, 3, ("train/case01", "train/case02", "val/case21"), (9, 7), (9, 7)),
+    "pancreas": Part(1, 2, ("train/case1-1", "train/case1-2"), (9, 7, 5), (9, 7, 5)),
+    "prostate": Part(2, 6, ("train/case01", "val/case49"), (9, 7, 1), (9, 7, 1)),
+}
+SKIPPED = ("prostate", "val/case49", 2, 4)
+"""The structure, case, task and rater of a mask that is not there."""
+
+
+def qubiq_image(structure: str, case: str) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 300 + 10 * list(QUBIQ).index(structure) + part.cases.index(case)
+    return numbers(seed, *part.image).astype(np.float32)
+
+
+def qubiq_mask(structure: str, case: str, task: int, rater: int) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 400 + 100 * list(QUBIQ).index(structure) + 30 * part.cases.index(case)
+    return numbers(seed + 10 * task + rater, *part.mask, high=2)
+
+
+def qubiq(folder: Path, structure: str) -> Path:
+    part = QUBIQ[structure]
+    for case in part.cases:
+        split, _, name = case.partition("/")
+        place = folder / structure / {"train": "Training", "val": "Validation"}[split] / name
+        nifti(place / "image.nii.gz", qubiq_image(structure, case), np.diag([0.5, 0.5, 3, 1]))
+        for task in range(1, part.tasks + 1):
+            for rater in range(1, part.raters + 1):
+                if (structure, case, task, rater) != SKIPPED:
+                    mask = qubiq_mask(structure, case, task, rater)
+                    affine = np.diag([0.5, 0.5, 3, 1]) if len(part.image) == 3 else None
+                    nifti(place / f"task{task:02d}_seg{rater:02d}.nii.gz", mask, affine)
+    return folder / structure
+
+
+def check_qubiq(study: Study, structure: str, task: int, name: str, *notes: str) -> None:
+    part = QUBIQ[structure]
+    assert study.cases == part.cases and study.anonymous
+    assert study.raters == tuple(f"rater{k}" for k in range(1, part.raters + 1))
+    assert study.classes.names == ("background", name)
+    assert list(study.index.splits) == [case.partition("/")[0] for case in part.cases]
+    space = part.image if structure == "pancreas" else part.image[:2]
+    for case in study:
+        image = qubiq_image(structure, case.id)
+        channels = image[None] if len(space) == len(part.image) else np.moveaxis(image, -1, 0)
+        same(case.image, channels)
+        assert case.geometry.spacing == (0.5, 0.5, 3.0)[: len(space)]
+        for rater in range(1, part.raters + 1):
+            mask = qubiq_mask(structure, case.id, task, rater).reshape(space)
+            skipped = (structure, case.id, task, rater) == SKIPPED
+            same(case.labels[rater - 1], np.full(space, -1) if skipped else mask)
+    note = study.about["note"]
+    assert note.startswith(f"{structure}, task{task:02d}; raters are anonymous")
+    for expected in notes:
+        assert expected in note, f"{expected!r} is not in {note!r}"
+
+
+def check_kidneys(study: Study) -> None:
+    missing = "train/case03, train/case04, train/case05, train/case06, train/case07 and 13 more"
+    known = (f"2 of 20 Training cases: no {missing}", "1 of 4 Validation cases: no val/case22, val")
+    check_qubiq(study, "kidney", 1, "kidney", *known)
+    assert "masks" not in study.about["note"]
+
+
+def check_brain_growth(study: Study) -> None:
+    check_qubiq(study, "brain-growth", 1, "brain-growth", "2 of 34 Training", "0 of 5 Validation")
+
+
+def check_brain_tumours(study: Study) -> None:
+    check_qubiq(study, "brain-tumor", 3, "brain-tumor task03", "1 of 28 Training", "1 of 4 Valid")
+
+
+def check_pancreases(study: Study) -> None:
+    check_qubiq(study, "pancreas", 1, "pancreas", "2 of 40 Training cases")
+    assert list(study.index.groups) == ["train/case1"] * 2
+    assert "Validation" not in study.about["note"]
+
+
+def check_prostates(study: Study) -> None:
+    missing = "11 of 12 masks: no val/case49/task02_seg04"
+    check_qubiq(study, "prostate", 2, "prostate task02", missing)
+
+
+@made("qubiq", check_kidneys)
+def qubiq_kidneys(folder: Path) -> Path:
+    return qubiq(folder, "kidney")
+
+
+@made("qubiq:brain-growth", check_brain_growth)
+def qubiq_brain_growth(folder: Path) -> Path:
+    qubiq(folder, "brain-growth")
+    return folder
+
+
+@made("qubiq:brain-tumor", check_brain_tumours)
+def qubiq_brain_tumours(folder: Path) -> Path:
+    return qubiq(folder, "brain-tumor") / "task03"
+
+
+@made("qubiq:pancreas", check_pancreases)
+def qubiq_pancreases(folder: Path) -> Path:
+    return qubiq(folder, "pancreas")
+
+
+@made("qubiq:prostate", check_prostates)
+def qubiq_prostates(folder: Path) -> Path:
+    return qubiq(folder, "prostate") / "task02"

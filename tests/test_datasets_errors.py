@@ -20,10 +20,12 @@ from make_datasets import (
     MADE,
     MS_AFFINE,
     PHOTOS,
+    QUBIQ,
     batches,
     human_labels,
     lesions,
     nifti,
+    qubiq_mask,
     save,
     text,
     torch_file,
@@ -51,6 +53,7 @@ MISSING_FILES = {
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",
     "noisy-mnist": "validate/Under",
+    "qubiq": "Validation/case21/image.nii.gz",
     "qu-brats2020": "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz",
 }
 
@@ -562,3 +565,67 @@ def test_a_misnamed_reference_is_taken_in_its_own_case_only(tmp_path: Path) -> N
     path = source / "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz"
     path.rename(path.with_name("W39_1998.09.19_Segm.nii.gz"))
     refused("qu-brats2020", source, f"{path}: no such file")
+
+
+# QUBIQ.
+
+
+def test_one_task_of_qubiq_must_be_chosen(tmp_path: Path) -> None:
+    for structure in QUBIQ:
+        MADE[f"qubiq:{structure}" if structure != "kidney" else "qubiq"][0](tmp_path)
+    names = (
+        "brain-growth/task01, brain-tumor/task01, brain-tumor/task02, brain-tumor/task03, "
+        "kidney/task01, pancreas/task01, prostate/task01, prostate/task02"
+    )
+    how = f"expected one: raters prepare qubiq {tmp_path}/prostate/task02 -o study/"
+    refused("qubiq", tmp_path, f"{tmp_path}: found the tasks {names}, {how}")
+    words = "found the tasks prostate/task01, prostate/task02, expected one"
+    refused("qubiq", tmp_path / "prostate", words, f"qubiq {tmp_path}/prostate/task02 -o")
+    words = "found no task03, only the tasks prostate/task01, prostate/task02, expected one"
+    refused("qubiq", tmp_path / "prostate/task03", words)
+    refused("qubiq", tmp_path / "task02", "the tasks brain-tumor/task02, prostate/task02, expected")
+    assert len(open_dataset("qubiq", tmp_path / "task03")) == len(QUBIQ["brain-tumor"].cases)
+    refused("qubiq", tmp_path / "liver/task01", "liver: no such folder", "Expected for qubiq:")
+
+
+def test_folders_of_qubiq_without_cases_or_masks(tmp_path: Path) -> None:
+    folder = tmp_path / "kidney"
+    folder.mkdir()
+    refused("qubiq", tmp_path, "kidney/Training: no such folder", "kidney is empty")
+    (folder / "Validation").mkdir()
+    refused("qubiq", folder, "kidney/Validation/case01: no such folder")
+    nifti(folder / "Validation/case21/image.nii.gz", np.zeros((4, 5)))
+    refused("qubiq", folder, "case21/task01_seg01.nii.gz: no such file", "there is 'image.nii.gz'")
+    nifti(folder / "Training/case01/task01_seg01.nii.gz", np.zeros((4, 5)))
+    refused("qubiq", folder, "case01/image.nii.gz: no such file")
+
+
+def test_raters_shapes_and_values_of_qubiq(tmp_path: Path) -> None:
+    source = made("qubiq", tmp_path)
+    case = source / "Training/case01"
+    mask = qubiq_mask("kidney", "train/case01", 1, 1)
+    nifti(case / "task01_seg02.nii.gz", mask[:-1])
+    words = (str(case / "task01_seg02.nii.gz"), "found shape 8 x 7", "expected 9 x 7")
+    failed("qubiq", source, tmp_path / "shape", *words)
+    nifti(case / "task01_seg02.nii.gz", mask * 2)
+    failed("qubiq", source, tmp_path / "value", "task01_seg02.nii.gz", "found value 2")
+    nifti(case / "task01_seg02.nii.gz", mask)
+    nifti(case / "image.nii.gz", np.zeros((9, 7, 3), np.float32))
+    words = (str(case / "image.nii.gz"), "found 3 slices, expected 1 (2D)")
+    failed("qubiq", source, tmp_path / "depth", *words)
+    nifti(case / "task01_seg04.nii.gz", mask)
+    refused("qubiq", source, "task01_seg04.nii.gz: found a mask of rater 4, expected raters 1 to 3")
+
+
+def test_brain_tumours_of_qubiq_have_four_modalities(tmp_path: Path) -> None:
+    source = made("qubiq:brain-tumor", tmp_path)
+    path = source.parent / "Training/case01/image.nii.gz"
+    nifti(path, np.zeros((9, 7, 3), np.float32))
+    words = (str(path), "found 3 slices, expected 4 (one for each modality)")
+    failed("qubiq", source, tmp_path / "study", *words)
+
+
+def test_a_study_is_not_written_into_the_folder_of_its_task(tmp_path: Path) -> None:
+    source = made("qubiq:prostate", tmp_path)
+    with pytest.raises(RatersError, match="found a folder to write to in"):
+        prepare("qubiq", source, source.parent / "study")

@@ -24,6 +24,7 @@ from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
 from raters.datasets.qu_brats2020 import QU_BRATS2020
+from raters.datasets.qubiq import QUBIQ
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ DATASETS: dict[str, Dataset] = {
     "music-genre": MUSIC,
     "noisy-mnist": NOISY,
     "qu-brats2020": QU_BRATS2020,
+    "qubiq": QUBIQ,
 }
 
 
@@ -75,10 +77,11 @@ def open_dataset(name: str, source: str | Path) -> Study:
 
     Args:
         name: One of `DATASETS`.
-        source: The folder or file it is in.
+        source: The folder or file it is in; where the data set has parts, the part's name too.
     """
     dataset, path = find(name), Path(source)
-    return dataset.read(dataset.need(path))
+    dataset.need(dataset.place(path))
+    return dataset.read(path)
 
 
 def prepare(
@@ -105,7 +108,7 @@ def prepare(
     from raters.study.write import import_study
 
     dataset, path = find(name), Path(source)
-    Inputs.named(path).refuse(out)
+    Inputs.named(dataset.place(path)).refuse(out)
     if download:
         _fetch_all(dataset, path, progress)
     study = open_dataset(name, path)

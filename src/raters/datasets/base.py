@@ -36,6 +36,7 @@ class Dataset:
         downloads: Files that `prepare --download` fetches.
         form_of: Says the form where it depends on the source.
         anonymous: Whether a column of labels is not one person.
+        part: A regular expression: a last name of the source that fits chooses a part of it.
     """
 
     name: str
@@ -50,6 +51,12 @@ class Dataset:
     downloads: tuple[Download, ...] = ()
     form_of: Callable[[Path], Form] | None = None
     anonymous: bool = False
+    part: str = ""
+
+    def place(self, source: Path) -> Path:
+        """Return the file or folder that a source names, without the name of a part."""
+        chooses = self.part and re.fullmatch(self.part, source.name)
+        return source.parent if chooses else source
 
     def about(self, *notes: str) -> dict[str, str]:
         """Return the facts to keep with the study; empty notes are left out."""
