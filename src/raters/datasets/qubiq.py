@@ -103,7 +103,8 @@ def _one_task(place: Path, chosen: str | None) -> tuple[Path, str]:
     if len(wanted) != 1:
         names = [f"{_name(folder)}/{task}" for folder, task in wanted or found]
         missing = "" if wanted else f"no {chosen}, only "
-        example = (place.parent if own else place) / names[-1]
+        last, task = (wanted or found)[-1]
+        example = place / task if own else place / last.name / task
         raise QUBIQ.wrong(
             f"found {missing}the tasks {', '.join(names)}, expected one: "
             f"raters prepare qubiq {example} -o study/",
