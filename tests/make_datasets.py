@@ -10,8 +10,9 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import nibabel
 import numpy as np
 import tifffile
 from PIL import Image
@@ -48,6 +49,12 @@ def save(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(array)
     (image if mode is None else image.convert(mode)).save(path)
+
+
+def nifti(path: Path, array: np.ndarray[Any, Any], affine: Any = None) -> None:
+    """Write a NIfTI file in the type of the array; by default its voxels are 1 mm wide."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(array, np.eye(4) if affine is None else affine), path)
 
 
 def text(path: Path, *lines: str) -> None:
@@ -550,3 +557,281 @@ def noisy_mnist(folder: Path) -> Path:
             colour = "rgb" if role == "Gaussian" else "minisblack"
             tifffile.imwrite(path, stroke(case, role), photometric=colour)
     return folder
+
+
+# ISBI 2015 MS.
+
+VISITS = ("training01_01", "training01_02", "training03_05")
+MS_MODALITIES = ("flair", "mprage", "pd", "t2")
+MS_AFFINE = np.diag([-1.0, 1.0, 1.5, 1.0])
+
+
+def scan(visit: str, modality: str) -> np.ndarray[Any, Any]:
+    seed = 60 + 4 * VISITS.index(visit) + MS_MODALITIES.index(modality)
+    return numbers(seed, 6, 7, 5).astype(np.float32) / 8
+
+
+def lesions(visit: str, rater: int) -> np.ndarray[Any, Any]:
+    return numbers(80 + 2 * VISITS.index(visit) + rater, 6, 7, 5, high=2)
+
+
+def check_lesions(study: Study) -> None:
+    assert study.cases == VISITS and study.raters == ("rater1", "rater2")
+    assert list(study.index.groups) == ["training01", "training01", "training03"]
+    assert study.classes.names == ("background", "lesion") and study.channels == MS_MODALITIES
+    assert not study.anonymous
+    for case in study:
+        same(case.labels, [lesions(case.id, 1), lesions(case.id, 2)])
+        same(case.image, [scan(case.id, modality) for modality in MS_MODALITIES])
+        assert case.geometry.spacing == (1.0, 1.0, 1.5) and case.reference is None
+    missing = "training01_03, training01_04, training02_01, training02_02, training02_03"
+    assert study.about["note"] == f"3 of 21 time points: no {missing} and 13 more"
+
+
+def ms_subjects(folder: Path, end: str) -> Path:
+    for visit in VISITS:
+        subject = folder / visit.partition("_")[0]
+        for modality in MS_MODALITIES:
+            image = scan(visit, modality)
+            nifti(subject / f"preprocessed/{visit}_{modality}_pp{end}", image, MS_AFFINE)
+            nifti(subject / f"orig/{visit}_{modality}{end}", image[:, :, :2], MS_AFFINE)
+        for k in (1, 2):
+            nifti(subject / f"masks/{visit}_mask{k}{end}", lesions(visit, k), MS_AFFINE)
+    return folder
+
+
+@made("isbi2015-ms", check_lesions)
+def isbi2015_ms(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii")
+
+
+@made("isbi2015-ms:packed", check_lesions)
+def isbi2015_ms_packed(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii.gz")
+
+
+# BraTS.
+
+BRATS_MODALITIES = ("flair", "t1", "t1ce", "t2")
+BRATS_CLASSES = ("background", "necrotic and non-enhancing core", "oedema", "enhancing")
+BRATS_AFFINE = np.array([[-1.0, 0, 0, 0], [0, -1, 0, 239], [0, 0, 1, 0], [0, 0, 0, 1]])
+GLIOMAS = ("HGG/BraTS19_A_2_1", "HGG/BraTS19_A_10_1", "HGG/BraTS19_B_1_1", "LGG/BraTS19_C_1_1")
+
+
+def glioma_image(case: int, modality: str) -> np.ndarray[Any, Any]:
+    """Return a volume with voxels of 0 outside the brain."""
+    seed = 100 + 4 * case + BRATS_MODALITIES.index(modality)
+    return numbers(seed, 200, 195, 4).astype(np.int16) * (numbers(seed + 50, 200, 195, 4) > 99)
+
+
+def glioma(case: int) -> np.ndarray[Any, Any]:
+    """Return class numbers: nothing in slice 0, and in slice 1 only outside the centre."""
+    labels = numbers(200 + case, 200, 195, 4, high=4)
+    labels[..., 0] = 0
+    labels[4:196, :, 1] = 0
+    return labels
+
+
+def gliomas(folder: Path, cases: dict[str, int], end: str = ".nii.gz") -> Path:
+    for name, case in cases.items():
+        place = folder / name
+        for modality in BRATS_MODALITIES:
+            image = glioma_image(case, modality)
+            nifti(place / f"{place.name}_{modality}{end}", image, BRATS_AFFINE)
+        values = np.array([0, 1, 2, 4], np.uint8)[glioma(case)]
+        nifti(place / f"{place.name}_seg{end}", values, BRATS_AFFINE)
+    return folder
+
+
+def check_volumes(study: Study, cases: dict[str, int]) -> None:
+    assert study.cases == tuple(cases) and study.raters == ()
+    assert (study.classes.names, study.classes.values) == (BRATS_CLASSES, (0, 1, 2, 4))
+    assert study.channels == BRATS_MODALITIES
+    for name, case in cases.items():
+        same(study[name].image, [glioma_image(case, modality) for modality in BRATS_MODALITIES])
+        same(study[name].reference, glioma(case))
+
+
+def check_gliomas(study: Study) -> None:
+    check_volumes(study, {name: case for case, name in enumerate(GLIOMAS)})
+    assert study.about["note"] == "3 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_low_grade(study: Study) -> None:
+    check_volumes(study, {GLIOMAS[3]: 3})
+    assert study.about["note"] == "0 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_glioma_slices(study: Study) -> None:
+    assert set(study.cases) == {f"{name}/{k:03d}" for name in GLIOMAS[:3] for k in (2, 3)}
+    assert list(study.index.splits) == ["train", "train", "val", "val", "test", "test"]
+    assert study.classes.names == BRATS_CLASSES and study.channels == BRATS_MODALITIES
+    for case in study:
+        assert case.id == f"{case.group}/{int(case.id[-3:]):03d}"
+        number, k = GLIOMAS.index(case.group), int(case.id[-3:])
+        assert case.image is not None and case.image.dtype == np.float32
+        for found, modality in zip(case.image, BRATS_MODALITIES, strict=True):
+            volume = glioma_image(number, modality).astype(float)
+            brain = volume[volume > 0]
+            expected = np.where(volume > 0, (volume - brain.mean()) / brain.std(), 0)
+            np.testing.assert_allclose(found, expected[4:196, 1:193, k], atol=1e-6)
+        same(case.reference, glioma(number)[4:196, 1:193, k])
+        assert case.geometry.affine is not None
+        same(case.geometry.affine @ [0, 0, 1], [-4, 238, 1])
+    assert study.about["note"].endswith("6 of 2,400 slices; 3 of 259 HGG cases")
+
+
+@made("brats2019", check_gliomas)
+@made("brats2019-slices", check_glioma_slices)
+def brats2019(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID")
+    return gliomas(folder, {name: case for case, name in enumerate(GLIOMAS)})
+
+
+@made("brats2019:one-grade", check_low_grade)
+def brats2019_low_grade(folder: Path) -> Path:
+    return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"
+
+
+QU_GLIOMAS = {"BraTS20_Training_002": 0, "BraTS20_Training_355": 1}
+
+
+def check_qu_gliomas(study: Study) -> None:
+    check_volumes(study, QU_GLIOMAS)
+    missing = ", ".join(f"BraTS20_Training_00{k}" for k in (1, 3, 4, 5, 6))
+    assert study.about["note"] == f"2 of 369 cases: no {missing} and 362 more"
+
+
+@made("qu-brats2020", check_qu_gliomas)
+def qu_brats2020(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID")
+    gliomas(folder, {"BraTS20_Training_002": 0})
+    gliomas(folder, {"BraTS20_Training_355": 1}, ".nii")
+    misnamed = folder / "BraTS20_Training_355/BraTS20_Training_355_seg.nii"
+    misnamed.rename(misnamed.with_name("W39_1998.09.19_Segm.nii"))
+    return folder
+
+
+# QUBIQ.
+
+
+class Part(NamedTuple):
+    """A structure of QUBIQ: its tasks, raters, cases, and the shape of its files."""
+
+    tasks: int
+    raters: int
+    cases: tuple[str, ...]
+    image: tuple[int, ...]
+    mask: tuple[int, ...]
+
+
+QUBIQ = {
+    "brain-growth": Part(1, 7, ("train/case01", "train/case10"), (9, 7), (9, 7)),
+    "brain-tumor": Part(3, 3, ("train/case01", "val/case29"), (9, 7, 4), (9, 7, 1)),
+    "kidney": Part(1, 3, ("train/case01", "train/case02", "val/case21"), (9, 7), (9, 7)),
+    "pancreas": Part(1, 2, ("train/case1-1", "train/case1-2"), (9, 7, 5), (9, 7, 5)),
+    "prostate": Part(2, 6, ("train/case01", "val/case49"), (9, 7, 1), (9, 7, 1)),
+}
+SKIPPED = ("prostate", "val/case49", 2, 4)
+"""The structure, case, task and rater of a mask that is not there."""
+
+
+def qubiq_image(structure: str, case: str) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 300 + 10 * list(QUBIQ).index(structure) + part.cases.index(case)
+    return numbers(seed, *part.image).astype(np.float32)
+
+
+def qubiq_mask(structure: str, case: str, task: int, rater: int) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 400 + 100 * list(QUBIQ).index(structure) + 30 * part.cases.index(case)
+    return numbers(seed + 10 * task + rater, *part.mask, high=2)
+
+
+def qubiq(folder: Path, structure: str) -> Path:
+    part = QUBIQ[structure]
+    for case in part.cases:
+        split, _, name = case.partition("/")
+        place = folder / structure / {"train": "Training", "val": "Validation"}[split] / name
+        nifti(place / "image.nii.gz", qubiq_image(structure, case), np.diag([0.5, 0.5, 3, 1]))
+        for task in range(1, part.tasks + 1):
+            for rater in range(1, part.raters + 1):
+                if (structure, case, task, rater) != SKIPPED:
+                    mask = qubiq_mask(structure, case, task, rater)
+                    affine = np.diag([0.5, 0.5, 3, 1]) if len(part.image) == 3 else None
+                    nifti(place / f"task{task:02d}_seg{rater:02d}.nii.gz", mask, affine)
+    return folder / structure
+
+
+def check_qubiq(study: Study, structure: str, task: int, name: str, *notes: str) -> None:
+    part = QUBIQ[structure]
+    assert study.cases == part.cases and study.anonymous
+    assert study.raters == tuple(f"rater{k}" for k in range(1, part.raters + 1))
+    assert study.classes.names == ("background", name)
+    assert list(study.index.splits) == [case.partition("/")[0] for case in part.cases]
+    space = part.image if structure == "pancreas" else part.image[:2]
+    for case in study:
+        image = qubiq_image(structure, case.id)
+        channels = image[None] if len(space) == len(part.image) else np.moveaxis(image, -1, 0)
+        same(case.image, channels)
+        assert case.geometry.spacing == (0.5, 0.5, 3.0)[: len(space)]
+        for rater in range(1, part.raters + 1):
+            mask = qubiq_mask(structure, case.id, task, rater).reshape(space)
+            skipped = (structure, case.id, task, rater) == SKIPPED
+            same(case.labels[rater - 1], np.full(space, -1) if skipped else mask)
+    note = study.about["note"]
+    assert note.startswith(f"{structure}, task{task:02d}; raters are anonymous")
+    for expected in notes:
+        assert expected in note, f"{expected!r} is not in {note!r}"
+
+
+def check_kidneys(study: Study) -> None:
+    missing = "train/case03, train/case04, train/case05, train/case06, train/case07 and 13 more"
+    known = (f"2 of 20 Training cases: no {missing}", "1 of 4 Validation cases: no val/case22, val")
+    check_qubiq(study, "kidney", 1, "kidney", *known)
+    assert "masks" not in study.about["note"]
+
+
+def check_brain_growth(study: Study) -> None:
+    check_qubiq(study, "brain-growth", 1, "brain-growth", "2 of 34 Training", "0 of 5 Validation")
+
+
+def check_brain_tumours(study: Study) -> None:
+    check_qubiq(study, "brain-tumor", 3, "brain-tumor task03", "1 of 28 Training", "1 of 4 Valid")
+
+
+def check_pancreases(study: Study) -> None:
+    check_qubiq(study, "pancreas", 1, "pancreas", "2 of 40 Training cases")
+    assert list(study.index.groups) == ["train/case1"] * 2
+    assert "Validation" not in study.about["note"]
+
+
+def check_prostates(study: Study) -> None:
+    missing = "11 of 12 masks: no val/case49/task02_seg04"
+    check_qubiq(study, "prostate", 2, "prostate task02", missing)
+
+
+@made("qubiq", check_kidneys)
+def qubiq_kidneys(folder: Path) -> Path:
+    return qubiq(folder, "kidney")
+
+
+@made("qubiq:brain-growth", check_brain_growth)
+def qubiq_brain_growth(folder: Path) -> Path:
+    qubiq(folder, "brain-growth")
+    return folder
+
+
+@made("qubiq:brain-tumor", check_brain_tumours)
+def qubiq_brain_tumours(folder: Path) -> Path:
+    return qubiq(folder, "brain-tumor") / "task03"
+
+
+@made("qubiq:pancreas", check_pancreases)
+def qubiq_pancreases(folder: Path) -> Path:
+    return qubiq(folder, "pancreas")
+
+
+@made("qubiq:prostate", check_prostates)
+def qubiq_prostates(folder: Path) -> Path:
+    return qubiq(folder, "prostate") / "task02"
