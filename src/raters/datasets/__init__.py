@@ -18,6 +18,7 @@ from raters.datasets.gleason2019 import GLEASON
 from raters.datasets.labelme import LABELME
 from raters.datasets.les_av import KINDS, LES_AV
 from raters.datasets.lidc import LIDC
+from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
@@ -38,6 +39,7 @@ DATASETS: dict[str, Dataset] = {
     "les-av": LES_AV,
     "les-av-kinds": KINDS,
     "lidc": LIDC,
+    "lidc-dicom": DICOM,
     "mnist": MNIST,
     "mnist-masks": MASKS,
     "music-genre": MUSIC,
