@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import sqlite3
 import tarfile
@@ -471,6 +472,100 @@ def les_av(folder: Path) -> Path:
         save(folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255)
         save(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
         save(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
+    return folder
+
+
+# Cityscapes.
+
+STREETS = {
+    "train/aachen_000000_000019": 60,
+    "train/zurich_000001_000019": 61,
+    "train_extra/augsburg_000000_000000": 62,
+    "val/frankfurt_000000_000294": 63,
+    "test/berlin_000000_000019": 64,
+}
+STREET_CLASSES = (
+    "void", "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light",
+    "traffic sign", "vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus",
+    "train", "motorcycle", "bicycle",
+)  # fmt: skip
+SCORED_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+DRAWN = "train/zurich_000001_000019"  # has polygons only, those of both kinds alike
+POLYGONS: list[dict[str, Any]] = [
+    {"label": "road", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]]},
+    {"label": "car", "polygon": [[2, 1], [6, 1], [6, 4], [2, 4]]},
+    {"label": "license plate", "polygon": [[3, 2], [4, 2], [4, 3], [3, 3]]},
+    {"label": "sky", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]], "deleted": 1},
+    {"label": "static", "polygon": [[5, 2], [9, 2], [9, 3], [5, 3]]},
+    {"label": "persongroup", "polygon": [[9, 5], [10, 5], [10, 6], [9, 6]]},
+]
+
+
+def street_ids(scene: str, kind: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return numbers(STREETS[scene] + (100 if kind == "gtCoarse" else 0), 8, 12, high=34)
+
+
+def street_labels(scene: str, kind: str) -> np.ndarray[Any, Any]:
+    if scene == DRAWN:
+        expected = np.full((8, 12), 1)
+        expected[1:5, 2:7] = 14
+        expected[2:4, 5:10] = -1
+        expected[5:7, 9:11] = 12
+        return expected
+    ids = street_ids(scene, kind)
+    return np.sum([(k + 1) * (ids == value) for k, value in enumerate(SCORED_IDS)], axis=0) - (
+        ~np.isin(ids, SCORED_IDS)
+    )
+
+
+def check_scene(study: Study, scene: str, coarse: bool, fine: bool) -> None:
+    case = study[scene]
+    folder, _, name = scene.partition("/")
+    assert (case.group, case.split) == (name.split("_")[0], folder.removesuffix("_extra"))
+    same(case.image, np.moveaxis(numbers(STREETS[scene] + 50, 8, 12, 3), -1, 0))
+    same(case.labels, [street_labels(scene, "gtCoarse") if coarse else np.full((8, 12), -1)])
+    if fine:
+        same(case.reference, street_labels(scene, "gtFine"))
+    else:
+        assert case.reference is None
+
+
+def check_fine(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("train_extra")]
+    assert list(study.cases) == scenes
+    assert study.raters == ("coarse",) and study.classes.names == STREET_CLASSES
+    assert study.classes.values == (0, *SCORED_IDS)
+    for scene in scenes:
+        labelled = not scene.startswith("test")
+        check_scene(study, scene, labelled, labelled)
+    assert "2 of 2,975 train images; 1 of 500 val images; 1 of 1,525 test" in study.about["note"]
+
+
+def check_coarse(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("test")]
+    assert list(study.cases) == scenes and study.raters == ("coarse",)
+    for scene in scenes:
+        check_scene(study, scene, True, not scene.startswith("train_extra"))
+    assert "2 of 2,975 train images; 1 of 19,998 train_extra images" in study.about["note"]
+
+
+@made("cityscapes", check_fine)
+@made("cityscapes-coarse", check_coarse)
+def cityscapes(folder: Path) -> Path:
+    polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
+    for scene, seed in STREETS.items():
+        split, _, name = scene.partition("/")
+        place = f"{split}/{name.split('_')[0]}/{name}"
+        save(folder / f"leftImg8bit/{place}_leftImg8bit.png", numbers(seed + 50, 8, 12, 3))
+        for kind in ("gtFine", "gtCoarse"):
+            if (kind, split) in (("gtCoarse", "test"), ("gtFine", "train_extra")):
+                continue
+            if scene == DRAWN:
+                text(folder / f"{kind}/{place}_{kind}_polygons.json", polygons)
+            elif split == "test":  # withheld: nothing but void
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", np.ones((8, 12), np.uint8))
+            else:
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", street_ids(scene, kind))
     return folder
 
 

@@ -26,6 +26,8 @@ MISSING_FILES = {
     "anaesthetist": "anaesthetist.csv",
     "chase-db1": "Image_01R_2ndHO.png",
     "cifar10": "cifar-10-batches-py/data_batch_3",
+    "cityscapes": "gtFine/val/frankfurt/frankfurt_000000_000294_gtFine_labelIds.png",
+    "cityscapes-coarse": "gtCoarse/train/aachen/aachen_000000_000019_gtCoarse_labelIds.png",
     "gleason2019": "Maps2_T",
     "labelme": "LabelMe_Z_valid.txt",
     "les-av": "vessel-segmentations/224.png",

@@ -13,6 +13,7 @@ from raters.datasets.anaesthetist import TABLE
 from raters.datasets.base import Dataset
 from raters.datasets.chase_db1 import CHASE
 from raters.datasets.cifar10 import CIFAR10
+from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.download import Download, fetch
 from raters.datasets.gleason2019 import GLEASON
 from raters.datasets.labelme import LABELME
@@ -34,6 +35,8 @@ DATASETS: dict[str, Dataset] = {
     "anaesthetist": TABLE,
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
+    "cityscapes": FINE,
+    "cityscapes-coarse": COARSE,
     "gleason2019": GLEASON,
     "labelme": LABELME,
     "les-av": LES_AV,

@@ -2,8 +2,8 @@
 
 The text (section 4.2 and appendix A.3) gives the numbers: 1 mm x 1 mm in the plane, 180 x 180
 pixels around positions where at least one reader segmented a lesion, patients split 722 : 144 : 144
-for 5,000 : 1,000 : 1,000 images, a reference by Spatial STAPLE. What it leaves open is decided here,
-by the file of contours alone, so that a part of the scans gives a part of the same images:
+for 5,000 : 1,000 : 1,000 images, a reference by Spatial STAPLE. What it leaves open is decided
+here, by the file of contours alone, so that a part of the scans gives a part of the same images:
 
 - Patients, all 1,010 in the order of their names, are dealt by a permutation of seed 0.
 - A candidate is a slice of a nodule in which some reader drew a pixel, also at 1 mm; each split
