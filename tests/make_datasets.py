@@ -475,6 +475,99 @@ def les_av(folder: Path) -> Path:
     return folder
 
 
+# Optic disc and cup.
+
+NERVES = {"train/0826": 70, "val/V0001": 71, "test/T0001": 72}
+NERVE_FOLDERS = {"train": "Training-400", "val": "Validation-400", "test": "Test-400"}
+
+
+def nerve(seed: int, rater: int) -> np.ndarray[Any, Any]:
+    """Return background 0, rim 1, cup 2 as one rater draws them."""
+    rows, columns = np.indices((16, 18))
+    distance = np.hypot(rows - 7, columns - 8 - seed % 3)
+    return (distance < 5 + rater % 2).astype(np.uint8) + (distance < 2 + rater % 3)
+
+
+def check_refuge(study: Study) -> None:
+    assert study.cases == tuple(NERVES) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"annotator{k}" for k in range(1, 8))
+    for case in study:
+        assert case.split == case.id.split("/")[0] and case.reference is None
+        drawn = [nerve(NERVES[case.id], k) for k in range(1, 8)]
+        drawn[2][0, 0] = 2  # a pixel of the third cup lies outside the disc
+        same(case.labels, drawn)
+        assert case.image is not None and case.image.shape == (3, 16, 18)
+    assert "1 of 400 train images; 1 of 400 val images; 1 of 400 test" in study.about["note"]
+
+
+@made("refuge", check_refuge)
+def refuge(folder: Path) -> Path:
+    for case, seed in NERVES.items():
+        split, _, name = case.partition("/")
+        place = folder / NERVE_FOLDERS[split] / name
+        save(place / f"{name}.jpg", numbers(seed, 16, 18, 3))
+        save(place / f"{name}_cropped.jpg", numbers(seed, 8, 9, 3))
+        save(place / f"{name}_disc.bmp", np.full((16, 18), 255, np.uint8))
+        for k in range(1, 8):
+            drawn = nerve(seed, k)
+            cup = drawn == 2
+            cup[0, 0] |= k == 3
+            save(place / f"{name}_seg_disc_{k}.png", (drawn > 0).astype(np.uint8) * 255)
+            save(place / f"{name}_seg_cup_{k}.png", cup.astype(np.uint8) * 255)
+    text(folder / "REFUGE1Test.csv", "imgName,label", "T0001,0")
+    return folder
+
+
+RIGA = {
+    "BinRushed/BinRushed1/image1": 80,
+    "BinRushed/BinRushed1/image10": 81,
+    "MESSIDOR_Base1/Labeled/image20": 82,
+    "Magrabia/MagrabiaMale/image7": 83,
+}
+
+
+def check_riga(study: Study) -> None:
+    assert set(study.cases) == set(RIGA) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"rater{k}" for k in range(1, 7))
+    for case in study:
+        assert case.split == ("test" if case.id.startswith("Magrabia") else "train")
+        same(case.labels, [nerve(RIGA[case.id], k) for k in range(1, 7)])
+        same(case.image, np.moveaxis(numbers(RIGA[case.id], 16, 18, 3), -1, 0))
+        assert case.reference is None
+    counts = "2 of 195 BinRushed images; 1 of 460 MESSIDOR images; 1 of 95 Magrabia images"
+    assert study.about["note"] == counts
+
+
+@made("riga", check_riga)
+def riga_plus(folder: Path) -> Path:
+    for name, seed in RIGA.items():
+        save(folder / f"RIGA/{name}.tif", numbers(seed, 16, 18, 3))
+        for k in range(1, 7):
+            values = np.array([0, 255, 128], np.uint8)[nerve(seed, k)]
+            save(folder / f"RIGA-mask/{name}-{k}.tif", values)
+    save(folder / "RIGA/MESSIDOR_Base1/Unlabeled/image99.tif", numbers(84, 16, 18, 3))
+    text(folder / "BinRushed_train.csv", "image,mask", "RIGA/BinRushed/BinRushed1/image1.tif,")
+    return folder
+
+
+@made("riga:mrnet", check_riga)
+def riga_mrnet(folder: Path) -> Path:
+    rows: dict[str, list[str]] = {}
+    for k, (name, seed) in enumerate(RIGA.items()):
+        save(folder / f"{name}.tif", numbers(seed, 16, 18, 3))
+        own = rows.setdefault(name.replace("_", "/").split("/")[0], [])
+        for rater in range(7):
+            label = f"Rater{rater}" if rater else "FinalLabel"
+            values = np.array([0, 127, 255], np.uint8)[nerve(seed, rater)]
+            save(folder / f"masks/{label}/{name}.tif", values)
+            image, mask = (f"{name}.tif".replace("/", "\\"), f"masks/{label}/{name}.tif")
+            own.append(f"{7 * k + rater},{image},{mask},0,{rater}")
+    for collection, lines in rows.items():
+        table = folder / f"Glaucoma_multirater_{collection}.csv"
+        text(table, ",imgName,maskName,label,rater", *lines)
+    return folder
+
+
 # Cityscapes.
 
 STREETS = {

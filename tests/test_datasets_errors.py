@@ -38,6 +38,8 @@ MISSING_FILES = {
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",
     "noisy-mnist": "validate/Under",
+    "refuge": "Test-400/T0001/T0001_seg_cup_5.png",
+    "riga": "RIGA-mask/BinRushed/BinRushed1/image10-4.tif",
 }
 
 

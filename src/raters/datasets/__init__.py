@@ -23,6 +23,8 @@ from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
+from raters.datasets.refuge import REFUGE
+from raters.datasets.riga import RIGA
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ DATASETS: dict[str, Dataset] = {
     "mnist-masks": MASKS,
     "music-genre": MUSIC,
     "noisy-mnist": NOISY,
+    "refuge": REFUGE,
+    "riga": RIGA,
 }
 
 

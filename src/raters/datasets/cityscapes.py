@@ -22,6 +22,7 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
 from raters.study.study import CaseIndex, Study
+from raters.study.whole_numbers import value_counts
 
 CLASSES = {
     0: "void", 7: "road", 8: "sidewalk", 11: "building", 12: "wall", 13: "fence", 17: "pole",
@@ -156,9 +157,8 @@ def _classes(ids: Array, path: Path) -> Labels:
     table = np.full(256, MISSING, np.int16)
     for number, k in _NUMBERS.items():
         table[number] = k
-    found = np.unique(ids)
-    unknown = found[~np.isin(found, list(_NUMBERS))]
-    if len(unknown):
+    unknown = sorted(value_counts(ids).keys() - _NUMBERS.keys())
+    if unknown:
         highest = max(_NUMBERS)
         raise FINE.wrong(f"found the label id {unknown[0]}, expected 0 to {highest}", path)
     return table[ids]
