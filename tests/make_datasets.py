@@ -10,6 +10,7 @@ import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import tifffile
 from PIL import Image
 
 from raters import Study
+from raters.study.study import name_array
 
 Make = Callable[[Path], Path]
 Check = Callable[[Study], None]
@@ -791,6 +793,60 @@ def anaesthetist(folder: Path) -> Path:
     rows = ("1,1,1,1", "1,1,2,1", "1,1,3,2", "1,2,1,1", "2,1,1,3", "10,2,1,4")
     text(folder / "anaesthetist.csv", "patient,observer,occasion,label", *rows)
     return folder
+
+
+VIEWS = {"p1/a": 90, "p1/b": 91, "p2/c": 92, "p3/d": 93}
+VIEW_LABELS = (
+    ("p1/a", "ann", "PLAX"), ("p1/a", "bob", "A4C"), ("p1/b", "bob", "PLAX"),
+    ("p2/c", "ann", "SAX"), ("p2/c", "ann", "A4C"),
+)  # fmt: skip
+
+
+def check_views(study: Study) -> None:
+    assert study.kind == "classification" and study.cases == tuple(VIEWS)
+    assert study.raters == ("ann", "bob") and study.classes.names == ("A4C", "PLAX", "SAX")
+    assert list(study.index.groups) == ["p1", "p1", "p2", "p3"]
+    assert list(study.index.splits) == ["train", "train", "train", "test"]
+    same(study.reference_labels, [1, -1, 2, 0])
+    found = [(c.id, rater, study.classes.names[k]) for c in study for rater, k in c.answers]
+    assert sorted(found) == sorted(VIEW_LABELS)
+    for case, seed in VIEWS.items():
+        same(study[case].image, numbers(seed, 9, 8)[None])
+
+
+def views(folder: Path, header: str) -> Path:
+    true = {"p1/a": "PLAX", "p2/c": "SAX", "p3/d": "A4C"}
+    rows = [*VIEW_LABELS, ("p3/d", "", "")]
+    lines = [
+        f"images/{case}.png,{rater},{view},{true.get(case, '')},{case[:2]},"
+        + ("test" if case == "p3/d" else "train")
+        for case, rater, view in rows
+    ]
+    for case, seed in VIEWS.items():
+        save(folder / f"images/{case}.png", numbers(seed, 9, 8))
+    text(folder / "labels.csv", header, *lines)
+    return folder
+
+
+def without_folder(check: Check) -> Check:
+    """Let a check see cases without the folder that images lie in."""
+
+    def checked(study: Study) -> None:
+        assert all(case.startswith("images/") for case in study.cases)
+        ids = name_array(case.removeprefix("images/") for case in study.cases)
+        check(replace(study, index=replace(study.index, ids=ids)))
+
+    return checked
+
+
+@made("image-table", without_folder(check_views))
+def image_table(folder: Path) -> Path:
+    return views(folder, "image,annotator,label,true,group,split")
+
+
+@made("image-table:views", without_folder(check_views))
+def image_table_of_views(folder: Path) -> Path:
+    return views(folder, "image,sonographer,view,truth,patient,split") / "labels.csv"
 
 
 # Noisy MNIST masks.

@@ -29,6 +29,7 @@ MISSING_FILES = {
     "cityscapes": "gtFine/val/frankfurt/frankfurt_000000_000294_gtFine_labelIds.png",
     "cityscapes-coarse": "gtCoarse/train/aachen/aachen_000000_000019_gtCoarse_labelIds.png",
     "gleason2019": "Maps2_T",
+    "image-table": "images/p2/c.png",
     "labelme": "LabelMe_Z_valid.txt",
     "les-av": "vessel-segmentations/224.png",
     "les-av-kinds": "arteries-and-veins/15.png",

@@ -16,6 +16,7 @@ from raters.datasets.cifar10 import CIFAR10
 from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.download import Download, fetch
 from raters.datasets.gleason2019 import GLEASON
+from raters.datasets.image_table import TABLE as IMAGE_TABLE
 from raters.datasets.labelme import LABELME
 from raters.datasets.les_av import KINDS, LES_AV
 from raters.datasets.lidc import LIDC
@@ -40,6 +41,7 @@ DATASETS: dict[str, Dataset] = {
     "cityscapes": FINE,
     "cityscapes-coarse": COARSE,
     "gleason2019": GLEASON,
+    "image-table": IMAGE_TABLE,
     "labelme": LABELME,
     "les-av": LES_AV,
     "les-av-kinds": KINDS,
