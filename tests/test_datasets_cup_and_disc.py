@@ -98,6 +98,12 @@ def test_masks_of_riga_without_an_image(tmp_path: Path) -> None:
     refused("riga", source, "MagrabiaMale/image7.tif", "no such file")
 
 
+def test_a_folder_of_riga_without_masks(tmp_path: Path) -> None:
+    source = made("riga", tmp_path)
+    remove(source / "RIGA-mask/MESSIDOR_Base1")
+    refused("riga", source, "RIGA-mask/MESSIDOR_Base1/Labeled", "no such folder")
+
+
 def test_original_drawings_are_recognised(tmp_path: Path) -> None:
     save(tmp_path / "MESSIDOR/MESSIDOR/image1prime.tif", np.zeros((4, 4, 3), np.uint8))
     refused("riga", tmp_path, "found the original drawings of RIGA", "Expected for riga:")

@@ -49,8 +49,12 @@ def made(key: str, folder: Path) -> Path:
 
 
 def refused(name: str, source: Path, *words: str) -> RatersError:
+    return refused_by(lambda: open_dataset(name, source), *words)
+
+
+def refused_by(action: Callable[[], Any], *words: str) -> RatersError:
     with pytest.raises(RatersError) as caught:
-        open_dataset(name, source)
+        action()
     for word in words:
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
     return caught.value

@@ -25,6 +25,7 @@ _MRNET: _Values = (None, 255)
 _TABLE = "Glaucoma_multirater_{}.csv"
 _COLUMNS = ("imgName", "maskName", "rater")
 _FINAL = "FinalLabel"
+_WITHOUT = "Unlabeled"  # photographs of MESSIDOR that RIGA+ adds for domain adaptation
 _DRAWINGS = (
     "found the original drawings of RIGA (outlines in copies of the photographs, '...prime' beside "
     "'...-1' to '...-6'), expected masks: RIGA+ has them"
@@ -76,10 +77,10 @@ def _read_plus(source: Path) -> Cases:
     cases: Cases = {}
     masks = RIGA.need(source / "RIGA-mask")
     for folder in sorted((source / "RIGA").glob("*/*/")):
-        own = masks / folder.parent.name / folder.name
         collection = folder.parent.name.partition("_")[0]
-        if collection not in SPLITS or not own.is_dir():  # MESSIDOR's unlabelled photographs
+        if collection not in SPLITS or folder.name == _WITHOUT:
             continue
+        own = RIGA.need(masks / folder.parent.name / folder.name)
         for image in sorted(listed(folder, ".tif"), key=lambda path: natural_key(path.stem)):
             name = f"{folder.parent.name}/{folder.name}/{image.stem}"
             drawn = {
