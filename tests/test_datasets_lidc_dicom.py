@@ -85,6 +85,12 @@ def test_a_slice_with_contours_that_is_not_there(source: Path, tmp_path: Path) -
     assert result.written == 2 and [failure.case for failure in result.failures] == [CASE]
 
 
+def test_a_series_that_is_not_evenly_spaced_is_read(source: Path) -> None:
+    whole = open_dataset("lidc-dicom", source)[CASE].image
+    (source / SERIES / "1-002.dcm").unlink()  # a slice that no contour needs
+    np.testing.assert_array_equal(open_dataset("lidc-dicom", source)[CASE].image, whole)
+
+
 def test_slices_on_another_grid(source: Path) -> None:
     file = source / SERIES / "1-001.dcm"
     dicom_slice(file, "1.3.2", 15, np.ones((90, 300)))
