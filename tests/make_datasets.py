@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ import tifffile
 from PIL import Image
 
 from raters import Study
+from raters.study.study import name_array
 
 Make = Callable[[Path], Path]
 Check = Callable[[Study], None]
@@ -333,6 +336,94 @@ def lidc_sqlite(folder: Path) -> Path:
     return path
 
 
+CT_SIDE = 320
+FIRST_OF_CROPS = {  # in millimetres: pixels are of 0.5 mm, and a crop reaches 90 mm to each side
+    "LIDC-IDRI-0003/0/2": (-38, 12),
+    "LIDC-IDRI-0003/1/0": (61, 61),
+    "LIDC-IDRI-0007/0/0": (-63, -58),
+}
+
+
+def hounsfield(rows: Any, columns: Any, k: int) -> Any:
+    return rows - 2 * columns + 10 * k
+
+
+def check_dicom_crops(study: Study) -> None:
+    assert study.cases == tuple(FIRST_OF_CROPS)
+    assert list(study.index.groups) == [case[:14] for case in FIRST_OF_CROPS]
+    assert study["LIDC-IDRI-0003/0/2"].split == study["LIDC-IDRI-0003/1/0"].split
+    assert {case.split for case in study} == {"train", "validate"}
+    for case in study:
+        row, column = FIRST_OF_CROPS[case.id]
+        rows, columns = np.indices((180, 180)) * 2 + np.array([row, column])[:, None, None] * 2
+        inside = (rows >= 0) & (rows < CT_SIDE) & (columns >= 0) & (columns < CT_SIDE)
+        image = np.where(inside, hounsfield(rows, columns, int(case.id[-1])), -1000)
+        same(case.image, image[None])
+        assert case.geometry.spacing == (1, 1)
+        assert case.reference is not None
+        for label in (0, 1):
+            assert (case.reference[(case.labels == label).all(axis=0)] == label).all()
+    masks = np.zeros((4, 180, 180))
+    masks[0, 89:91, 89:91] = 1  # rows 102 and 104 of the scan
+    masks[1, 89:92, 89:91] = 1
+    same(study["LIDC-IDRI-0003/0/2"].labels, masks)
+    assert study["LIDC-IDRI-0003/1/0"].labels.sum() == 1
+    note = study.about["note"]
+    assert "2 of 1,010 patients" in note and "3 of 7,000 images" in note and "anonymous" in note
+
+
+def dicom_slice(path: Path, uid: str, height: float, pixels: np.ndarray[Any, Any]) -> None:
+    """Write a CT slice as scanners do: numbers from 0, and the intercept that makes them HU."""
+    import pydicom
+
+    data, meta = pydicom.Dataset(), pydicom.dataset.FileMetaDataset()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    data.file_meta = meta
+    data.SOPClassUID = meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
+    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = f"{uid}.{round(height * 10)}"
+    data.StudyInstanceUID, data.SeriesInstanceUID, data.Modality = "1.2.1", uid, "CT"
+    data.Rows, data.Columns = pixels.shape
+    data.PixelSpacing, data.SliceThickness = [0.5, 0.5], 2.5
+    data.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
+    data.ImagePositionPatient = [-80.0, -80.0, height]
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 0
+    data.RescaleSlope, data.RescaleIntercept = 1, -1024
+    data.PixelData = (pixels + 1024).astype(np.uint16).tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data.save_as(path, enforce_file_format=True)
+
+
+def dicom_crops(folder: Path, place: str) -> Path:
+    """Write two series of four slices, whose files are not named in the order of slices."""
+    base = sqlite3.connect(lidc_sqlite(folder))
+    for column in ("study_instance_uid", "series_instance_uid"):
+        base.execute(f"ALTER TABLE scans ADD COLUMN {column} VARCHAR")
+    for scan, patient in ((1, "LIDC-IDRI-0007"), (2, "LIDC-IDRI-0003")):
+        uids = f"1.2.{scan}", f"1.3.{scan}"
+        row = "study_instance_uid = ?, series_instance_uid = ?"
+        base.execute(f"UPDATE scans SET {row} WHERE id = ?", (*uids, scan))
+        series = folder / place.format(patient=patient, study=uids[0], series=uids[1])
+        for k in range(4):
+            pixels = hounsfield(*np.indices((CT_SIDE, CT_SIDE)), k)
+            dicom_slice(series / f"1-{3 - k:03d}.dcm", uids[1], 10 + 2.5 * k, pixels)
+        text(series / "069.xml", "<LidcReadMessage/>")
+    base.commit()
+    base.close()
+    return folder
+
+
+@made("lidc-dicom", check_dicom_crops)
+def lidc_dicom(folder: Path) -> Path:
+    return dicom_crops(folder, "LIDC-IDRI/{patient}/{study}/{series}")
+
+
+@made("lidc-dicom:descriptive", check_dicom_crops)
+def lidc_dicom_descriptive(folder: Path) -> Path:
+    dicom_slice(folder / "LIDC-IDRI-0003/01-01-2000-NA/2-NA/1-1.dcm", "1.9", 0, np.ones((4, 4)))
+    return dicom_crops(folder, "{patient}/01-01-2000-NA-NA-1/3-NA-{series}")
+
+
 # Fundus images.
 
 VESSELS = {
@@ -390,6 +481,193 @@ def les_av(folder: Path) -> Path:
         save(folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255)
         save(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
         save(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
+    return folder
+
+
+# Optic disc and cup.
+
+NERVES = {"train/0826": 70, "val/V0001": 71, "test/T0001": 72}
+NERVE_FOLDERS = {"train": "Training-400", "val": "Validation-400", "test": "Test-400"}
+
+
+def nerve(seed: int, rater: int) -> np.ndarray[Any, Any]:
+    """Return background 0, rim 1, cup 2 as one rater draws them."""
+    rows, columns = np.indices((16, 18))
+    distance = np.hypot(rows - 7, columns - 8 - seed % 3)
+    return (distance < 5 + rater % 2).astype(np.uint8) + (distance < 2 + rater % 3)
+
+
+def check_refuge(study: Study) -> None:
+    assert study.cases == tuple(NERVES) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"annotator{k}" for k in range(1, 8))
+    for case in study:
+        assert case.split == case.id.split("/")[0] and case.reference is None
+        drawn = [nerve(NERVES[case.id], k) for k in range(1, 8)]
+        drawn[2][0, 0] = 2  # a pixel of the third cup lies outside the disc
+        same(case.labels, drawn)
+        assert case.image is not None and case.image.shape == (3, 16, 18)
+    assert "1 of 400 train images; 1 of 400 val images; 1 of 400 test" in study.about["note"]
+
+
+@made("refuge", check_refuge)
+def refuge(folder: Path) -> Path:
+    for case, seed in NERVES.items():
+        split, _, name = case.partition("/")
+        place = folder / NERVE_FOLDERS[split] / name
+        save(place / f"{name}.jpg", numbers(seed, 16, 18, 3))
+        save(place / f"{name}_cropped.jpg", numbers(seed, 8, 9, 3))
+        save(place / f"{name}_disc.bmp", np.full((16, 18), 255, np.uint8))
+        for k in range(1, 8):
+            drawn = nerve(seed, k)
+            cup = drawn == 2
+            cup[0, 0] |= k == 3
+            save(place / f"{name}_seg_disc_{k}.png", (drawn > 0).astype(np.uint8) * 255)
+            save(place / f"{name}_seg_cup_{k}.png", cup.astype(np.uint8) * 255)
+    text(folder / "REFUGE1Test.csv", "imgName,label", "T0001,0")
+    return folder
+
+
+RIGA = {
+    "BinRushed/BinRushed1/image1": 80,
+    "BinRushed/BinRushed1/image10": 81,
+    "MESSIDOR_Base1/Labeled/image20": 82,
+    "Magrabia/MagrabiaMale/image7": 83,
+}
+
+
+def check_riga(study: Study) -> None:
+    assert set(study.cases) == set(RIGA) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"rater{k}" for k in range(1, 7))
+    for case in study:
+        assert case.split == ("test" if case.id.startswith("Magrabia") else "train")
+        same(case.labels, [nerve(RIGA[case.id], k) for k in range(1, 7)])
+        same(case.image, np.moveaxis(numbers(RIGA[case.id], 16, 18, 3), -1, 0))
+        assert case.reference is None
+    counts = "2 of 195 BinRushed images; 1 of 460 MESSIDOR images; 1 of 95 Magrabia images"
+    assert study.about["note"] == counts
+
+
+@made("riga", check_riga)
+def riga_plus(folder: Path) -> Path:
+    for name, seed in RIGA.items():
+        save(folder / f"RIGA/{name}.tif", numbers(seed, 16, 18, 3))
+        for k in range(1, 7):
+            values = np.array([0, 255, 128], np.uint8)[nerve(seed, k)]
+            save(folder / f"RIGA-mask/{name}-{k}.tif", values)
+    save(folder / "RIGA/MESSIDOR_Base1/Unlabeled/image99.tif", numbers(84, 16, 18, 3))
+    text(folder / "BinRushed_train.csv", "image,mask", "RIGA/BinRushed/BinRushed1/image1.tif,")
+    return folder
+
+
+@made("riga:mrnet", check_riga)
+def riga_mrnet(folder: Path) -> Path:
+    rows: dict[str, list[str]] = {}
+    for k, (name, seed) in enumerate(RIGA.items()):
+        save(folder / f"{name}.tif", numbers(seed, 16, 18, 3))
+        own = rows.setdefault(name.replace("_", "/").split("/")[0], [])
+        for rater in range(7):
+            label = f"Rater{rater}" if rater else "FinalLabel"
+            values = np.array([0, 127, 255], np.uint8)[nerve(seed, rater)]
+            save(folder / f"masks/{label}/{name}.tif", values)
+            image, mask = (f"{name}.tif".replace("/", "\\"), f"masks/{label}/{name}.tif")
+            own.append(f"{7 * k + rater},{image},{mask},0,{rater}")
+    for collection, lines in rows.items():
+        table = folder / f"Glaucoma_multirater_{collection}.csv"
+        text(table, ",imgName,maskName,label,rater", *lines)
+    return folder
+
+
+# Cityscapes.
+
+STREETS = {
+    "train/aachen_000000_000019": 60,
+    "train/zurich_000001_000019": 61,
+    "train_extra/augsburg_000000_000000": 62,
+    "val/frankfurt_000000_000294": 63,
+    "test/berlin_000000_000019": 64,
+}
+STREET_CLASSES = (
+    "void", "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light",
+    "traffic sign", "vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus",
+    "train", "motorcycle", "bicycle",
+)  # fmt: skip
+SCORED_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+DRAWN = "train/zurich_000001_000019"  # has polygons only, those of both kinds alike
+POLYGONS: list[dict[str, Any]] = [
+    {"label": "road", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]]},
+    {"label": "car", "polygon": [[2, 1], [6, 1], [6, 4], [2, 4]]},
+    {"label": "license plate", "polygon": [[3, 2], [4, 2], [4, 3], [3, 3]]},
+    {"label": "sky", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]], "deleted": 1},
+    {"label": "static", "polygon": [[5, 2], [9, 2], [9, 3], [5, 3]]},
+    {"label": "persongroup", "polygon": [[9, 5], [10, 5], [10, 6], [9, 6]]},
+]
+
+
+def street_ids(scene: str, kind: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return numbers(STREETS[scene] + (100 if kind == "gtCoarse" else 0), 8, 12, high=34)
+
+
+def street_labels(scene: str, kind: str) -> np.ndarray[Any, Any]:
+    if scene == DRAWN:
+        expected = np.full((8, 12), 1)
+        expected[1:5, 2:7] = 14
+        expected[2:4, 5:10] = -1
+        expected[5:7, 9:11] = 12
+        return expected
+    ids = street_ids(scene, kind)
+    return np.sum([(k + 1) * (ids == value) for k, value in enumerate(SCORED_IDS)], axis=0) - (
+        ~np.isin(ids, SCORED_IDS)
+    )
+
+
+def check_scene(study: Study, scene: str, coarse: bool, fine: bool) -> None:
+    case = study[scene]
+    folder, _, name = scene.partition("/")
+    assert (case.group, case.split) == (name.split("_")[0], folder.removesuffix("_extra"))
+    same(case.image, np.moveaxis(numbers(STREETS[scene] + 50, 8, 12, 3), -1, 0))
+    same(case.labels, [street_labels(scene, "gtCoarse") if coarse else np.full((8, 12), -1)])
+    if fine:
+        same(case.reference, street_labels(scene, "gtFine"))
+    else:
+        assert case.reference is None
+
+
+def check_fine(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("train_extra")]
+    assert list(study.cases) == scenes
+    assert study.raters == ("coarse",) and study.classes.names == STREET_CLASSES
+    assert study.classes.values == (0, *SCORED_IDS)
+    for scene in scenes:
+        labelled = not scene.startswith("test")
+        check_scene(study, scene, labelled, labelled)
+    assert "2 of 2,975 train images; 1 of 500 val images; 1 of 1,525 test" in study.about["note"]
+
+
+def check_coarse(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("test")]
+    assert list(study.cases) == scenes and study.raters == ("coarse",)
+    for scene in scenes:
+        check_scene(study, scene, True, not scene.startswith("train_extra"))
+    assert "2 of 2,975 train images; 1 of 19,998 train_extra images" in study.about["note"]
+
+
+@made("cityscapes", check_fine)
+@made("cityscapes-coarse", check_coarse)
+def cityscapes(folder: Path) -> Path:
+    polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
+    for scene, seed in STREETS.items():
+        split, _, name = scene.partition("/")
+        place = f"{split}/{name.split('_')[0]}/{name}"
+        save(folder / f"leftImg8bit/{place}_leftImg8bit.png", numbers(seed + 50, 8, 12, 3))
+        for kind in ("gtFine", "gtCoarse"):
+            if (kind, split) in (("gtCoarse", "test"), ("gtFine", "train_extra")):
+                continue
+            if scene == DRAWN:
+                text(folder / f"{kind}/{place}_{kind}_polygons.json", polygons)
+            elif split == "test":  # withheld: nothing but void
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", np.ones((8, 12), np.uint8))
+            else:
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", street_ids(scene, kind))
     return folder
 
 
@@ -522,6 +800,60 @@ def anaesthetist(folder: Path) -> Path:
     rows = ("1,1,1,1", "1,1,2,1", "1,1,3,2", "1,2,1,1", "2,1,1,3", "10,2,1,4")
     text(folder / "anaesthetist.csv", "patient,observer,occasion,label", *rows)
     return folder
+
+
+VIEWS = {"p1/a": 90, "p1/b": 91, "p2/c": 92, "p3/d": 93}
+VIEW_LABELS = (
+    ("p1/a", "ann", "PLAX"), ("p1/a", "bob", "A4C"), ("p1/b", "bob", "PLAX"),
+    ("p2/c", "ann", "SAX"), ("p2/c", "ann", "A4C"),
+)  # fmt: skip
+
+
+def check_views(study: Study) -> None:
+    assert study.kind == "classification" and study.cases == tuple(VIEWS)
+    assert study.raters == ("ann", "bob") and study.classes.names == ("A4C", "PLAX", "SAX")
+    assert list(study.index.groups) == ["p1", "p1", "p2", "p3"]
+    assert list(study.index.splits) == ["train", "train", "train", "test"]
+    same(study.reference_labels, [1, -1, 2, 0])
+    found = [(c.id, rater, study.classes.names[k]) for c in study for rater, k in c.answers]
+    assert sorted(found) == sorted(VIEW_LABELS)
+    for case, seed in VIEWS.items():
+        same(study[case].image, numbers(seed, 9, 8)[None])
+
+
+def views(folder: Path, header: str) -> Path:
+    true = {"p1/a": "PLAX", "p2/c": "SAX", "p3/d": "A4C"}
+    rows = [*VIEW_LABELS, ("p3/d", "", "")]
+    lines = [
+        f"images/{case}.png,{rater},{view},{true.get(case, '')},{case[:2]},"
+        + ("test" if case == "p3/d" else "train")
+        for case, rater, view in rows
+    ]
+    for case, seed in VIEWS.items():
+        save(folder / f"images/{case}.png", numbers(seed, 9, 8))
+    text(folder / "labels.csv", header, *lines)
+    return folder
+
+
+def without_folder(check: Check) -> Check:
+    """Let a check see cases without the folder that images lie in."""
+
+    def checked(study: Study) -> None:
+        assert all(case.startswith("images/") for case in study.cases)
+        ids = name_array(case.removeprefix("images/") for case in study.cases)
+        check(replace(study, index=replace(study.index, ids=ids)))
+
+    return checked
+
+
+@made("image-table", without_folder(check_views))
+def image_table(folder: Path) -> Path:
+    return views(folder, "image,annotator,label,true,group,split")
+
+
+@made("image-table:views", without_folder(check_views))
+def image_table_of_views(folder: Path) -> Path:
+    return views(folder, "image,sonographer,view,truth,patient,split") / "labels.csv"
 
 
 # Noisy MNIST masks.

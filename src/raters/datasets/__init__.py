@@ -14,17 +14,22 @@ from raters.datasets.base import Dataset
 from raters.datasets.brats2019 import BRATS2019, SLICES
 from raters.datasets.chase_db1 import CHASE
 from raters.datasets.cifar10 import CIFAR10
+from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.download import Download, fetch
 from raters.datasets.gleason2019 import GLEASON
+from raters.datasets.image_table import TABLE as IMAGE_TABLE
 from raters.datasets.isbi2015_ms import ISBI2015
 from raters.datasets.labelme import LABELME
 from raters.datasets.les_av import KINDS, LES_AV
 from raters.datasets.lidc import LIDC
+from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
 from raters.datasets.qu_brats2020 import QU_BRATS2020
 from raters.datasets.qubiq import QUBIQ
+from raters.datasets.refuge import REFUGE
+from raters.datasets.riga import RIGA
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -39,18 +44,24 @@ DATASETS: dict[str, Dataset] = {
     "brats2019-slices": SLICES,
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
+    "cityscapes": FINE,
+    "cityscapes-coarse": COARSE,
     "gleason2019": GLEASON,
+    "image-table": IMAGE_TABLE,
     "isbi2015-ms": ISBI2015,
     "labelme": LABELME,
     "les-av": LES_AV,
     "les-av-kinds": KINDS,
     "lidc": LIDC,
+    "lidc-dicom": DICOM,
     "mnist": MNIST,
     "mnist-masks": MASKS,
     "music-genre": MUSIC,
     "noisy-mnist": NOISY,
     "qu-brats2020": QU_BRATS2020,
     "qubiq": QUBIQ,
+    "refuge": REFUGE,
+    "riga": RIGA,
 }
 
 
