@@ -338,6 +338,13 @@ class TestTables:
         assert [claim["answer"] for claim in content["claims"]] == ["yes", "no", "not checked"]
         assert content["values"] == json.loads(json.dumps(long_rows(found)))
 
+    def test_settings_without_anything_are_listed(
+        self, spec: Specification, tmp_path: Path
+    ) -> None:
+        made = blocks(collect(spec, "laptop", tmp_path))
+        assert [block.title for block in made] == ["all", "no results yet"]
+        assert made[1].lines == [["one label"]]
+
     def test_html_shows_names_as_they_are(self, tmp_path: Path) -> None:
         rows = {"<b>vote": {"method": "vote"}}
         spec = made_spec(tmp_path, rows=rows, baseline="", title="a & b")

@@ -170,7 +170,7 @@ def collect(spec: Specification, scale: str, folder: Path) -> Collected:
         if result is None:
             continue
         found.done[place] = found.done.get(place, 0) + 1
-        found.seconds += result.seconds
+        found.seconds += result.core_seconds
         found.memory = max(found.memory, result.peak_memory_mb or 0)
         for name, version in result.versions.items():
             seen.setdefault(name, set()).add(version)
@@ -231,7 +231,7 @@ def rough_seconds(cells: Sequence[Cell], folder: Path) -> float | None:
             left.append(cell)
             continue
         for key in _alike(cell):
-            took.setdefault(key, []).append(result.seconds)
+            took.setdefault(key, []).append(result.core_seconds)
     total = 0.0
     for cell in left:
         known = next((took[key] for key in _alike(cell) if key in took), None)

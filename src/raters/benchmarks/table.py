@@ -92,11 +92,21 @@ def blocks(found: Collected, width: int | None = None) -> list[Block]:
         found: The results.
         width: Of a terminal: scores that do not fit side by side have tables of their own.
     """
-    made = []
+    made: list[Block] = []
+    empty: list[list[str]] = []
     for setting in found.settings:
+        if len(found.settings) > 1 and not _has_any(found, setting):
+            empty.append([_titled(found, setting)])
+            continue
         made += _fitting(found, setting, values_block, width)
         made += _fitting(found, setting, differences_block, width)
-    return made
+    return [*made, Block("no results yet", ["setting"], empty)] if empty else made
+
+
+def _has_any(found: Collected, setting: str) -> bool:
+    rows = found.rows_of(setting)
+    printed = any(found.spec.rows[row].published.get(setting) for row in rows)
+    return printed or any((setting, row) in found.done for row in rows)
 
 
 Make = Callable[[Collected, str, Sequence[str]], Block | None]

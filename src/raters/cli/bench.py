@@ -69,10 +69,11 @@ def list_(results: _Folder = RESULTS, as_json: _Json = False) -> None:
         print_json(rows)
         return
     for row in rows:
-        typer.echo(f"\n{row['name']}: {row['title']}")
+        typer.echo("\n" + wrapped(f"{row['name']}: {row['title']}"))
         if row["paper"]:
             typer.echo(wrapped(f"  {row['paper']}", indent=2))
-        typer.echo("  " + "; ".join(map(_scale_words, row["scales"])))
+        for scale in row["scales"]:
+            typer.echo(f"  {_scale_words(scale)}")
     typer.echo(f"\nto run one: raters bench run NAME -o {results}")
 
 
@@ -92,7 +93,7 @@ def _facts(spec: Specification, folder: Path) -> Row:
 def _scale_words(row: Row) -> str:
     left = row["seconds_left"]
     time = f", about {duration(left)} left on one core" if left else ""
-    return f"{row['scale']} {row['done']:,} of {many(row['cells'], 'cell')}{time}"
+    return f"{row['scale']}: {row['done']:,} of {many(row['cells'], 'cell')} done{time}"
 
 
 # Running.
