@@ -22,6 +22,7 @@ from raters.benchmarks.claims import answer_check, answer_claim, parse_check, re
 from raters.benchmarks.results import (
     Collected,
     collect,
+    curves,
     largest_scale,
     long_rows,
     paired,
@@ -398,10 +399,16 @@ class TestPlots:
         values = {(name, "vote"): {"accuracy": [k / 10, k / 10 + 0.1]} for k, name in enumerate(settings)}  # fmt: skip  # noqa: E501
         write_results(spec, tmp_path, values)
         found = collect(spec, "laptop", tmp_path)
-        assert plot.curves(found) == {
+        assert curves(found) == {
             "skill": {0.3: "skill 0.3", 0.8: "skill 0.8"},
             "skill, few": {0.3: "skill 0.3, few", 0.8: "skill 0.8, few"},
         }
+        made = {block.title: block for block in blocks(found)}
+        assert list(made) == ["skill: accuracy", "skill, few: accuracy"]  # no row but the baseline
+        few = made["skill, few: accuracy"]
+        assert few.header == ["row", "0.3", "0.8"]
+        assert few.lines[0] == ["vote", "35.0 ± 7.1", "25.0 ± 7.1"]
+        assert few.lines[1][1:] == ["not run yet"] * 2
         figure = plot.figure(found)
         lines = [axes.lines[0].get_xydata().tolist() for axes in figure.axes]
         assert lines[0] == [[0.3, pytest.approx(15.0)], [0.8, pytest.approx(5.0)]]

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from raters.benchmarks.blocks import difference_cell, seeds_words, value_words
 from raters.benchmarks.claims import refuse_checks
 from raters.benchmarks.data import source_of
 from raters.benchmarks.results import Collected, Summary, collect, largest_scale, rank_correlations
@@ -23,11 +24,8 @@ from raters.benchmarks.spec import Specification, builtin, merged, read_spec
 from raters.benchmarks.table import (
     blocks,
     claim_rows,
-    difference_cell,
     differences_block,
-    seeds_words,
     to_markdown_page,
-    value_words,
     values_block,
 )
 from raters.errors import RatersError
