@@ -151,7 +151,7 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         ...     {"raters": "3xhammer-spammer:0.8"}, {"epochs": 2})
         >>> path = run_cell(cell, Path(tempfile.mkdtemp()), {})
         >>> sorted(read_result(path).scores)[:2]
-        ['accuracy', 'ece']
+        ['accuracy', 'as_rater']
     """
     from raters.benchmarks.memory import peak_memory, reset_peak
 
