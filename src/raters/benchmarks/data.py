@@ -16,13 +16,17 @@ import numpy as np
 
 from raters.arrays import Array, Floats, Labels
 from raters.confusion import dominance_margin
-from raters.datasets import find, open_dataset
+from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
 from raters.simulate import phantom_study, simulate, true_confusion
+from raters.simulate.classes import SPREAD
+from raters.simulate.specs import parse_raters
+from raters.simulate.study import matrices_of
 from raters.study.backend import Backend, RawMask
 from raters.study.case import Case
 from raters.study.classes import MISSING
+from raters.study.read import read
 from raters.study.study import Study, assign_splits
 from raters.wording import expected_one_of, many
 
@@ -30,7 +34,7 @@ Places = Mapping[str, Path]
 """Folders of data sets by name; '' is the folder that holds one folder for each."""
 
 CLEAR = 0.01
-"""The margin by which dominance must fail where it is to fail."""
+"""The margin by which dominance must hold or fail where that is asked for."""
 
 _PARTS = ("train", "val", "test")
 
@@ -121,33 +125,38 @@ def place_of(name: str, places: Places) -> Path:
         RatersError: that says where it was looked for and what to do.
     """
     if name in places:
-        return find(name).need(places[name])
+        return find(name).need(places[name]) if name in DATASETS else places[name]
     root = places.get("", Path("data"))
     candidates = [root / folder for folder in dict.fromkeys((name, name.replace("-", "_")))]
     for folder in candidates:
         if folder.exists():
             return folder
     looked = " or ".join(map(str, candidates))
+    has_it = f"{find(name).where} has it" if name in DATASETS else "it cannot be downloaded"
     raise RatersError(
         f"found no data set {name!r} at {looked}, expected it there: --data {name}=FOLDER says "
-        f"where it is; {find(name).where} has it",
+        f"where it is; {has_it}",
         kind="missing-file",
     )
 
 
 def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
-    """Simulate raters; where dominance must fail, groups are drawn until it does."""
+    """Simulate raters; groups are drawn until dominance clearly holds (or fails) if asked for."""
     options = dict(how)
     dominance = options.pop("dominance", None)
     if dominance is None:
         return simulate(study, seed=seed, **options)
-    if dominance:
-        return simulate(study, seed=seed, require_dominance=True, **options)
+    raters, spread = parse_raters(options["raters"]), options.get("spread", SPREAD)
     for attempt in range(1000):
-        drawn = simulate(study, seed=1000 * seed + attempt, **options)
-        if dominance_margin(true_confusion(drawn, 0)) < -CLEAR:
-            return drawn
-    raise RatersError(f"found no group of {options} without dominance in 1,000 draws, expected one")
+        drawn = 1000 * seed + attempt
+        matrices = matrices_of(raters, len(study.classes), drawn, spread)
+        margin = dominance_margin(np.stack(list(matrices.values())))
+        if margin > CLEAR if dominance else margin < -CLEAR:
+            return simulate(study, seed=drawn, **options)
+    with_or_without = "with" if dominance else "without"
+    raise RatersError(
+        f"found no group of {options} {with_or_without} dominance in 1,000 draws, expected one"
+    )
 
 
 def in_memory(study: Study) -> Study:
@@ -241,14 +250,15 @@ def public(
     Args:
         places: Where data sets lie.
         seed: Of the splits, and of who labels what.
-        name: The data set.
+        name: The data set; one that raters has no reader for is a study that it has imported.
         split: Shares of 'train', 'val' and 'test'; None keeps the splits of the data set.
         cases: At most so many cases, drawn by group.
         labels: 'all', or 'one' random rater of those who labelled a case (not on test cases).
         shrink: Average images over squares of this side, and keep the label in the middle of each.
         truth: The rater whose masks are the references; there are no other raters then.
     """
-    study = open_dataset(name, place_of(name, places))
+    place = place_of(name, places)
+    study = open_dataset(name, place) if name in DATASETS else read(place)
     if cases is not None and cases < len(study):
         share = study.split(seed=seed, kept=cases, rest=len(study) - cases)
         study = share.select(split="kept")

@@ -1,0 +1,212 @@
+"""Every specification that comes along: names, options, smoke cells, published values, claims."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from raters.benchmarks.cell import Cell, cells_of, refuse_options, why_empty
+from raters.benchmarks.claims import refuse_checks
+from raters.benchmarks.data import source_of
+from raters.benchmarks.scores import columns
+from raters.benchmarks.spec import SCALES, Selection, Specification, View, builtin, read_spec, slug
+from raters.errors import RatersError
+
+NAMES = sorted(builtin())
+COMING = {
+    "prob-unet", "gem", "mbem", "soft-bootstrap", "hard-bootstrap", "wdn", "crowd-layer", "agg-net",
+    "max-mig", "label-sampling", "multi-hypothesis", "mrnet", "diag", "pionono",
+}  # fmt: skip
+"""Methods whose rows wait for them."""
+
+ASKED_FOR = {
+    *(f"pixel-cm-{what}" for what in ("ms", "rebuttal", "figure-3", "figure-4")),
+    *(f"pixel-cm-table-{k}" for k in range(1, 7)),
+    *(f"global-cm-figure-{k}" for k in (3, 4, 5, 6, 7, 9, 10, 11)),
+    *("global-cm-table-1", "lidc", "chase-db1", "gleason2019", "labelme", "music-genre"),
+    "noisy-mnist",
+}
+PAPERS = ("pixel-cm", "global-cm")
+
+
+@cache
+def known(name: str) -> Specification:
+    """Read a specification once for all tests."""
+    return read_spec(name)
+
+
+@cache
+def cells(name: str, scale: str) -> list[Cell]:
+    """List its cells once for all tests."""
+    return cells_of(known(name), scale)
+
+
+@pytest.fixture(params=NAMES)
+def spec(request: pytest.FixtureRequest) -> Specification:
+    return known(str(request.param))
+
+
+def test_all_tables_and_figures_are_there() -> None:
+    assert set(NAMES) >= ASKED_FOR
+
+
+def test_methods_are_known_or_coming(spec: Specification) -> None:
+    for name, row in spec.rows.items():
+        assert not why_empty(row.method) or row.method is None or row.method in COMING, name
+
+
+def test_options_are_accepted_at_every_scale(spec: Specification) -> None:
+    for scale in spec.scales:
+        # Settings and seeds change nothing in the options of a row.
+        refuse_options(list({cell.row: cell for cell in cells(spec.name, scale)}.values()))
+
+
+def test_files_of_results_are_different(spec: Specification) -> None:
+    assert len({slug(name) for name in spec.rows}) == len(spec.rows)
+    assert len({slug(name) for name in spec.settings}) == len(spec.settings)
+
+
+def test_smoke_is_small_and_needs_no_data(spec: Specification) -> None:
+    found = cells(spec.name, "smoke")
+    assert 2 <= len(found) <= 10
+    for cell in found:
+        assert not source_of(cell.data).needs(cell.data)
+
+
+def test_scales_run_something(spec: Specification) -> None:
+    assert {"smoke", "paper"} <= set(spec.scales) <= set(SCALES)
+    for scale in spec.scales:
+        assert cells(spec.name, scale)
+
+
+def test_published_values_are_shown(spec: Specification) -> None:
+    shown = {*columns(spec.scores), *(columns(known(spec.cells).scores) if spec.cells else ())}
+    for row in spec.rows.values():
+        for values in row.published.values():
+            assert values and set(values) <= shown
+
+
+def test_what_repeats_a_paper_says_so(spec: Specification) -> None:
+    is_paper = spec.name.startswith(PAPERS)
+    assert bool(spec.paper) == is_paper
+    has_cells_only = spec.name in {known(name).cells for name in NAMES}
+    assert bool(spec.claims) == (is_paper and not has_cells_only)
+    assert spec.about and spec.chosen
+
+
+def test_claims_name_rows_and_settings_that_are_there(spec: Specification) -> None:
+    refuse_checks(spec)
+    assert all(claim.says.strip() for claim in spec.claims)
+
+
+def test_a_view_has_the_cells_of_the_whole(spec: Specification) -> None:
+    """Nothing is trained twice: cells of a view are cells of the benchmark behind it."""
+    if not spec.cells:
+        return
+    for scale in set(spec.scales) - {"smoke"}:
+        every = {_key(cell) for cell in cells(spec.cells, scale)}
+        assert {_key(cell) for cell in cells(spec.name, scale)} <= every
+
+
+def _key(cell: Cell) -> str:
+    return f"{cell.benchmark} {cell.scale} {cell.name} {cell.asked()}"
+
+
+def test_every_paper_setting_of_the_skills_says_whether_dominance_holds() -> None:
+    spec = known("global-cm-digits")
+    flippers = {name: s.raters for name, s in spec.settings.items() if name.startswith("flippers")}
+    assert {name for name, raters in flippers.items() if not raters["dominance"]} == {
+        "flippers 0.25",
+        "flippers 0.25, one label",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "row", "values"),
+    [
+        ("pixel-cm-table-1", "usual raters", "STAPLE", {"dice": 78.03, "error": 0.1241}),
+        ("pixel-cm-table-2", "usual raters, one label", "vote", {"dice": 32.79}),
+        ("pixel-cm-table-4", "BraTS", "oracle", {"dice": 67.13, "error": 0.0843}),
+        ("pixel-cm-table-5", "LIDC-IDRI, one label", "vote", {"dice": 48.36}),
+        ("pixel-cm-rebuttal", "usual raters", "global-cm", {"dice": 79.21, "error": 0.1132}),
+        (
+            "global-cm-table-1",
+            "one label",
+            "generalized EM",
+            {"accuracy": 53.38, "frobenius": 4.47},
+        ),
+    ],
+)
+def test_published_values(name: str, setting: str, row: str, values: dict[str, float]) -> None:
+    assert known(name).rows[row].published[setting] == values
+
+
+def test_differences_of_the_rebuttal_add_up() -> None:
+    """The answer to the reviewers prints each distance from pixel-cm beside the value."""
+    printed = {
+        ("pixel-cm-digits", "usual raters"): (-3.71, 0.0239),
+        ("pixel-cm-digits", "usual raters, one label"): (-17.47, 0.0624),
+        ("pixel-cm-ms", "five labels"): (-5.97, 0.0638),
+        ("pixel-cm-ms", "one label"): (-16.11, 0.0432),
+        ("pixel-cm-slices", "BraTS"): (-6.14, 0.0488),
+        ("pixel-cm-slices", "BraTS, one label"): (-4.45, 0.0843),
+        ("pixel-cm-slices", "LIDC-IDRI"): (-3.18, 0.0935),
+        ("pixel-cm-slices", "LIDC-IDRI, one label"): (-4.87, 0.0795),
+    }
+    for (name, setting), (dice, error) in printed.items():
+        rows = known(name).rows
+        ours = "pixel-cm, shared, paper's form" if "LIDC" in setting else "pixel-cm, paper's form"
+        theirs, own = rows["global-cm"].published[setting], rows[ours].published[setting]
+        assert theirs["dice"] - own["dice"] == pytest.approx(dice, abs=1e-9)
+        assert theirs["error"] - own["error"] == pytest.approx(error, abs=1e-9)
+
+
+# Views.
+
+WHOLE = Specification(
+    name="whole",
+    title="all",
+    data={"source": "drawn-masks"},
+    scores=("dice",),
+    settings={"all": {}, "one": {"raters": {"assign": "one"}}},
+    rows={
+        "vote": {"method": "vote", "published": {"all": {"dice": 1.0}, "one": {"dice": 2.0}}},
+        "mean": {"method": "mean", "settings": ("all",)},
+    },
+    scales={"smoke": {"seeds": (0,)}, "laptop": {"settings": ("all",)}, "paper": {}},
+)
+
+
+def test_a_view_selects_rows_settings_and_published_values() -> None:
+    view = View(cells="whole", title="one label", scores=("dice",), settings=("one",))
+    found = view.of(WHOLE, "view")
+    assert (found.name, found.cells, found.title) == ("view", "whole", "one label")
+    assert list(found.settings) == ["one"]
+    assert found.rows["vote"].published == {"one": {"dice": 2.0}}
+    (cell,) = cells_of(found, "smoke")
+    assert (cell.benchmark, cell.row, cell.setting) == ("whole", "vote", "one")
+    assert cell.raters == {"assign": "one"}
+
+
+def test_a_view_has_no_scale_at_which_nothing_of_it_is_run() -> None:
+    view = View(cells="whole", title="one label", scores=("dice",), settings=("one",))
+    assert set(view.of(WHOLE, "view").scales) == {"smoke", "paper"}
+
+
+def test_a_view_may_run_less_at_a_scale() -> None:
+    view = View(
+        cells="whole",
+        title="t",
+        scores=("dice",),
+        scales={"smoke": Selection(rows=("mean",), settings=("all",))},
+    )
+    assert [cell.row for cell in cells_of(view.of(WHOLE, "view"), "smoke")] == ["mean"]
+
+
+@pytest.mark.parametrize("part", ["rows", "settings", "baseline"])
+def test_a_view_of_what_is_not_there_is_rejected(part: str) -> None:
+    wrong = "median" if part == "baseline" else ("median",)
+    view = View.model_validate({"cells": "whole", "title": "t", "scores": ("dice",), part: wrong})
+    with pytest.raises(RatersError, match="median"):
+        view.of(WHOLE, "view")
