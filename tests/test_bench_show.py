@@ -410,6 +410,9 @@ class TestPlots:
         assert few.lines[0] == ["vote", "35.0 ± 7.1", "25.0 ± 7.1"]
         assert few.lines[1][1:] == ["not run yet"] * 2
         figure = plot.figure(found)
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert legend[0] == "vote"
+        assert legend[-1] == "global-cm, paper's form: not run yet"
         lines = [axes.lines[0].get_xydata().tolist() for axes in figure.axes]
         assert lines[0] == [[0.3, pytest.approx(15.0)], [0.8, pytest.approx(5.0)]]
         assert lines[1] == [[0.3, pytest.approx(35.0)], [0.8, pytest.approx(25.0)]]
@@ -455,6 +458,11 @@ class TestPages:
         assert "raters bench run dice --scale laptop -o results\n" in page
         assert "| ahead of the vote | yes | dice: pixel-cm, paper's form @ all &gt; vote" in page
         assert "[Clouds of points](dice.md) |  | laptop | 10 of 21 | all: 1.00 | 1 yes, 1 no, 1 not checked |" in before["index.md"]  # fmt: skip  # noqa: E501
+
+    def test_figure_3_comes_before_figure_11(self) -> None:
+        names = [name for name in pages.shown_benchmarks() if "global-cm-figure" in name]
+        assert names.index("global-cm-figure-3") < names.index("global-cm-figure-11")
+        assert "global-cm-digits" not in pages.shown_benchmarks()  # it only lends its cells
 
     def test_edited_results_have_no_page(self, only: Path, spec: Specification) -> None:
         write_results(spec, only, SCORES)

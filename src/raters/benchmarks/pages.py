@@ -45,7 +45,12 @@ def shown_benchmarks() -> list[str]:
     """Return the benchmarks that have a page: not those that only lend their cells to others."""
     specs = {name: read_spec(name) for name in builtin()}
     lenders = {spec.cells for spec in specs.values()}
-    return [name for name in specs if name not in lenders]
+    return sorted((name for name in specs if name not in lenders), key=_by_number)
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """Return a key that puts figure 3 before figure 11."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def committed(name: str, folder: Path) -> Collected:

@@ -219,8 +219,18 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
     if found.most_seeds > 1:
         handles.append(Line2D([], [], color=style.look(theme).muted, lw=6, alpha=0.3))
         texts.append("± standard deviation over seeds")
+    for row, why in _absent(found, groups).items():
+        handles.append(Line2D([], [], lw=0))
+        texts.append(f"{style.shown(row, 36)}: {why}")
     style.legend_below(made, handles, texts, theme)
     return made
+
+
+def _absent(found: Collected, groups: dict[str, dict[float, str]]) -> dict[str, str]:
+    """Return why rows have no curve at all."""
+    drawn = {row for _, row, _ in found.values}
+    shown = {setting for points in groups.values() for setting in points.values()}
+    return {row: why for (s, row), why in found.why.items() if s in shown and row not in drawn}
 
 
 def _look(position: int) -> tuple[str, LineStyleType, str]:
