@@ -199,13 +199,14 @@ def _prints(found: Collected) -> bool:
 
 def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme: Theme) -> Figure:
     scores = drawn_scores(found)
-    made = style.new_figure(0.6 + _PANEL * len(scores), 2.6 * len(groups) + 0.6)
+    below = 0.4 + 0.16 * len(found.spec.rows)  # the legend
+    made = style.new_figure(0.6 + _PANEL * len(scores), 2.6 * len(groups) + below)
     grid = made.subplots(len(groups), len(scores), squeeze=False, sharey="col")
     rows = [row for row in found.spec.rows if any(key[1] == row for key in found.values)]
     for (name, points), line in zip(groups.items(), grid, strict=True):
         for k, (axes, score) in enumerate(zip(line, scores, strict=True)):
-            below = found.spec.axis if axes in grid[-1] else ""
-            style.plain_axes(axes, theme, "", below, _folded(SCORES[score].title, 26))
+            axis = found.spec.axis if axes in grid[-1] else ""
+            style.plain_axes(axes, theme, "", axis, _folded(SCORES[score].title, 26))
             title = style.shown(name, 40) if k == 0 and len(groups) > 1 else ""
             axes.set_title(
                 title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)

@@ -414,7 +414,7 @@ def plot(
     scale: _Scale = "",
     seeds: _Seeds = "",
     out: Annotated[
-        str, typer.Option("--out", help="The picture [default: NAME.png].", metavar="PNG|SVG|PDF")
+        str, typer.Option("--out", help="The picture; by default NAME.png.", metavar="PNG|SVG|PDF")
     ] = "",
 ) -> None:
     """Draw a benchmark: each seed, the mean, and what the paper printed.
