@@ -6,7 +6,7 @@ unless it has its own. `SOURCES` lists them: a new one is a function and a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -477,11 +477,15 @@ SOURCES: dict[str, Source] = {
 }
 
 
-def missing_data(parts: Iterator[Mapping[str, Any]], places: Places) -> list[RatersError]:
+def needed(parts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the data sets that several settings read, each once."""
+    return list(dict.fromkeys(name for data in parts for name in source_of(data).needs(data)))
+
+
+def missing_data(parts: Iterable[Mapping[str, Any]], places: Places) -> list[RatersError]:
     """Return what is wrong with the data of several settings, each data set once."""
-    names = dict.fromkeys(name for data in parts for name in source_of(data).needs(data))
     found = []
-    for name in names:
+    for name in needed(parts):
         try:
             place_of(name, places)
         except RatersError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from raters.benchmarks.blocks import difference_cell, seeds_words, value_words
 from raters.benchmarks.claims import refuse_checks
-from raters.benchmarks.data import source_of
+from raters.benchmarks.data import needed
 from raters.benchmarks.results import Collected, Summary, collect, largest_scale, rank_correlations
 from raters.benchmarks.scores import SCORES, columns
 from raters.benchmarks.spec import Specification, builtin, merged, read_spec
@@ -136,8 +136,7 @@ def command(found: Collected) -> str:
     """Return the command that repeats a benchmark."""
     spec = found.spec
     parts = [merged(spec, setting, found.scale)["data"] for setting in found.settings]
-    needs = any(source_of(data).needs(data) for data in parts)
-    data = " --data DATA_SETS" if needs else ""
+    data = " --data DATA_SETS" if needed(parts) else ""
     return f"raters bench run {spec.name} --scale {found.scale}{data} -o results"
 
 

@@ -224,7 +224,7 @@ def run(
     bar = sys.stderr.isatty()
     tell = say if scheduler or not bar else None
     done = run_cells(cells, folder, places, workers, scheduler or None, again, bar, tell)
-    _show_run(specs, scale, folder, done, as_json)
+    _show_run(names or [], specs, scale, folder, done, as_json)
 
 
 def with_seeds(spec: Specification, scale: str, seeds: str) -> Specification:
@@ -333,9 +333,16 @@ def _dry_run(cells: list[Cell], folder: Path, places: dict[str, Path], as_json: 
 
 
 def _show_run(
-    specs: Sequence[Specification], scale: str, folder: Path, done: BenchRun, as_json: bool
+    names: Sequence[str],
+    specs: Sequence[Specification],
+    scale: str,
+    folder: Path,
+    done: BenchRun,
+    as_json: bool,
 ) -> None:
-    """Print the tables of a run, how to go on, and what failed; exit code 2 if something did."""
+    """Print the tables of a run, how to get more, and what failed; exit code 2 if something did."""
+    from raters.benchmarks.cell import cells_of
+    from raters.benchmarks.data import needed
     from raters.benchmarks.results import collect
     from raters.benchmarks.table import facts
 
@@ -353,9 +360,10 @@ def _show_run(
         there = f", {done.skipped:,} {was} there already" if done.skipped else ""
         typer.echo(f"\n{many(done.done, 'cell')} run{there}: {folder}")
         if scale == "smoke" and "laptop" in specs[0].scales:
+            data = " --data FOLDER" if needed(c.data for c in cells_of(specs[0], "laptop")) else ""
             typer.echo(
-                "these numbers only show that it runs; for real ones: raters bench run "
-                f"{specs[0].name} --scale laptop --data FOLDER"
+                "these numbers only show that it runs; for real ones:\n"
+                f"  raters bench run {names[0]} --scale laptop{data} -o {folder}"
             )
     end_with_failed_cells(done)
 
