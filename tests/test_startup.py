@@ -50,7 +50,7 @@ def test_the_blocker_blocks() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     """One Python for all of them: an import at any of them would end it."""
-    commands = [["--help"], ["check", "--help"], ["import", "--help"]]
+    commands = [["--help"], ["check", "--help"], ["import", "--help"], ["bench", "run", "--help"]]
     before = BLOCK.format(names={*TORCH, *HEAVY}) + RUN_ALL.format(commands=commands)
     outcome = run_alone("--version", before=before)
     assert outcome.code == 0, outcome.err
