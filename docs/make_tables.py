@@ -1,7 +1,8 @@
 """Writes the tables of options into the pages, from the registries and the commands themselves.
 
 A page asks for a table by a comment, `<!-- table: learning pixel-cm -->`, and has it up to
-`<!-- end -->`. `python docs/make_tables.py` brings all pages up to date; a test compares.
+`<!-- end -->`. Results of benchmarks are quoted as `raters.benchmarks.pages` says and have pages in
+`results/`. `python docs/make_tables.py` brings all pages up to date; a test compares.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from raters.rows import to_markdown
 
 DOCS = Path(__file__).parent
+README, SITE, RESULTS = DOCS.parent / "README.md", DOCS.parent / "mkdocs.yml", DOCS / "results"
+NAV = re.compile(r"( +)# benchmarks: python docs/make_tables.py\n.*?\1# end\n", re.DOTALL)
 _HEADER = ["option", "default", "meaning"]
 TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -48,27 +51,35 @@ def _none(name: str) -> str:
 
 
 def commands() -> dict[str, Any]:
-    """Return all verbs of the command line as click commands."""
+    """Return all verbs of the command line as click commands; those of a group with its name."""
     import typer
 
     from raters.cli import app, train_command
 
     verbs: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    return {**verbs, "train": train_command()}
+    found: dict[str, Any] = {}
+    for name, command in {**verbs, "train": train_command()}.items():
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {k}": c for k, c in inner.items()} if inner else {name: command}
+    return found
 
 
 def list_of_verbs() -> str:
     """Return one row per verb."""
     rows = [
-        [f"[`raters {n}`](#raters-{n})", inspect.cleandoc(c.help or "").split("\n\n")[0]]
+        [f"[`raters {n}`](#{_anchor(n)})", inspect.cleandoc(c.help or "").split("\n\n")[0]]
         for n, c in commands().items()
     ]
     return to_markdown(["verb", "what it does"], rows)
 
 
-def verb_options(name: str) -> str:
+def _anchor(verb: str) -> str:
+    return f"raters {verb}".replace(" ", "-")
+
+
+def verb_options(*words: str) -> str:
     """Return the arguments and options of a verb, but for those that say how to read a study."""
-    shared, all_of_it = _study_options(), commands()[name].params
+    shared, all_of_it = _study_options(), commands()[" ".join(words)].params
     own = [p for p in all_of_it if _what(p) not in shared and p.name != "help"]
     text = to_markdown(_HEADER, map(_parameter, own)) if own else ""
     takes = len(all_of_it) - len(own) > len(shared) / 2
@@ -118,23 +129,59 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def renewed(text: str) -> str:
-    """Return a page with all its tables up to date."""
+    """Return a page with all its tables and quotes up to date."""
+    from raters.benchmarks.pages import quoted
 
     def table(match: re.Match[str]) -> str:
         kind, *words = match[1].split()
         return f"<!-- table: {match[1]} -->\n\n{MAKERS[kind](*words)}\n<!-- end -->"
 
-    return TABLE.sub(table, text)
+    return quoted(TABLE.sub(table, text), RESULTS)
+
+
+def pages() -> dict[Path, str]:
+    """Return all that is made here, as it should be, by its file."""
+    from raters.benchmarks.pages import pages as result_pages
+
+    results = {RESULTS / name: text for name, text in result_pages(RESULTS).items()}
+    others = [p for p in (README, *sorted(DOCS.rglob("*.md"))) if p.parent != RESULTS]
+    site = SITE.read_text(encoding="utf-8")
+    return {
+        **{page: renewed(page.read_text(encoding="utf-8")) for page in others},
+        **results,
+        SITE: NAV.sub(lambda match: _nav(match[1], [page.stem for page in results]), site),
+    }
+
+
+def _nav(indent: str, names: list[str]) -> str:
+    lines = [f"- {name}: results/{name}.md" for name in names if name != "index"]
+    listed = ["# benchmarks: python docs/make_tables.py", *lines, "# end"]
+    return "".join(f"{indent}{line}\n" for line in listed)
+
+
+def draw() -> list[Path]:
+    """Draw the benchmarks whose results have changed; return the files."""
+    from raters.benchmarks.pages import all_committed
+    from raters.benchmarks.plot import digest_of_plot, drawn_digest, write_plot
+
+    drawn = []
+    for name, found in all_committed(RESULTS).items():
+        path = RESULTS / f"{name}.png"
+        if found is not None and digest_of_plot(path) != drawn_digest(found):
+            drawn.append(write_plot(found, path))
+    return drawn
 
 
 def main() -> None:
     """Bring all pages up to date."""
-    for page in sorted(DOCS.rglob("*.md")):
-        before = page.read_text(encoding="utf-8")
-        after = renewed(before)
+    for path in draw():
+        sys.stdout.write(f"{path.relative_to(DOCS)} drawn\n")
+    for page, after in pages().items():
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
         if after != before:
+            page.parent.mkdir(exist_ok=True)
             page.write_text(after, encoding="utf-8")
-            sys.stdout.write(f"{page.relative_to(DOCS)} renewed\n")
+            sys.stdout.write(f"{page.relative_to(DOCS.parent)} renewed\n")
 
 
 if __name__ == "__main__":

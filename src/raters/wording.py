@@ -129,3 +129,15 @@ def many(number: int, what: str) -> str:
     """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in one unit that people read.
+
+    Example:
+        >>> duration(40), duration(600), duration(9000)
+        ('40 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from raters.study.study import Study
     from raters.training.model import Model
 
-PASSES = 3
-"""Passes over the training cases that count matrices: against predictions, then posteriors."""
+MOST_PASSES, CLOSE = 100, 1e-3
+"""Matrices are counted until none changes by more, or so many times."""
+
+MOST_VALUES = 1 << 24
+"""Probabilities that matrices are counted on: of large studies some cases suffice."""
 
 
 def has_matrices(model: Model) -> bool:
@@ -36,39 +39,51 @@ def has_matrices(model: Model) -> bool:
     return "confusion" in model.method.answers and not model.method.counts_raters
 
 
-def counted_matrices(model: Model, part: Study, passes: int = PASSES) -> Floats:
+def counted_matrices(model: Model, part: Study) -> Floats:
     """Count the raters' matrices on cases that the model was trained on.
 
     They are those that make the labels most likely, given the network, as matrices that are learnt
-    with it are: EM with `p(t | x)` held. The first pass counts labels against `p(t | x)`, all
-    others against the posterior `q(t) ~ p(t | x) prod_r C_r[t, o_r]`.
+    with it are: EM with `p(t | x)` held. Labels are first counted against `p(t | x)`, then against
+    the posterior `q(t) ~ p(t | x) prod_r C_r[t, o_r]`, until nothing changes.
 
-    Matrices that are counted against the targets of the training would not do: where a case has
-    one label the target is that label, every rater has the identity, and a label that another
+    Matrices that are counted once against the targets of the training would not do: where a case
+    has one label the target is that label, every rater has the identity, and a label that another
     rater contradicts is as good as impossible. Each row has one label more than was counted, spread
     over all classes, so that no label of a held-out case is impossible.
 
     Args:
         model: The model.
         part: The cases to count on; never those that are held out.
-        passes: How many passes.
 
     Returns:
         `C[t, o]`, `(raters, L, L)`, on the axis of `part.raters`.
     """
-    from raters.prediction.predict import predict_cases
-
-    size = len(part.classes)
+    size, cases = len(part.classes), list(_some_predicted(model, part))
     matrices: Floats | None = None
-    for _ in range(passes):
+    for _ in range(MOST_PASSES):
         counts = np.zeros((len(part.raters), size, size))
-        for case, found in predict_cases(model, part.iter_cases()):
-            if isinstance(found, RatersError):
-                raise found
-            counts += count_case(case, posterior(found.truth, labels_of(case), matrices), size)
-        matrices = normalise(counts, smoothing=1 / size)
+        for case, truth in cases:
+            counts += count_case(case, posterior(truth, labels_of(case), matrices), size)
+        before, matrices = matrices, normalise(counts, smoothing=1 / size)
+        if before is not None and np.abs(matrices - before).max() < CLOSE:
+            break
     assert matrices is not None
     return matrices
+
+
+def _some_predicted(model: Model, part: Study) -> Iterator[tuple[Case, Array]]:
+    """Return cases in random order, each with `p(t | x)`, until there are enough."""
+    from raters.prediction.predict import predict_cases
+
+    order = np.random.default_rng(0).permutation(len(part))
+    number = 0
+    for case, found in predict_cases(model, (part[int(k)] for k in order)):
+        if isinstance(found, RatersError):
+            raise found
+        yield case, found.truth
+        number += found.truth.size
+        if number >= MOST_VALUES:
+            return
 
 
 def posterior(truth: Array, labels: Sequence[Labels], matrices: Floats | None) -> Floats:
@@ -151,13 +166,6 @@ class LabelFit:
             return band.confusion[self.columns]
         chosen = self.counted[self.places]
         return chosen.reshape(*chosen.shape, *(1,) * (band.truth.ndim - 1))
-
-    def scores(self) -> dict[str, float | int | None]:
-        """Return the mean log-likelihoods of a label, and how many labels there were."""
-        joint, others, number = sum(self.sums.values(), np.zeros(3))
-        if not number:
-            return {"likelihood": None, "left_out": None, "labels": 0}
-        return {"likelihood": joint / number, "left_out": others / number, "labels": int(number)}
 
 
 def agreement(a: Mapping[str, Labels], b: Mapping[str, Labels], num_classes: int) -> float | None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from raters.benchmarks.cell import cells_of
 from raters.benchmarks.data import folded, without_test
+from raters.benchmarks.own_cell import BY_LABEL
 from raters.benchmarks.own_table import StudyComparison, compare_cells
 from raters.benchmarks.run import run_cells
 from raters.benchmarks.spec import Specification
@@ -116,7 +117,7 @@ def own_specification(
     share = float(train.get("val_fraction", 0.15))
     folded(part, 0, folds, share)  # refuses too few groups
     masks = study.kind == "segmentation"
-    scores = ["likelihood", "left_out", "stability"]
+    scores = [*BY_LABEL, "stability"]
     if study.backend.holds()["reference"]:
         scores.append("dice" if masks else "accuracy")
     data = {

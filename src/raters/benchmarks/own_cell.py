@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from raters.training.model import Model
 
 
+BY_LABEL = ("likelihood", "left_out", "likelihood_counted", "left_out_counted")
+"""Scores that are means over labels: with the matrices that a method learns, or counted ones if it
+learns none; and with counted ones for all methods alike, which compares their networks alone."""
+
+
 def score_own(
     model: Model, study: Study, test: Study, beside: Path | None = None
 ) -> tuple[Evaluation, Row]:
@@ -35,20 +40,30 @@ def score_own(
     """
     rest = study.take(np.flatnonzero(study.index.splits != "test"))
     known = shared_raters(model.config.labelled, test)
-    fit = LabelFit(
-        columns=[model.config.raters.index(name) for name in known],
-        places=list(known.values()),
-        counted=None if has_matrices(model) else counted_matrices(model, rest),
-        cut=None if model.cuts is None else model.cuts.area,
+    columns, places = [model.config.raters.index(name) for name in known], list(known.values())
+    cut = None if model.cuts is None else model.cuts.area
+    alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
+    if has_matrices(model):
+        own = LabelFit(columns, places, None, cut)
+    found = score_model(
+        model, test, surfaces=False, samples=0, watch=alike if own is alike else _both(own, alike)
     )
-    found = score_model(model, test, surfaces=False, samples=0, watch=fit)
     if not found.score.endswith("reference"):
         for name in ("score", "score_best", "score_area"):
             found.main.pop(name, None)
+    sums = {c: np.array([*own.sums[c][:2], *alike.sums[c][:2], own.sums[c][2]]) for c in own.sums}
     if beside is not None:
         groups = dict(zip(test.index.ids, test.index.groups, strict=True))
-        write_kept(beside, Kept({c: str(groups[c]) for c in fit.sums}, fit.sums, fit.predicted))
-    return found, {**fit.scores(), "cases": len(fit.sums)}
+        write_kept(beside, Kept({c: str(groups[c]) for c in sums}, sums, own.predicted))
+    *logs, labels = np.sum(list(sums.values()), axis=0).tolist()
+    means = {
+        name: log / labels if labels else None for name, log in zip(BY_LABEL, logs, strict=True)
+    }
+    return found, {**means, "labels": int(labels), "cases": len(sums)}
+
+
+def _both(one: LabelFit, two: LabelFit) -> Callable[[Any], Any]:
+    return lambda stream: two(one(stream))
 
 
 @dataclass(frozen=True)
@@ -57,8 +72,8 @@ class Kept:
 
     Attributes:
         groups: The group.
-        sums: As `LabelFit.sums`.
-        predicted: As `LabelFit.predicted`.
+        sums: Log-likelihoods as `BY_LABEL` lists them, and how many labels they are sums of.
+        predicted: The predicted class, `(*space)`; masks at the cut of the raters' area.
     """
 
     groups: Mapping[str, str]
@@ -76,7 +91,7 @@ def write_kept(path: Path, kept: Kept) -> None:
             file,
             cases=np.array(list(kept.sums), np.str_),
             groups=np.array([kept.groups[case] for case in kept.sums], np.str_),
-            sums=np.array(list(kept.sums.values()), np.float64).reshape(-1, 3),
+            sums=np.array(list(kept.sums.values()), np.float64),
             **{f"predicted{name}": one for name, one in arrays.items()},  # type: ignore[arg-type]
         )
 

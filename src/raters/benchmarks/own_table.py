@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -13,19 +13,17 @@ import numpy as np
 from raters.arrays import Floats
 from raters.benchmarks.cell import Cell, Result, result_of
 from raters.benchmarks.held_out import agreement
-from raters.benchmarks.own_cell import Kept, read_kept
+from raters.benchmarks.own_cell import BY_LABEL, Kept, read_kept
 from raters.benchmarks.run import BenchRun
 from raters.benchmarks.scores import SCORES, columns
 from raters.rows import Row, write_csv, write_json
 from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.paths import written_whole
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.benchmarks.spec import Specification
     from raters.study.study import Study
-
-BY_LABEL = ("likelihood", "left_out")
-"""Scores that are means over labels; all others are means over cases."""
 
 
 @dataclass
@@ -37,6 +35,7 @@ class StudyComparison:
             `raters.benchmarks.scores.SCORES`; `..._sd` is the standard deviation over seeds, and
             `..._difference`, `_low` and `_high` the difference from the baseline with its interval.
         run: Cells that were run, skipped, or failed.
+        baseline: The method that others are compared with.
         scores: The columns.
         notes: What a reader must know.
         advice: One sentence; '' where there is none to give.
@@ -44,18 +43,21 @@ class StudyComparison:
 
     rows: list[Row]
     run: BenchRun
+    baseline: str = ""
     scores: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     advice: str = ""
 
     def to_markdown(self) -> str:
-        """Return the table as Markdown, with the notes below it."""
-        titles = ["method", *(SCORES[score].title for score in self.scores)]
-        lines = [_line(titles), _line(["---"] * len(titles))]
-        for row in self.rows:
-            lines.append(_line([row["method"], *(_cell(row, score) for score in self.scores)]))
-        below = [*self.notes, *filter(None, [self.advice])]
-        return "\n".join([*lines, *("\n" + text for text in below)]) + "\n"
+        """Return the table and the differences from the baseline as Markdown, notes below."""
+        lines = _table(self.rows, self.scores, _mean)
+        apart = [row for row in self.rows if row.get(f"{BY_LABEL[0]}_difference") is not None]
+        if apart:
+            lines += ["", f"Differences from {self.baseline} (95 % interval over groups):", ""]
+            lines += _table(apart, BY_LABEL, _difference)
+        for text in [*self.notes, *filter(None, [self.advice])]:
+            lines += ["", text]
+        return "\n".join(lines) + "\n"
 
     def write(self, folder: str | Path) -> None:
         """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
@@ -67,28 +69,39 @@ class StudyComparison:
         write_json(place / "comparison.json", content)
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _table(
+    rows: Sequence[Row], scores: Sequence[str], cell: Callable[[Row, str], str]
+) -> list[str]:
+    lines = [["method", *(SCORES[score].title for score in scores)], ["---"] * (1 + len(scores))]
+    lines += [[row["method"], *(cell(row, score) for score in scores)] for row in rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _cell(row: Row, score: str) -> str:
-    how = SCORES[score]
-
-    def shown(value: float) -> str:
-        return f"{value * how.factor:.{how.digits}f}"
-
+def _mean(row: Row, score: str) -> str:
     if row.get(score) is None:
-        return row.get("missing") or "-"
-    text = shown(row[score])
-    if row.get(f"{score}_sd") is not None:
-        text += f" ± {shown(row[f'{score}_sd'])}"
-    if row.get(f"{score}_low") is not None:
-        ends = (
-            f"{'+' if row[f'{score}_{end}'] > 0 else ''}{shown(row[f'{score}_{end}'])}"
-            for end in ("low", "high")
-        )
-        text += f" ({' to '.join(ends)})"
-    return text
+        return str(row.get("missing", "-"))
+    spread = row.get(f"{score}_sd")
+    return shown(score, row[score]) + ("" if spread is None else f" ± {shown(score, spread)}")
+
+
+def _difference(row: Row, score: str) -> str:
+    value, low, high = (row.get(f"{score}_{end}") for end in ("difference", "low", "high"))
+    if value is None:
+        return "-"
+    text = shown(score, value, "+")
+    if low is None or high is None:
+        return f"{text} (too few groups)"
+    return f"{text} ({shown(score, low, '+')} to {shown(score, high, '+')})"
+
+
+def shown(score: str, value: float, sign: str = "") -> str:
+    """Return a value as tables show it.
+
+    Example:
+        >>> shown("stability", 0.8125), shown("likelihood", 0.1, "+")
+        ('81.2', '+0.1000')
+    """
+    return f"{value * SCORES[score].factor:{sign}.{SCORES[score].digits}f}"
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,7 @@ def compare_cells(
             row["missing"] = "no result"
         rows.append(row)
     _add_differences(rows, done, spec.baseline)
-    return StudyComparison(rows, run, wanted, _notes(spec, study, run))
+    return StudyComparison(rows, run, spec.baseline, wanted, _notes(spec, study, run))
 
 
 def _means(done: Sequence[_Done], wanted: Sequence[str]) -> Row:
@@ -181,7 +194,7 @@ def _add_differences(rows: list[Row], done: Sequence[_Done], baseline: str) -> N
         bootstrap = GroupBootstrap([groups[case] for case in shared])
         pair = [np.stack([sums[who][case] for case in shared]) for who in (baseline, name)]
         for k, score in enumerate(BY_LABEL):
-            found = bootstrap.difference(pair[0][:, [k, 2]], pair[1][:, [k, 2]], ratio)
+            found = bootstrap.difference(pair[0][:, [k, -1]], pair[1][:, [k, -1]], ratio)
             ends = {"difference": found.estimate, "low": found.low, "high": found.high}
             row |= {f"{score}_{end}": None if v != v else v for end, v in ends.items()}
 
@@ -206,9 +219,11 @@ def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[s
 def _notes(spec: Specification, study: Study, run: BenchRun) -> list[str]:
     seeds, folds = len(spec.scale("laptop").seeds), len(spec.settings)
     notes = [
-        f"Held-out cases of {folds} folds by group, {seeds} seeds; log-likelihoods are in nats per "
-        f"label (in brackets: 95 % interval of the difference from {spec.baseline}, over groups). "
-        "Higher is better everywhere."
+        f"Held-out cases of {many(folds, 'fold')} by group, {many(seeds, 'seed')} (± standard "
+        "deviation over seeds). Log-likelihoods are in nats per label, with the matrices that a "
+        "method learns, or counted ones (on training cases) if it learns none; 'counted matrices': "
+        "counted ones for all methods alike, which compares their networks alone. Higher is better "
+        "everywhere."
     ]
     if study.kind == "segmentation":
         notes.append("Agreement of seeds is mean Dice of masks at the cut of the raters' area.")

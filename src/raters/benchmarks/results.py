@@ -29,8 +29,8 @@ REASONS = (
     "other version",
 )
 """Why a row has no result."""
-LEAST_RANKED = 3
-"""Rows that a rank correlation needs: two are either in order or not."""
+LEAST_RANKED = 2
+"""Rows that an order needs; of two it is the same (1) or reversed (-1)."""
 
 BySeed = Mapping[int, float]
 Place = tuple[str, str]
@@ -301,7 +301,7 @@ def paired(ours: BySeed, theirs: BySeed) -> Difference | None:
 
 
 def rank_correlation(published: Mapping[str, float], ours: Mapping[str, float]) -> float | None:
-    """Return Spearman's rank correlation over common rows; None for fewer than three, or for ties.
+    """Return Spearman's rank correlation over common rows; None for one, or if all are equal.
 
     Example:
         >>> rank_correlation({"a": 1, "b": 2, "c": 3}, {"a": 10, "b": 30, "c": 20})

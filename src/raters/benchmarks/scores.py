@@ -34,6 +34,8 @@ SCORES: dict[str, Score] = {
     "frobenius": Score("error of the matrices, squared Frobenius / L x 100", higher=False),
     "likelihood": Score("log-likelihood of raters' labels", 1.0, 4),
     "left_out": Score("log-likelihood of a left-out rater", 1.0, 4),
+    "likelihood_counted": Score("of raters' labels, counted matrices", 1.0, 4),
+    "left_out_counted": Score("of a left-out rater, counted matrices", 1.0, 4),
     "stability": Score("agreement of seeds"),
     "cross_entropy": Score("cross entropy with the mean label", 1.0, 4, higher=False),
     "ged": Score("generalized energy distance (V form, 1 - IoU)", 1.0, 3, higher=False),

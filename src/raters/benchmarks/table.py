@@ -198,7 +198,7 @@ def _notes(
     notes += [
         rank_words(one, found.spec.order_only)
         for one in rank_correlations(found)
-        if one.setting == setting and one.score in scores
+        if one.setting == setting and one.score in scores and one.rows > 1
     ]
     return tuple(note for note in notes if note)
 
@@ -209,10 +209,14 @@ def rank_words(one: RankCorrelation, order_only: bool = False) -> str:
     Example:
         >>> rank_words(RankCorrelation("", "dice", 0.8, 5))
         'published and our order of 5 rows by Dice, at 0.5: rank correlation 0.80'
+        >>> rank_words(RankCorrelation("", "error", -1.0, 2))
+        'published and our order of 2 rows by error of the matrices: reversed'
     """
     only = " (published values can be compared by their order only)" if order_only else ""
     if one.rho is None:
-        found = "no rank correlation (fewer than three rows, or all alike)"
+        found = "none"
+    elif one.rows == 2:
+        found = "the same" if one.rho > 0 else "reversed"
     else:
         found = f"rank correlation {one.rho:.2f}"
     rows = many(one.rows, "row")

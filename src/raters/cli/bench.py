@@ -13,7 +13,7 @@ from raters.cli.fuse import named_values
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import end_with_failures, say, show_notes, show_rows, wrapped
 from raters.errors import RatersError
-from raters.wording import expected_one_of, many
+from raters.wording import duration, expected_one_of, many
 
 if TYPE_CHECKING:
     from raters.benchmarks.cell import Cell
@@ -93,18 +93,6 @@ def _scale_words(row: Row) -> str:
     left = row["seconds_left"]
     time = f", about {duration(left)} left on one core" if left else ""
     return f"{row['scale']} {row['done']:,} of {many(row['cells'], 'cell')}{time}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in one unit that people read.
-
-    Example:
-        >>> duration(40), duration(600), duration(9000)
-        ('40 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 # Running.
