@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +60,17 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def limited(size: int) -> Iterator[None]:
+    """Let no file become larger than so many bytes: to a writer it is a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def fingerprint(*places: Path) -> dict[str, str]:

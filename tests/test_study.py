@@ -364,3 +364,16 @@ def test_what_users_see_of_a_study(study: Study) -> None:
     assert repr(study.select(raters=["ann"], cases=["s0_1"])).startswith(
         "Study(segmentation, 1 case, 1 rater,"
     )
+
+
+@pytest.mark.parametrize("order", [[3, 1, 0, 2], [3, 0], [2, 1, 0]])
+def test_tasks_in_another_order_keep_their_own_answers(order: list[int]) -> None:
+    labels = np.array([[0, 1], [1, 1], [2, 0], [0, MISSING]])
+    study = Study.from_arrays(images=np.arange(4.0)[:, None], labels=labels)
+    taken = study[order]
+    for row, case in zip(order, taken.iter_cases(), strict=True):
+        found = [list(said) for said in case.answers.by_rater()]
+        assert (case.id, np.asarray(case.image).item()) == (str(row), row)
+        assert found == [[o] if o != MISSING else [] for o in labels[row]]
+    kept = labels[order]
+    assert sorted(taken.triplets.label) == sorted(kept[kept != MISSING])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from command_line import Outcome, Run, draw_masks, pattern, run_in_process, save
+from command_line import Outcome, Run, draw_masks, limited, pattern, run_in_process, save
 from command_line import images as images_of
 from raters.cli.fuse import worst_first
 from raters.simulate.specs import parse_raters
@@ -106,17 +103,6 @@ class TestBadFiles:
 
     def test_what_is_not_about_a_case_is_said_at_once(self, run: Run, folder: Path) -> None:
         refused(run("agree", pattern(folder), "--raters", "ann"), "only the rater 'ann'")
-
-
-@contextmanager
-def limited(size: int) -> Iterator[None]:
-    """Let no file become larger than so many bytes: to a writer it is a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class TestNoRoom:

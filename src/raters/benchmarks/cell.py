@@ -151,12 +151,12 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         ...     {"raters": "3xhammer-spammer:0.8"}, {"epochs": 2})
         >>> path = run_cell(cell, Path(tempfile.mkdtemp()), {})
         >>> sorted(read_result(path).scores)[:2]
-        ['accuracy', 'ece']
+        ['accuracy', 'as_rater']
     """
     from raters.benchmarks.memory import peak_memory, reset_peak
 
     reset_peak()
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     path = cell.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = make_data(cell.data, cell.raters, cell.seed, places)
@@ -167,6 +167,7 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
         "asked": cell.asked(),
         "scores": scores,
         "seconds": round(time.perf_counter() - started, 1),
+        "cpu_seconds": round(time.process_time() - used, 1),
         "peak_memory_mb": peak_memory(),
         "versions": versions(),
     }
@@ -203,9 +204,10 @@ class Result:
         cell: Benchmark, scale, setting, row and seed.
         asked: All that the numbers depend on.
         scores: By name; cuts and the like beside them.
-        seconds: How long it took.
+        seconds: How long it took, by the clock.
         peak_memory_mb: The most memory that its process held; None where it is not known.
         versions: Of raters and what it runs on.
+        cpu_seconds: How long it took of one core; None if it was not measured.
     """
 
     cell: Row
@@ -214,6 +216,12 @@ class Result:
     seconds: float
     peak_memory_mb: float | None
     versions: dict[str, str]
+    cpu_seconds: float | None = None
+
+    @property
+    def core_seconds(self) -> float:
+        """How long it took of one core; on a busy machine the clock says more."""
+        return self.seconds if self.cpu_seconds is None else self.cpu_seconds
 
 
 def read_result(path: Path) -> Result:
@@ -240,7 +248,11 @@ def read_result(path: Path) -> Result:
             kind="edited",
             file=path,
         )
-    return Result(**rest)
+    try:
+        return Result(**rest)
+    except TypeError:  # parts that are missing, or new
+        message = f"found the parts {', '.join(rest)}, expected those of {FORMAT!r}"
+        raise RatersError(message, kind="other-version", file=path) from None
 
 
 def result_of(cell: Cell, folder: Path) -> Result | None:

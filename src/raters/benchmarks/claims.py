@@ -198,12 +198,22 @@ def difference_words(difference: Difference, score: str) -> str:
         >>> difference_words(Difference(-0.01, -0.2, 0.18, 2), "error")
         '-0.010 [-0.200, +0.180], two seeds'
     """
-    digits = SCORES[score].digits
-    mean = f"{difference.mean:+.{digits}f}"
+    mean = signed(difference.mean, score)
     if difference.low is None or difference.high is None:
         return f"one seed: {mean}"
     few = ", two seeds" if difference.n == 2 else ""
-    return f"{mean} [{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]{few}"
+    return f"{mean} [{signed(difference.low, score)}, {signed(difference.high, score)}]{few}"
+
+
+def signed(value: float, score: str) -> str:
+    """Return a difference with its sign; what is rounded to zero has none.
+
+    Example:
+        >>> signed(1.25, "error"), signed(-0.01, "dice")
+        ('+1.250', '0.0')
+    """
+    text = f"{value:+.{SCORES[score].digits}f}"
+    return text if float(text) else text[1:]
 
 
 def answer_claim(claim: Claim, found: Collected) -> Verdict:

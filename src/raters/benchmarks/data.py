@@ -438,8 +438,8 @@ def folded(study: Study, fold: int, folds: int, val_fraction: float = 0.15) -> S
     Example:
         >>> study = Study.from_arrays(labels=np.zeros((6, 2, 1, 1), int))
         >>> [list(folded(study, fold, 3).index.splits) for fold in range(2)]
-        [['train', 'val', 'train', 'test', 'train', 'test'],
-         ['test', 'train', 'val', 'train', 'test', 'train']]
+        [['val', 'train', 'train', 'test', 'test', 'train'],
+         ['test', 'train', 'test', 'val', 'train', 'train']]
     """
     groups = study.index.groups
     number = len(set(groups))

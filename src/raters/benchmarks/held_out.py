@@ -7,15 +7,17 @@ without matrices of its own gets counted ones (`counted_matrices`), from trainin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Labels
-from raters.confusion import count_case, normalise
+from raters.arrays import Array, Floats, Ints, Labels
 from raters.errors import RatersError
+from raters.fusion.columns import columns_of
+from raters.fusion.em import EMOptions, EMState, EStep, e_step, run_em
 from raters.scores.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
 from raters.scores.cut import cut_labels
 from raters.study.classes import MISSING
@@ -58,52 +60,55 @@ def counted_matrices(model: Model, part: Study) -> Floats:
     Returns:
         `C[t, o]`, `(raters, L, L)`, on the axis of `part.raters`.
     """
-    size, cases = len(part.classes), list(_some_predicted(model, part))
-    matrices: Floats | None = None
-    for _ in range(MOST_PASSES):
-        counts = np.zeros((len(part.raters), size, size))
-        for case, truth in cases:
-            counts += count_case(case, posterior(truth, labels_of(case), matrices), size)
-        before, matrices = matrices, normalise(counts, smoothing=1 / size)
-        if before is not None and np.abs(matrices - before).max() < CLOSE:
-            break
-    assert matrices is not None
-    return matrices
+    size = len(part.classes)
+    cases, truth = _predicted(model, part)
+    prior = np.maximum(np.concatenate([one.reshape(size, -1) for one in truth], axis=1), LEAST)
+    if part.kind == "segmentation":
+        labels = [case.labels.reshape(len(part.raters), -1) for case in cases]
+        columns = columns_of(np.concatenate(labels, axis=1), size, patterns=False)
+        estimate: EStep = partial(e_step, columns)
+    else:
+        answers = [case.answers for case in cases]
+        estimate = partial(
+            _table_step,
+            task=np.repeat(np.arange(len(cases)), [len(one.label) for one in answers]),
+            rater=np.concatenate([one.rater for one in answers]),
+            label=np.concatenate([one.label for one in answers]),
+        )
+    # Matrices that say nothing leave `p(t | x)` as the first posterior.
+    start = np.full((len(part.raters), size, size), 1 / size)
+    options = EMOptions(MOST_PASSES, CLOSE, smoothing=1 / size)
+    return run_em(estimate, EMState(prior.astype(np.float64), start), options).confusion
 
 
-def _some_predicted(model: Model, part: Study) -> Iterator[tuple[Case, Array]]:
-    """Return cases in random order, each with `p(t | x)`, until there are enough."""
+def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple[Floats, float]:
+    """Return what `raters.fusion.em.e_step` does, of answers to tasks with a prior each."""
+    log = np.log(state.prior.T)
+    np.add.at(log, task, np.log(state.confusion)[rater, :, label])
+    top = log.max(axis=1, keepdims=True)
+    share = np.exp(log - top)
+    total = share.sum(axis=1, keepdims=True)
+    raters, size, _ = state.confusion.shape
+    counts = np.zeros((raters, size + 1, size))
+    np.add.at(counts, (rater, label.astype(np.intp) + 1), (share / total)[task])
+    return counts, float((np.log(total) + top).sum())
+
+
+def _predicted(model: Model, part: Study) -> tuple[list[Case], list[Array]]:
+    """Return cases in random order, and `p(t | x)` of each, until there are enough."""
     from raters.prediction.predict import predict_cases
 
     order = np.random.default_rng(0).permutation(len(part))
-    number = 0
+    cases, truth, number = [], [], 0
     for case, found in predict_cases(model, (part[int(k)] for k in order)):
         if isinstance(found, RatersError):
             raise found
-        yield case, found.truth
+        cases.append(case)
+        truth.append(found.truth)
         number += found.truth.size
         if number >= MOST_VALUES:
-            return
-
-
-def posterior(truth: Array, labels: Sequence[Labels], matrices: Floats | None) -> Floats:
-    """Return `q(t) ~ p(t | x) prod_r C_r[t, o_r]`, of the shape of `truth`; no matrices: `p`.
-
-    Example:
-        >>> matrices = np.array([[[0.9, 0.1], [0.2, 0.8]]])
-        >>> posterior(np.array([0.5, 0.5]), [np.array([0])], matrices).round(3)    # 0.9 to 0.2
-        array([0.818, 0.182])
-    """
-    if matrices is None:
-        return np.asarray(truth, np.float64)
-    log = np.log(np.maximum(truth, LEAST), dtype=np.float64)
-    for matrix, own in zip(np.log(np.maximum(matrices, LEAST)), labels, strict=True):
-        if truth.ndim == 1:
-            log += matrix[:, own[own != MISSING]].sum(axis=1)
-        else:
-            log += np.where(own == MISSING, 0.0, matrix[:, np.maximum(own, 0)])
-    share = np.exp(log - log.max(axis=0))
-    return np.asarray(share / share.sum(axis=0))
+            break
+    return cases, truth
 
 
 def labels_of(case: Case) -> list[Labels]:

@@ -58,7 +58,7 @@ def compare_study(
 ) -> StudyComparison:
     """Train methods alike on a study and compare them on held-out cases, without truth.
 
-    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped goes on with the
+    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped resumes with the
     cells that are missing. The table is written to `FOLDER/comparison.md`, `.csv` and `.json`.
 
     Args:

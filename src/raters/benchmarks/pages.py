@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from raters.benchmarks.blocks import difference_cell, seeds_words, value_words
 from raters.benchmarks.claims import refuse_checks
 from raters.benchmarks.data import source_of
 from raters.benchmarks.results import Collected, Summary, collect, largest_scale, rank_correlations
@@ -23,11 +24,8 @@ from raters.benchmarks.spec import Specification, builtin, merged, read_spec
 from raters.benchmarks.table import (
     blocks,
     claim_rows,
-    difference_cell,
     differences_block,
-    seeds_words,
     to_markdown_page,
-    value_words,
     values_block,
 )
 from raters.errors import RatersError
@@ -47,7 +45,12 @@ def shown_benchmarks() -> list[str]:
     """Return the benchmarks that have a page: not those that only lend their cells to others."""
     specs = {name: read_spec(name) for name in builtin()}
     lenders = {spec.cells for spec in specs.values()}
-    return [name for name in specs if name not in lenders]
+    return sorted((name for name in specs if name not in lenders), key=_by_number)
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """Return a key that puts figure 3 before figure 11."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def committed(name: str, folder: Path) -> Collected:

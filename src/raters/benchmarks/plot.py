@@ -6,7 +6,6 @@ markers, too.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from matplotlib.lines import Line2D
 
 from raters.benchmarks.cell import checksum
-from raters.benchmarks.results import Collected, long_rows
+from raters.benchmarks.results import Collected, curves, long_rows
 from raters.benchmarks.scores import SCORES
 from raters.benchmarks.table import flat_rows
 from raters.errors import RatersError
@@ -33,7 +32,6 @@ _DPI = 130
 _BLUE, _ORANGE, _GREEN = style.OKABE_ITO[4], style.OKABE_ITO[3], style.OKABE_ITO[2]
 _LINES = (_BLUE, _ORANGE, _GREEN, *(style.OKABE_ITO[k] for k in (0, 1, 5, 7)))
 _MARKERS = "osD^vPX*"
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _NAME, _PANEL, _LINE = 2.3, 2.7, 0.3  # inches: names of rows, a panel, a row
 
 
@@ -82,8 +80,8 @@ def figure(found: Collected, theme: Theme = "light") -> Figure:
     """
     if not drawn_scores(found):
         raise RatersError(f"found nothing to draw of {found.spec.name} at {found.scale}")
-    groups = curves(found) if found.spec.axis else {}
-    if any(len(points) > 1 for points in groups.values()):
+    groups = curves(found)
+    if groups:
         return _curves_figure(found, groups, theme)
     return _dots_figure(found, theme)
 
@@ -199,44 +197,16 @@ def _prints(found: Collected) -> bool:
 # Curves.
 
 
-def curves(found: Collected) -> dict[str, dict[float, str]]:
-    """Return the settings that are points of curves: by the name without its number, and by it.
-
-    The last number of a setting's name is its place on the axis; settings without one are left
-    out.
-    """
-    groups: dict[str, dict[float, str]] = {}
-    for setting in found.settings:
-        placed = on_axis(setting)
-        if placed is not None:
-            groups.setdefault(placed[0], {})[placed[1]] = setting
-    return {name: dict(sorted(points.items())) for name, points in groups.items()}
-
-
-def on_axis(setting: str) -> tuple[str, float] | None:
-    """Return the name of a setting without its last number, and the number; None without one.
-
-    Example:
-        >>> on_axis("mean Dice 0.7, one label"), on_axis("usual raters")
-        (('mean Dice, one label', 0.7), None)
-    """
-    numbers = list(_NUMBER.finditer(setting))
-    if not numbers:
-        return None
-    last = numbers[-1]
-    rest = setting[: last.start()].rstrip(" =:") + setting[last.end() :]
-    return rest.strip(" ,:="), float(last[0])
-
-
 def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme: Theme) -> Figure:
     scores = drawn_scores(found)
-    made = style.new_figure(0.6 + _PANEL * len(scores), 2.6 * len(groups) + 0.6)
+    below = 0.4 + 0.16 * len(found.spec.rows)  # the legend
+    made = style.new_figure(0.6 + _PANEL * len(scores), 2.6 * len(groups) + below)
     grid = made.subplots(len(groups), len(scores), squeeze=False, sharey="col")
     rows = [row for row in found.spec.rows if any(key[1] == row for key in found.values)]
     for (name, points), line in zip(groups.items(), grid, strict=True):
         for k, (axes, score) in enumerate(zip(line, scores, strict=True)):
-            below = found.spec.axis if axes in grid[-1] else ""
-            style.plain_axes(axes, theme, "", below, _folded(SCORES[score].title, 26))
+            axis = found.spec.axis if axes in grid[-1] else ""
+            style.plain_axes(axes, theme, "", axis, _folded(SCORES[score].title, 26))
             title = style.shown(name, 40) if k == 0 and len(groups) > 1 else ""
             axes.set_title(
                 title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)
@@ -250,8 +220,18 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
     if found.most_seeds > 1:
         handles.append(Line2D([], [], color=style.look(theme).muted, lw=6, alpha=0.3))
         texts.append("± standard deviation over seeds")
+    for row, why in _absent(found, groups).items():
+        handles.append(Line2D([], [], lw=0))
+        texts.append(f"{style.shown(row, 36)}: {why}")
     style.legend_below(made, handles, texts, theme)
     return made
+
+
+def _absent(found: Collected, groups: dict[str, dict[float, str]]) -> dict[str, str]:
+    """Return why rows have no curve at all."""
+    drawn = {row for _, row, _ in found.values}
+    shown = {setting for points in groups.values() for setting in points.values()}
+    return {row: why for (s, row), why in found.why.items() if s in shown and row not in drawn}
 
 
 def _look(position: int) -> tuple[str, LineStyleType, str]:

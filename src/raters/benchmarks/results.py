@@ -6,6 +6,7 @@ All values are in the units that tables show (`raters.benchmarks.scores`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ REASONS = (
 """Why a row has no result."""
 LEAST_RANKED = 2
 """Rows that an order needs; of two it is the same (1) or reversed (-1)."""
+
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 BySeed = Mapping[int, float]
 Place = tuple[str, str]
@@ -170,7 +173,7 @@ def collect(spec: Specification, scale: str, folder: Path) -> Collected:
         if result is None:
             continue
         found.done[place] = found.done.get(place, 0) + 1
-        found.seconds += result.seconds
+        found.seconds += result.core_seconds
         found.memory = max(found.memory, result.peak_memory_mb or 0)
         for name, version in result.versions.items():
             seen.setdefault(name, set()).add(version)
@@ -231,7 +234,7 @@ def rough_seconds(cells: Sequence[Cell], folder: Path) -> float | None:
             left.append(cell)
             continue
         for key in _alike(cell):
-            took.setdefault(key, []).append(result.seconds)
+            took.setdefault(key, []).append(result.core_seconds)
     total = 0.0
     for cell in left:
         known = next((took[key] for key in _alike(cell) if key in took), None)
@@ -253,6 +256,37 @@ def long_rows(found: Collected) -> list[Row]:
         for (setting, row, score), values in found.values.items()
         for seed, value in values.items()
     ]
+
+
+def curves(found: Collected) -> dict[str, dict[float, str]]:
+    """Return the settings that are points of curves: by the name without its number, and by it.
+
+    The last number of a setting's name is its place on the axis; settings without one are left
+    out. There are none if the benchmark has no axis, or no curve more than one point.
+    """
+    groups: dict[str, dict[float, str]] = {}
+    for setting in found.settings if found.spec.axis else ():
+        placed = on_axis(setting)
+        if placed is not None:
+            groups.setdefault(placed[0], {})[placed[1]] = setting
+    if all(len(points) == 1 for points in groups.values()):
+        return {}
+    return {name: dict(sorted(points.items())) for name, points in groups.items()}
+
+
+def on_axis(setting: str) -> tuple[str, float] | None:
+    """Return the name of a setting without its last number, and the number; None without one.
+
+    Example:
+        >>> on_axis("mean Dice 0.7, one label"), on_axis("usual raters")
+        (('mean Dice, one label', 0.7), None)
+    """
+    numbers = list(_NUMBER.finditer(setting))
+    if not numbers:
+        return None
+    last = numbers[-1]
+    rest = setting[: last.start()].rstrip(" =:") + setting[last.end() :]
+    return rest.strip(" ,:="), float(last[0])
 
 
 # Statistics on plain numbers.

@@ -7,82 +7,26 @@ it) and one of paired differences to the baseline. A row without results says wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 
-from raters.benchmarks.claims import answer_check, answer_claim, difference_words, parse_check
-from raters.benchmarks.results import (
-    REASONS,
-    Collected,
-    Difference,
-    RankCorrelation,
-    Summary,
-    long_rows,
-    rank_correlations,
+from raters.benchmarks.blocks import (
+    Block,
+    difference_cell,
+    interval_notes,
+    published_words,
+    rank_words,
+    seeds_words,
+    value_words,
 )
+from raters.benchmarks.claims import answer_check, answer_claim, parse_check
+from raters.benchmarks.curve_table import curve_blocks
+from raters.benchmarks.results import REASONS, Collected, curves, long_rows, rank_correlations
 from raters.benchmarks.scores import SCORES, columns
 from raters.rows import Row, to_json, to_markdown
-from raters.wording import many
 
 NAME_WIDTH = 26
 """Characters of a terminal that names of rows may take before they are folded."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """One table.
-
-    Attributes:
-        title: What it shows.
-        header: The heads of its columns.
-        lines: Its cells, as texts.
-        notes: What a reader must know.
-    """
-
-    title: str
-    header: list[str]
-    lines: list[list[str]]
-    notes: tuple[str, ...] = ()
-
-
-def value_words(found: Summary | None, score: str) -> str:
-    """Return a mean with its standard deviation.
-
-    Example:
-        >>> value_words(Summary(91.83, 0.12, 3), "dice")
-        '91.8 ± 0.1'
-        >>> value_words(Summary(0.1, None, 1), "error"), value_words(None, "error")
-        ('0.100', '')
-    """
-    if found is None:
-        return ""
-    digits = SCORES[score].digits
-    spread = "" if found.sd is None else f" ± {found.sd:.{digits}f}"
-    return f"{found.mean:.{digits}f}{spread}"
-
-
-def published_words(value: float | None) -> str:
-    """Return a published value as it is printed there; '' if there is none.
-
-    Example:
-        >>> published_words(62.89), published_words(0.1132), published_words(None)
-        ('62.89', '0.1132', '')
-    """
-    return "" if value is None else f"{value:.10g}"
-
-
-def seeds_words(done: int, wanted: int) -> str:
-    """Return how many seeds a row rests on.
-
-    Example:
-        >>> seeds_words(3, 3), seeds_words(2, 3), seeds_words(1, 1), seeds_words(0, 3)
-        ('3', '2 of 3', 'one', '')
-    """
-    if not done:
-        return ""
-    if done < wanted:
-        return f"{done} of {wanted}"
-    return "one" if done == 1 else str(done)
 
 
 def blocks(found: Collected, width: int | None = None) -> list[Block]:
@@ -92,11 +36,30 @@ def blocks(found: Collected, width: int | None = None) -> list[Block]:
         found: The results.
         width: Of a terminal: scores that do not fit side by side have tables of their own.
     """
-    made = []
+    groups = curves(found)
+    drawn = {setting for points in groups.values() for setting in points.values()}
+    made = [
+        block
+        for name, points in groups.items()
+        for score in found.scores
+        for block in curve_blocks(found, name, points, score)
+    ]
+    empty: list[list[str]] = []
     for setting in found.settings:
+        if setting in drawn:
+            continue
+        if len(found.settings) > 1 and not _has_any(found, setting):
+            empty.append([_titled(found, setting)])
+            continue
         made += _fitting(found, setting, values_block, width)
         made += _fitting(found, setting, differences_block, width)
-    return made
+    return [*made, Block("no results yet", ["setting"], empty)] if empty else made
+
+
+def _has_any(found: Collected, setting: str) -> bool:
+    rows = found.rows_of(setting)
+    printed = any(found.spec.rows[row].published.get(setting) for row in rows)
+    return printed or any((setting, row) in found.done for row in rows)
 
 
 Make = Callable[[Collected, str, Sequence[str]], Block | None]
@@ -125,7 +88,10 @@ def _width(block: Block) -> int:
     """Return the characters that a table takes; names of rows and heads may be folded."""
     cells = list(zip(*block.lines, strict=True))
     names = min(max(len(name) for name in cells[0]), NAME_WIDTH)
-    widest = [max(len(text) for text in column if text not in REASONS) for column in cells[1:]]
+    widest = [
+        max((len(text) for text in column if text not in REASONS), default=0)
+        for column in cells[1:]
+    ]
     heads = [max(map(len, head.split())) for head in block.header[1:]]
     return names + sum(2 + max(pair) for pair in zip(widest, heads, strict=True))
 
@@ -203,26 +169,6 @@ def _notes(
     return tuple(note for note in notes if note)
 
 
-def rank_words(one: RankCorrelation, order_only: bool = False) -> str:
-    """Return a rank correlation in words.
-
-    Example:
-        >>> rank_words(RankCorrelation("", "dice", 0.8, 5))
-        'published and our order of 5 rows by Dice, at 0.5: rank correlation 0.80'
-        >>> rank_words(RankCorrelation("", "error", -1.0, 2))
-        'published and our order of 2 rows by error of the matrices: reversed'
-    """
-    only = " (published values can be compared by their order only)" if order_only else ""
-    if one.rho is None:
-        found = "none"
-    elif one.rows == 2:
-        found = "the same" if one.rho > 0 else "reversed"
-    else:
-        found = f"rank correlation {one.rho:.2f}"
-    rows = many(one.rows, "row")
-    return f"published and our order of {rows} by {SCORES[one.score].title}: {found}{only}"
-
-
 def differences_block(found: Collected, setting: str, scores: Sequence[str]) -> Block | None:
     """Return what each row is more than the baseline; None if there is nothing to compare."""
     rows = found.rows_of(setting)
@@ -237,28 +183,7 @@ def differences_block(found: Collected, setting: str, scores: Sequence[str]) -> 
             lines.append([row, *cells])
     counts = {one.n for one in more.values() if one is not None}
     title = f"{_titled(found, setting)}: minus {found.spec.baseline}"
-    return Block(title, ["row", *(SCORES[s].title for s in kept)], lines, _interval_notes(counts))
-
-
-def difference_cell(one: Difference | None, score: str) -> str:
-    """Return a difference with its interval, if it has one.
-
-    Example:
-        >>> difference_cell(Difference(1.23, None, None, 1), "dice")
-        '+1.2'
-    """
-    if one is None:
-        return ""
-    if one.low is None:
-        return f"{one.mean:+.{SCORES[score].digits}f}"
-    return difference_words(one, score)
-
-
-def _interval_notes(counts: set[int]) -> tuple[str, ...]:
-    if counts == {1}:
-        return ("one seed: no intervals",)
-    note = "in brackets: 95 % intervals, Student's t over seeds, paired"
-    return (note + ("; without brackets: one seed" if 1 in counts else ""),)
+    return Block(title, ["row", *(SCORES[s].title for s in kept)], lines, interval_notes(counts))
 
 
 def to_markdown_page(made: Sequence[Block], level: int = 3) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raters.cli.bench_show import print_json, rendered, show_table
 from raters.cli.fuse import named_values
 from raters.cli.study_options import OpenStudy, takes_study
-from raters.cli.tables import end_with_failures, say, show_notes, show_rows, wrapped
+from raters.cli.tables import end_with_failures, say, show_notes, wrapped
 from raters.errors import RatersError
 from raters.wording import duration, expected_one_of, many
 
@@ -69,10 +70,11 @@ def list_(results: _Folder = RESULTS, as_json: _Json = False) -> None:
         print_json(rows)
         return
     for row in rows:
-        typer.echo(f"\n{row['name']}: {row['title']}")
+        typer.echo("\n" + wrapped(f"{row['name']}: {row['title']}"))
         if row["paper"]:
             typer.echo(wrapped(f"  {row['paper']}", indent=2))
-        typer.echo("  " + "; ".join(map(_scale_words, row["scales"])))
+        for scale in row["scales"]:
+            typer.echo(f"  {_scale_words(scale)}")
     typer.echo(f"\nto run one: raters bench run NAME -o {results}")
 
 
@@ -92,7 +94,7 @@ def _facts(spec: Specification, folder: Path) -> Row:
 def _scale_words(row: Row) -> str:
     left = row["seconds_left"]
     time = f", about {duration(left)} left on one core" if left else ""
-    return f"{row['scale']} {row['done']:,} of {many(row['cells'], 'cell')}{time}"
+    return f"{row['scale']}: {row['done']:,} of {many(row['cells'], 'cell')} done{time}"
 
 
 # Running.
@@ -347,7 +349,8 @@ def _show_run(
         for one in found:
             show_table(one)
         show_notes(done.notes)
-        there = f", {done.skipped:,} were there already" if done.skipped else ""
+        was = "was" if done.skipped == 1 else "were"
+        there = f", {done.skipped:,} {was} there already" if done.skipped else ""
         typer.echo(f"\n{many(done.done, 'cell')} run{there}: {folder}")
         if scale == "smoke" and "laptop" in specs[0].scales:
             typer.echo(
@@ -411,7 +414,7 @@ def plot(
     scale: _Scale = "",
     seeds: _Seeds = "",
     out: Annotated[
-        str, typer.Option("--out", help="The picture [default: NAME.png].", metavar="PNG|SVG|PDF")
+        str, typer.Option("--out", help="The picture; by default NAME.png.", metavar="PNG|SVG|PDF")
     ] = "",
 ) -> None:
     """Draw a benchmark: each seed, the mean, and what the paper printed.
@@ -437,54 +440,6 @@ def _collected(name: str, results: str, scale: str, seeds: str) -> Collected:
     return collect(with_seeds(spec, scale, seeds), scale, folder)
 
 
-def rendered(found: Collected, form: str) -> str:
-    """Return a table as 'md', 'csv', 'html' or 'json'."""
-    from raters.benchmarks import table as tables
-    from raters.rows import to_csv
-
-    if form == "csv":
-        return to_csv(tables.flat_rows(found))
-    if form == "json":
-        return tables.to_json_page(found)
-    made = [*tables.blocks(found), *tables.claim_blocks(found)]
-    title = f"{found.spec.title} ({found.spec.name}, {found.scale})"
-    if form == "html":
-        return tables.to_html(title, made)
-    return f"## {title}\n\n{tables.to_markdown_page(made)}"
-
-
-def show_table(found: Collected) -> None:
-    """Print the tables of a benchmark, the claims of its paper, and what has no result."""
-    from rich.console import Console
-
-    from raters.benchmarks.table import blocks, claim_blocks
-
-    typer.echo(f"\n{found.spec.name}: {found.spec.title}")
-    if found.spec.paper:
-        typer.echo(wrapped(f"paper: {found.spec.paper}", indent=7))
-    done, time = f"{found.num_done:,} of {many(found.num_wanted, 'cell')}", duration(found.seconds)
-    typer.echo(f"scale: {found.scale}; {done} done, {time} on one core")
-    for block in [*blocks(found, Console().width), *claim_blocks(found)]:
-        heads = _different(block.header)
-        rows = [
-            dict(zip(heads, (cell or None for cell in line), strict=True)) for line in block.lines
-        ]
-        show_rows(block.title, rows)
-        show_notes(block.notes)
-
-
-def _different(header: Sequence[str]) -> list[str]:
-    """Return heads as keys: blanks, which nobody sees, tell those apart that are the same."""
-    return [f"{head}{' ' * list(header[:k]).count(head)}" for k, head in enumerate(header)]
-
-
 def _end_with_problems(found: Collected) -> None:
     errors = [RatersError(text) for text in found.problems]
     end_with_failures(errors, "left out", of="result")
-
-
-def print_json(content: Any) -> None:  # noqa: ANN401
-    """Print plain data as JSON."""
-    from raters.rows import to_json
-
-    typer.echo(to_json(content))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from raters.benchmarks.blocks import difference_cell, value_words
 from raters.benchmarks.own import compare_study
 from raters.benchmarks.results import Difference, Summary
 from raters.benchmarks.scores import SCORES
-from raters.benchmarks.table import difference_cell, value_words
-from raters.cli.bench import end_with_failed_cells, print_json
+from raters.cli.bench import end_with_failed_cells
+from raters.cli.bench_show import print_json
 from raters.cli.tables import say, show_notes, show_rows
 
 if TYPE_CHECKING:
