@@ -11,7 +11,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def reset_peak() -> None:
-    """Forget the peak so far; where the system cannot, the peak of the whole process is told."""
+    """Forget the peak so far; where the system cannot, the peak is that of the whole process."""
     with suppress(OSError):
         _CLEAR.write_text("5")
 

@@ -58,8 +58,8 @@ def compare_study(
 ) -> StudyComparison:
     """Train methods alike on a study and compare them on held-out cases, without truth.
 
-    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped goes on with the
-    cells that are missing. The table is written to `FOLDER/comparison.md`, `.csv` and `.json`.
+    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped resumes with
+    the cells that are missing. The table is written to `FOLDER/comparison.md`, `.csv` and `.json`.
 
     Args:
         study: What `raters.read` opened, or a path or pattern that it takes. Cases of the split
