@@ -207,6 +207,8 @@ def digest_of(study: Study) -> str:
         triplets = study.triplets
         for array in (triplets.task, triplets.rater, triplets.label):
             digest.update(array.tobytes())
+        features = [Path(text) for text in study.sources if Path(text).is_file()]
+        digest.update(repr([(path.name, path.stat().st_size) for path in features]).encode())
         return digest.hexdigest()
     for position in range(len(study)):
         digest.update(source_of(study, position).encode())

@@ -108,6 +108,12 @@ class _Done:
     result: Result
     kept: Kept | None
 
+    @property
+    def lost_dominance(self) -> bool:
+        """Whether the raters' mean matrix says that truth and errors may be swapped."""
+        margin = self.result.scores.get("dominance")
+        return margin is not None and margin <= 0
+
 
 def compare_cells(
     spec: Specification, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
@@ -228,11 +234,11 @@ def _notes(spec: Specification, study: Study, run: BenchRun, done: Sequence[_Don
             "Raters are anonymous: a matrix for each is one of different people. Counted matrices "
             "are shared by all, as those of single-cm are."
         )
-    swapped = {one.cell.row for one in done if (one.result.scores["dominance"] or 1) <= 0}
+    swapped = sorted({one.cell.row for one in done if one.lost_dominance})
     if swapped:
         notes.append(
-            f"The raters' mean matrix was not diagonally dominant in some trainings of "
-            f"{', '.join(sorted(swapped))}: truth and errors may be swapped, which a likelihood cannot see."
+            "The raters' mean matrix was not diagonally dominant in some trainings of "
+            f"{', '.join(swapped)}: truth and errors may be swapped, which a likelihood cannot see."
         )
     kept_back = int((study.index.splits == "test").sum())
     if kept_back:
