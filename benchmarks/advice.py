@@ -1,7 +1,7 @@
 """Whether a choice of method without truth is worth something: simulated studies, drawn beforehand.
 
     OMP_NUM_THREADS=1 python benchmarks/advice.py --out rows.jsonl    # resumes; --until 13:25 stops
-    python benchmarks/advice.py --out rows.jsonl --table                # only the table
+    python benchmarks/advice.py --out rows.jsonl --keep benchmarks/results/advice.jsonl
 
 The recipe was fixed before any outcome was seen. Study k (k = 0, 1, ..., 39) is drawn from seed k;
 even ones are masks, odd ones class labels. Studies are run in this order; the table is of all that
@@ -77,6 +77,10 @@ OTHERS = (
     "fracture",
 )  # fmt: skip
 FORMS = ("own", "counted", "targets")
+TRUTHS = {"truth": "the best cut", "area": "the area cut", "half": "0.5"}
+VOTE = "always vote"
+KEPT = Path(__file__).parent / "results" / "advice.jsonl"
+"""What is kept of each study; `docs/make_tables.py` makes the tables of it."""
 POINT = 1.0
 
 
@@ -281,7 +285,7 @@ def _above(a: Floats, b: Floats, column: int) -> bool:
     return bool(difference.mean() > t.ppf(0.975, len(difference) - 1) * error)
 
 
-def outcomes(rows: Sequence[Row], truth: str = "truth") -> list[Row]:
+def outcomes(rows: Sequence[Row]) -> list[Row]:
     """Return, for each finished study, the points of each method by truth and all choices."""
     found = []
     for seed in sorted({row["study"] for row in rows}):
@@ -289,42 +293,46 @@ def outcomes(rows: Sequence[Row], truth: str = "truth") -> list[Row]:
         methods = METHODS[own[0]["kind"]]
         if len(own) < FOLDS * len(methods):
             continue
-        points = {
-            m: float(np.mean([row.get(truth, row["truth"]) for row in own if row["method"] == m]))
-            for m in methods
-        }
-        named = {m.replace("dawid-skene", "staple"): m for m in methods}
-        fixed = {f"always {short}": m for short, m in named.items()}
-        found_by = chosen(own)
-        choices = {name: found_by[name] for name in CRITERIA} | fixed
-        found.append({"study": seed, "kind": own[0]["kind"], "points": points, "choices": choices})
+        by = chosen(own)
+        line = {name: own[0][name] for name in ("study", "kind", "about")}
+        for truth in (name for name in TRUTHS if name in own[0]):
+            line[truth] = {
+                m: round(float(np.mean([row[truth] for row in own if row["method"] == m])), 3)
+                for m in methods
+            }
+        found.append(line | {"choices": {name: by[name] for name in CRITERIA}})
     return found
 
 
-def summary(found: Sequence[Row], repeats: int = 10_000) -> list[Row]:
+def regrets(found: Sequence[Row], truth: str = "truth") -> dict[str, Floats]:
+    """Return best by truth minus chosen, in points, `(studies,)`, of criteria and fixed methods."""
+    points: list[dict[str, float]] = [one[truth] if truth in one else one["truth"] for one in found]
+    best = np.array([max(own.values()) for own in points])
+    choices = {name: [str(one["choices"][name]) for one in found] for name in CRITERIA}
+    for k, name in enumerate(METHODS["masks"]):
+        both = " or ".join(dict.fromkeys((name, METHODS["classes"][k])))
+        choices[f"always {both}"] = [METHODS[one["kind"]][k] for one in found]
+    return {
+        name: best - np.array([own[m] for own, m in zip(points, which, strict=True)])
+        for name, which in choices.items()
+    }
+
+
+def summary(found: Sequence[Row], truth: str = "truth", repeats: int = 10_000) -> list[Row]:
     """Return regret of each criterion and of each fixed method, with paired bootstrap intervals."""
-    names = list(found[0]["choices"])
-    regret = np.array(
-        [
-            [max(one["points"].values()) - one["points"][one["choices"][n]] for n in names]
-            for one in found
-        ]
-    )
-    random = np.random.default_rng(0)
-    drawn = random.integers(0, len(found), (repeats, len(found)))
-    vote = names.index("always vote")
+    regret = regrets(found, truth)
+    drawn = np.random.default_rng(0).integers(0, len(found), (repeats, len(found)))
     rows = []
-    for k, name in enumerate(names):
-        difference = regret[:, k] - regret[:, vote]
+    for name, own in regret.items():
+        difference = own - regret[VOTE]
         level = 0.05 / (len(CRITERIA) - 1) if name in CRITERIA[1:] else 0.05
         low, high = np.quantile(difference[drawn].mean(axis=1), [level / 2, 1 - level / 2])
         rows.append(
             {
                 "choice": name,
-                "studies": len(found),
-                "best": float((regret[:, k] <= 1e-9).mean()),
-                "within_a_point": float((regret[:, k] <= POINT).mean()),
-                "regret": float(regret[:, k].mean()),
+                "best": float((own <= 1e-9).mean()),
+                "within_a_point": float((own <= POINT).mean()),
+                "regret": float(own.mean()),
                 "against_vote": float(difference.mean()),
                 "low": float(low),
                 "high": float(high),
@@ -333,31 +341,34 @@ def summary(found: Sequence[Row], repeats: int = 10_000) -> list[Row]:
     return rows
 
 
-def table(rows: Sequence[Row], truth: str = "truth") -> str:
-    """Return the summaries of all studies, of masks and of class labels as Markdown."""
-    found, lines = outcomes(rows, truth), []
-    for title, kinds in (
-        ("all", ("masks", "classes")),
-        ("masks", ("masks",)),
-        ("classes", ("classes",)),
-    ):
-        part = [one for one in found if one["kind"] in kinds]
-        if not part:
-            continue
-        lines += [
-            f"| {title}, {len(part)} studies | best | within a point | regret | minus vote's |",
-            "| --- | --- | --- | --- | --- |",
-        ]
-        for row in summary(part):
-            difference = f"{row['against_vote']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
-            if row["choice"] == "always vote":
-                difference = "0"
-            lines.append(
-                f"| {row['choice']} | {row['best']:.0%} | {row['within_a_point']:.0%} | "
-                f"{row['regret']:.2f} | {difference} |"
-            )
-        lines.append("")
-    return "\n".join(lines)
+KINDS = {"all": ("masks", "classes"), "masks": ("masks",), "classes": ("classes",)}
+
+
+def table(kind: str, truth: str = "truth", found: Sequence[Row] | None = None) -> str:
+    """Return the summary of all studies, of masks or of class labels as Markdown.
+
+    Args:
+        kind: A name of `KINDS`.
+        truth: A name of `TRUTHS`.
+        found: What `outcomes` returns; by default what is kept.
+    """
+    from raters.rows import to_markdown
+
+    part = [one for one in found or read_rows(KEPT) if one["kind"] in KINDS[kind]]
+    lines = []
+    for row in summary(part, truth) if part else ():
+        difference = f"{row['against_vote']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+        lines.append(
+            [
+                row["choice"].replace("_", " "),
+                f"{row['best']:.0%}",
+                f"{row['within_a_point']:.0%}",
+                f"{row['regret']:.2f}",
+                "" if row["choice"] == VOTE else difference,
+            ]
+        )
+    head = [f"choice ({len(part)} studies)", "best", "within a point", "regret", "minus vote's"]
+    return to_markdown(head, lines)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -409,8 +420,7 @@ def main() -> None:
     """Run, or show the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="rows, one a line; kept")
-    parser.add_argument("--table", action="store_true", help="only show the table")
-    parser.add_argument("--truth", default="truth", help="'truth' (best cut), 'area' or 'half'")
+    parser.add_argument("--keep", type=Path, help="only write points and choices of each study")
     parser.add_argument("--until", help="start nothing after this time, as in 13:25")
     parser.add_argument("--studies", type=int, nargs="*", default=list(range(STUDIES)))
     asked = parser.parse_args()
@@ -418,9 +428,13 @@ def main() -> None:
     def stop() -> bool:
         return bool(asked.until) and f"{datetime.now():%H:%M}" >= asked.until
 
-    if not asked.table:
+    if not asked.keep:
         run_all(asked.out, asked.studies, stop)
-    print(table(read_rows(asked.out), asked.truth))
+        return
+    found = outcomes(read_rows(asked.out))
+    asked.keep.write_text("".join(json.dumps(one) + "\n" for one in found), encoding="utf-8")
+    for kind, truth in [*((kind, "truth") for kind in KINDS), ("masks", "area"), ("masks", "half")]:
+        print(f"\n{kind}, {TRUTHS[truth]}\n{table(kind, truth, found)}")
 
 
 if __name__ == "__main__":

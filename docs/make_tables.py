@@ -119,7 +119,20 @@ def _parameter(parameter: Any) -> list[str]:  # noqa: ANN401
     return [", ".join(f"`{n}`" for n in shown), "" if hidden else f"`{default}`", help_text]
 
 
+def advice(kind: str, truth: str = "truth") -> str:
+    """Return what a choice without truth was worth in simulated studies."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("advice", DOCS.parent / "benchmarks" / "advice.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.table(kind, truth))
+
+
 MAKERS: dict[str, Callable[..., str]] = {
+    "advice": advice,
     "learning": learning_options,
     "fusion": fusion_options,
     "verbs": list_of_verbs,

@@ -151,6 +151,14 @@ def test_counted_matrices_are_those_of_the_raters(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(found, matrices, atol=0.06)
 
 
+def test_anonymous_raters_share_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, truth, matrices = crowd(1500, about={"raters": "anonymous"})
+    predicted_by(says(study, truth), monkeypatch)
+    found = counted_matrices(None, study)  # type: ignore[arg-type]
+    assert (found == found[0]).all()
+    np.testing.assert_allclose(found[0], matrices.mean(axis=0), atol=0.06)
+
+
 def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -51,7 +51,8 @@ def counted_matrices(model: Model, part: Study) -> Floats:
     Matrices that are counted once against the targets of the training would not do: where a case
     has one label the target is that label, every rater has the identity, and a label that another
     rater contradicts is as good as impossible. Each row has one label more than was counted, spread
-    over all classes, so that no label of a held-out case is impossible.
+    over all classes, so that no label of a held-out case is impossible. Anonymous raters share one
+    matrix.
 
     Args:
         model: The model.
@@ -75,10 +76,18 @@ def counted_matrices(model: Model, part: Study) -> Floats:
             rater=np.concatenate([one.rater for one in answers]),
             label=np.concatenate([one.label for one in answers]),
         )
+    if part.anonymous:
+        estimate = partial(_shared_step, estimate=estimate)
     # Matrices that say nothing leave `p(t | x)` as the first posterior.
     start = np.full((len(part.raters), size, size), 1 / size)
     options = EMOptions(MOST_PASSES, CLOSE, smoothing=1 / size)
     return run_em(estimate, EMState(prior.astype(np.float64), start), options).confusion
+
+
+def _shared_step(state: EMState, estimate: EStep) -> tuple[Floats, float]:
+    """Count the labels of all raters together, where their names are not those of people."""
+    counts, log_likelihood = estimate(state)
+    return np.broadcast_to(counts.sum(axis=0), counts.shape), log_likelihood
 
 
 def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple[Floats, float]:

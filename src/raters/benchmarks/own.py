@@ -58,8 +58,8 @@ def compare_study(
 ) -> StudyComparison:
     """Train methods alike on a study and compare them on held-out cases, without truth.
 
-    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped resumes with the
-    cells that are missing. The table is written to `FOLDER/comparison.md`, `.csv` and `.json`.
+    Cells lie at `FOLDER/own/laptop/FOLD/METHOD-SEED.json`: a run that was stopped resumes with
+    the cells that are missing. The table is written to `FOLDER/comparison.md`, `.csv` and `.json`.
 
     Args:
         study: What `raters.read` opened, or a path or pattern that it takes. Cases of the split
@@ -207,6 +207,8 @@ def digest_of(study: Study) -> str:
         triplets = study.triplets
         for array in (triplets.task, triplets.rater, triplets.label):
             digest.update(array.tobytes())
+        features = [Path(text) for text in study.sources if Path(text).is_file()]
+        digest.update(repr([(path.name, path.stat().st_size) for path in features]).encode())
         return digest.hexdigest()
     for position in range(len(study)):
         digest.update(source_of(study, position).encode())

@@ -16,7 +16,7 @@ from raters.benchmarks.held_out import agreement
 from raters.benchmarks.own_cell import BY_LABEL, Kept, read_kept
 from raters.benchmarks.run import BenchRun
 from raters.benchmarks.scores import SCORES, columns
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, to_markdown, write_csv, write_json
 from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.paths import written_whole
 from raters.wording import many
@@ -50,14 +50,13 @@ class StudyComparison:
 
     def to_markdown(self) -> str:
         """Return the table and the differences from the baseline as Markdown, notes below."""
-        lines = _table(self.rows, self.scores, _mean)
+        parts = [_table(self.rows, self.scores, _mean)]
         apart = [row for row in self.rows if row.get(f"{BY_LABEL[0]}_difference") is not None]
         if apart:
-            lines += ["", f"Differences from {self.baseline} (95 % interval over groups):", ""]
-            lines += _table(apart, BY_LABEL, _difference)
-        for text in [*self.notes, *filter(None, [self.advice])]:
-            lines += ["", text]
-        return "\n".join(lines) + "\n"
+            parts.append(f"Differences from {self.baseline} (95 % interval over groups):\n")
+            parts.append(_table(apart, BY_LABEL, _difference))
+        parts += [f"{text}\n" for text in [*self.notes, *filter(None, [self.advice])]]
+        return "\n".join(parts)
 
     def write(self, folder: str | Path) -> None:
         """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
@@ -69,12 +68,9 @@ class StudyComparison:
         write_json(place / "comparison.json", content)
 
 
-def _table(
-    rows: Sequence[Row], scores: Sequence[str], cell: Callable[[Row, str], str]
-) -> list[str]:
-    lines = [["method", *(SCORES[score].title for score in scores)], ["---"] * (1 + len(scores))]
-    lines += [[row["method"], *(cell(row, score) for score in scores)] for row in rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
+def _table(rows: Sequence[Row], scores: Sequence[str], cell: Callable[[Row, str], str]) -> str:
+    header = ["method", *(SCORES[score].title for score in scores)]
+    return to_markdown(header, [[row["method"], *(cell(row, s) for s in scores)] for row in rows])
 
 
 def _mean(row: Row, score: str) -> str:
@@ -112,6 +108,12 @@ class _Done:
     result: Result
     kept: Kept | None
 
+    @property
+    def lost_dominance(self) -> bool:
+        """Whether the raters' mean matrix says that truth and errors may be swapped."""
+        margin = self.result.scores.get("dominance")
+        return margin is not None and margin <= 0
+
 
 def compare_cells(
     spec: Specification, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
@@ -138,7 +140,7 @@ def compare_cells(
             row["missing"] = "no result"
         rows.append(row)
     _add_differences(rows, done, spec.baseline)
-    return StudyComparison(rows, run, spec.baseline, wanted, _notes(spec, study, run))
+    return StudyComparison(rows, run, spec.baseline, wanted, _notes(spec, study, run, done))
 
 
 def _means(done: Sequence[_Done], wanted: Sequence[str]) -> Row:
@@ -216,7 +218,7 @@ def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[s
     return means, groups
 
 
-def _notes(spec: Specification, study: Study, run: BenchRun) -> list[str]:
+def _notes(spec: Specification, study: Study, run: BenchRun, done: Sequence[_Done]) -> list[str]:
     seeds, folds = len(spec.scale("laptop").seeds), len(spec.settings)
     notes = [
         f"Held-out cases of {many(folds, 'fold')} by group, {many(seeds, 'seed')} (± standard "
@@ -227,6 +229,17 @@ def _notes(spec: Specification, study: Study, run: BenchRun) -> list[str]:
     ]
     if study.kind == "segmentation":
         notes.append("Agreement of seeds is mean Dice of masks at the cut of the raters' area.")
+    if study.anonymous:
+        notes.append(
+            "Raters are anonymous: a matrix for each is one of different people. Counted matrices "
+            "are shared by all, as those of single-cm are."
+        )
+    swapped = sorted({one.cell.row for one in done if one.lost_dominance})
+    if swapped:
+        notes.append(
+            "The raters' mean matrix was not diagonally dominant in some trainings of "
+            f"{', '.join(swapped)}: truth and errors may be swapped, which a likelihood cannot see."
+        )
     kept_back = int((study.index.splits == "test").sum())
     if kept_back:
         notes.append(f"Cases of the split 'test' were left alone: {kept_back:,}.")
