@@ -132,12 +132,16 @@ def many(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in one unit that people read.
+    """Return a time in words.
 
     Example:
-        >>> duration(40), duration(600), duration(9000)
-        ('40 s', '10 min', '2.5 h')
+        >>> duration(0.5), duration(75), duration(5400)
+        ('0.5 s', '75 s', '1 h 30 min')
     """
-    if seconds < 90:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    minutes = round(seconds / 60)
+    hours = f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes < 60 else hours

@@ -18,6 +18,7 @@ from raters.training.options import Checked, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.survey import left_out
 from raters.training.trainer import own_randomness
+from raters.wording import duration
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -67,11 +68,11 @@ class Estimate:
     def _parts(self) -> str:
         """Return what the time is made of."""
         epochs = self.planned.config.training.epochs - self.warm_epochs
-        said = [f"{_duration(self.start_seconds)} to start"]
+        said = [f"{duration(self.start_seconds)} to start"]
         if self.warm_epochs:
             warm = many(self.warm_epochs, "epoch")
-            said.append(f"{warm} of warm-up of {_duration(self.warm_seconds)}")
-        return ", ".join([*said, f"{many(epochs, 'epoch')} of {_duration(self.epoch_seconds)}"])
+            said.append(f"{warm} of warm-up of {duration(self.warm_seconds)}")
+        return ", ".join([*said, f"{many(epochs, 'epoch')} of {duration(self.epoch_seconds)}"])
 
     def described(self) -> dict[str, str]:
         """Return it in words, by what it is about."""
@@ -92,7 +93,7 @@ class Estimate:
             "patch_size": patch,
             "batch": f"{training.batch_size}, {many(self.steps, 'step')} per epoch",
             "epochs": f"{training.epochs}",
-            "time": f"about {_duration(self.seconds)} on {self.device}: {self._parts()}",
+            "time": f"about {duration(self.seconds)} on {self.device}: {self._parts()}",
             "memory": "unknown" if self.memory is None else f"about {self.memory / 1e9:.1f} GB",
         }
 
@@ -251,19 +252,3 @@ def _still_to_come(batches: DataLoader[Any]) -> int:
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return f"{len(names):,} ({', '.join(names[:10])}{more})"
-
-
-def _duration(seconds: float) -> str:
-    """Show a time in words.
-
-    Example:
-        >>> _duration(0.5), _duration(75), _duration(5400)
-        ('0.5 s', '75 s', '1 h 30 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    hours = f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min" if minutes < 60 else hours
