@@ -14,7 +14,7 @@ import raters
 from make_models import make_model
 from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
-from raters.evaluation.split import Seen
+from raters.evaluation.runs import Seen
 from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write

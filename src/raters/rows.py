@@ -36,12 +36,16 @@ def write_long_csv(
     path: Path, rows: Iterable[Row], columns: Sequence[str], exact: bool = False
 ) -> None:
     """Write rows that need not be in memory together, as CSV with these columns."""
-    cell = _plain if exact else _harmless
+    cell, lines = _plain if exact else _harmless, ([row.get(c) for c in columns] for row in rows)
+    write_cells(path, ([cell(value) for value in line] for line in chain([columns], lines)))
+
+
+def write_cells(path: Path, lines: Iterable[Sequence[Any]]) -> None:
+    """Write lines of cells as CSV, as they are."""
     with written_whole(path) as file:
         plain = csv.writer(file, lineterminator="\n")
         quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
-            cells = [cell(value) for value in line]
+        for cells in lines:
             # The writer does not see that a carriage return needs quotes.
             odd = any("\r" in text for text in cells if isinstance(text, str))
             (quoted if odd else plain).writerow(cells)

@@ -95,7 +95,7 @@ def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) ->
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
     least one drew the class in (HD95 and the average surface distance too with `surfaces`; one
-    empty mask scores as `raters.scores.empty` states); Cohen's kappa, Fleiss' kappa and
+    empty mask scores as `raters.scores.conventions` states); Cohen's kappa, Fleiss' kappa and
     Krippendorff's alpha are over all voxels of all cases. `dice_rest` compares a rater with what
     most of the others say (where they tie, nothing counts); `volume` is the mean volume in mm^3
     (pixels where the spacing is unknown) and `bias` the mean relative difference from the mean

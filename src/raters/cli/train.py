@@ -15,7 +15,7 @@ import typer
 
 from raters.cli.study_options import OpenStudy, described, open_study, takes_study
 from raters.cli.tables import say, show_notes, show_rows, study_notes, wrapped
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.wording import printable
 
 if TYPE_CHECKING:
@@ -138,11 +138,9 @@ def _checked(method: str | None, options: dict[str, Any], config: str) -> Checke
     try:
         return checked_options(method or DEFAULT_METHOD, options)
     except RatersError:
-        try:
+        with placed(file=config):
             of_file = read_config(config, method).options if config else {}
             checked_options(method or DEFAULT_METHOD, of_file)
-        except RatersError as error:
-            raise error.at(file=config) from None
         raise
 
 

@@ -1,9 +1,11 @@
 """Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
 
 from raters.confusion.counts import (
+    Patterns,
     count,
     count_answers,
     count_case,
+    count_patterns,
     count_triplets,
     normalise,
     pool,
@@ -18,7 +20,6 @@ from raters.confusion.orders import (
     to_crowdkit,
     to_transpose,
 )
-from raters.confusion.patterns import Patterns, count_patterns
 
 __all__ = [
     "Patterns",

@@ -139,8 +139,8 @@ def summarise(
 
     The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
-    neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
-    out, as `raters.agree` does.
+    neither has a class, `dice` is 1 as `raters.scores.conventions` states; `dice_drawn` leaves
+    these out, as `raters.agree` does.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:

@@ -19,11 +19,12 @@ from raters.methods.base import (
     Step,
     Task,
     as_key,
+    cross_entropy,
+    majority,
     mean_step,
     number_of,
 )
 from raters.methods.options import ConfusionOptions
-from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raters.methods.base import Batch, HeldOut, Step
+from raters.methods.base import Batch, HeldOut, Step, majority
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import GlobalOptions, SingleOptions
-from raters.methods.targets import majority
 from raters.rater_models import GlobalRaters, RaterModel, listing_trace
 from raters.rater_models.confusion import Confusion, Seen, SharedConfusion
 

@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raters.confusion import count_case
 from raters.errors import RatersError
+from raters.methods.base import rows_of
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import OracleOptions
-from raters.methods.targets import count_case, rows_of
 from raters.rater_models import FixedRaters, RaterModel
 from raters.rater_models.confusion import Confusion, SharedConfusion
 
@@ -54,7 +55,7 @@ class OracleCM(ConfusionMethod):
                     "expected one: oracle-cm counts the raters' matrices against it",
                     case=case.id,
                 )
-            counts = count_case(case, case.reference, self.task)
+            counts = count_case(case, case.reference, self.task.num_classes)
             total += counts
             if by_case:
                 known.append(counts)

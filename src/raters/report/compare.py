@@ -12,13 +12,12 @@ import numpy as np
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.sizes import DistanceCounts, signed_distance_counts
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.report.fusion_words import KINDS, kinds_of
 from raters.report.leave_out import left_out_scores
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
     from raters.report.fusion_files import Refit

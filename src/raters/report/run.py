@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.errors import RatersError
-from raters.evaluation.split import Seen, held_out_notes, refuse_unlike, warnings_of
+from raters.evaluation.runs import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, Report, Section, TextBlock
 from raters.report.run_cases import answer_section, case_section
 from raters.report.run_curves import epoch_section, training_section

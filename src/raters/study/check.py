@@ -12,7 +12,7 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.errors import RatersError, enough_memory
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.study import check_report as hints
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.case import Case
@@ -20,7 +20,6 @@ from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
 from raters.study.journal import sum_errors
-from raters.study.parallel import ordered_map
 from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.triplets import TableBackend

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from raters.errors import RatersError
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.study.case import Case
-from raters.study.parallel import ordered_map
 from raters.study.study import Study, many
 
 _NAMED = 10

@@ -20,13 +20,12 @@ from raters.errors import RatersError
 from raters.methods.base import Batch, Method, Step
 from raters.methods.phases import Optimiser
 from raters.rows import Row
-from raters.training.checkpoint import Best, Score
 from raters.training.dataset import NO_CASE
+from raters.training.epochs import Best, HeldOutScores, Score, labels_by_rater
 from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
 from raters.training.survey import Partition
 from raters.training.trainer import set_precision
-from raters.training.validation import HeldOutScores, labels_by_rater
 
 
 class Waiting:

@@ -268,10 +268,8 @@ class Model:
         if not isinstance(image, Case):
             return self._pixels_of(given_image(image)[0])
         found = image_of(image)
-        try:
+        with in_case(image.id, found.source):
             return self._pixels_of(found.array)
-        except RatersError as error:
-            raise in_case(error, image.id, found.source) from None
 
     def _pixels_of(self, array: NDArray[Any]) -> Tensor:
         channels, spatial_dims = self.config.channels, self.config.spatial_dims

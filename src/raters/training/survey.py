@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.methods.registry import learning_method
 from raters.study.backend import Image
 from raters.study.case import Case
@@ -309,10 +309,8 @@ def _masks(study: Study, case: Case) -> CaseCounts:
 
 def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Counts:
     values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
-    try:
+    with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
-    except RatersError as error:
-        raise error.at(file=facts.source, case=case.id, rater=rater) from None
     known = numbers != MISSING
     counts = np.zeros(len(study.classes), np.int64)
     np.add.at(counts, numbers[known], times[known])

@@ -23,7 +23,7 @@ from torch import nn
 
 from raters.errors import RatersError
 from raters.networks.backbone import TruthNetwork
-from raters.training.checkpoint import WholeCheckpoints
+from raters.training.epochs import WholeCheckpoints
 from raters.training.options import TrainingOptions
 from raters.training.run import first_process
 
@@ -71,7 +71,8 @@ def _trainer(
         num_nodes=training.num_nodes,
         # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
         strategy="ddp_find_unused_parameters_true" if several else "auto",
-        precision=for_trainer(training.precision),
+        # Of Lightning's precision we need only the scaling of gradients, for 16.
+        precision="16-mixed" if training.precision == "16" else "32-true",
         max_epochs=training.epochs,
         logger=loggers or False,
         plugins=[WholeCheckpoints()],
@@ -119,8 +120,9 @@ def interruptible() -> Iterator[None]:
     except RuntimeError as error:
         if not any(words in str(error) for words in _LOST):
             raise
+        why = str(error).splitlines()[0].strip()[:200]
         raise RatersError(
-            f"found a process of this training gone ({_first_line(error)}), expected all of them "
+            f"found a process of this training gone ({why}), expected all of them "
             "until the end: the run is whole up to the epoch before, use --resume",
             kind="process",
         ) from None
@@ -131,10 +133,6 @@ def interruptible() -> Iterator[None]:
             raise
         signal.signal(signal.SIGINT, handler or signal.default_int_handler)
         raise KeyboardInterrupt from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].strip()[:200]
 
 
 @contextmanager
@@ -179,11 +177,6 @@ def set_precision(method: nn.Module, precision: Precision) -> None:
     for module in method.modules():
         if isinstance(module, TruthNetwork):
             module.half_type = HALF[precision]
-
-
-def for_trainer(precision: Precision) -> Any:  # noqa: ANN401
-    """Return Lightning's name: of it we need only the scaling of gradients, for 16."""
-    return "16-mixed" if precision == "16" else "32-true"
 
 
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
