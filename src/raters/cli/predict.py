@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.study_options import Out
 from raters.cli.tables import end_with_failures, say, show_notes
 from raters.errors import RatersError
 from raters.wording import many
@@ -27,9 +28,7 @@ def predict(
             metavar="IMAGES",
         ),
     ],
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
-    ],
+    out: Out,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also the probability of each class.")
     ] = False,

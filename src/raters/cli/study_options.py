@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 OpenStudy = Callable[..., "Study"]
 """Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
 
+Out = Annotated[str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)]
+TablesOut = Annotated[
+    str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
 _CHOOSE = "Filter cases, raters, classes"
 _MASKS = "Masks"
 _TABLES = "Tables"

@@ -10,8 +10,12 @@ from raters.confusion.counts import (
     normalise,
     pool,
 )
-from raters.confusion.dominance import dominance_margin, is_dominant
-from raters.confusion.error import root_mean_square, squared_frobenius
+from raters.confusion.measures import (
+    dominance_margin,
+    is_dominant,
+    root_mean_square,
+    squared_frobenius,
+)
 from raters.confusion.orders import (
     from_crowdkit,
     from_itk,

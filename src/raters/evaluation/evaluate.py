@@ -54,7 +54,7 @@ def evaluate(
     Masks: Dice, IoU, HD95 and the average surface distance in mm (pixels where the spacing is
     unknown) and the difference of volumes (positive where the prediction is larger), for each
     case, foreground class, their mean, and unions of classes (`raters.scores.conventions` states
-    what empty masks score). Soft Dice compares with the mean label of all raters. Samples have their
+    what empty masks score). Soft Dice compares with the mean label of raters. Samples have their
     energy distance from the raters, matched Dice and best Dice. Class labels: accuracy and
     balanced accuracy. Probabilities: calibration as well. Trained models: also how likely they make
     the raters' labels, and 'as rater X' against the labels of X and of every other rater.

@@ -158,6 +158,9 @@ class Method(Training):
     Attributes:
         answers: What the method can say of an image. Whoever wants something of a method looks
             here first; where options decide, it is a property.
+        varies: Whether the raters' matrices vary over images and pixels.
+        has_targets: Whether the method trains on a target instead of the raters' labels.
+        counts_raters: Whether matrices of raters are counted against the truth, and not fitted.
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
@@ -166,6 +169,9 @@ class Method(Training):
     """
 
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
+    varies: bool = False
+    has_targets: bool = False
+    counts_raters: bool = False
     task: Task
     options: MethodOptions
     class_weights: Tensor
@@ -189,16 +195,6 @@ class Method(Training):
         raise NotImplementedError
 
     @property
-    def varies(self) -> bool:
-        """Whether the raters' matrices vary over images and pixels."""
-        return False
-
-    @property
-    def has_targets(self) -> bool:
-        """Whether the method trains on a target instead of the raters' labels."""
-        return False
-
-    @property
     def shares_matrix(self) -> bool:
         """Whether all raters have one matrix in common."""
         return False
@@ -211,11 +207,6 @@ class Method(Training):
     def not_extended(self) -> str:
         """Why no rater can be added to the trained method; empty if one can."""
         return "it has no part that belongs to one rater alone"
-
-    @property
-    def counts_raters(self) -> bool:
-        """Whether matrices of raters are counted against the truth, and not fitted to labels."""
-        return False
 
     def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
         """Count the raters' matrices against what cases show, if `counts_raters`."""

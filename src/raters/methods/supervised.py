@@ -40,6 +40,8 @@ class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    has_targets = True
+    counts_raters = True  # against targets, or against what the trained model predicts
     rater_matrices: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
@@ -50,19 +52,9 @@ class SupervisedMethod(NetworkMethod):
         self.register_buffer("rater_matrices", even)
 
     @property
-    def has_targets(self) -> bool:
-        """These methods train on targets."""
-        return True
-
-    @property
     def not_extended(self) -> str:
         """Matrices of new raters can always be counted."""
         return ""
-
-    @property
-    def counts_raters(self) -> bool:
-        """Matrices are counted against targets, or against what the trained model predicts."""
-        return True
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the matrices of both."""

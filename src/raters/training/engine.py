@@ -56,15 +56,15 @@ class Waiting:
 
     def batch_begins(self) -> None:
         """Report that a batch is there."""
-        now = self._clock()
-        self.waited += now - self._last
-        self._last = now
+        self.waited += self._passed()
 
     def batch_ends(self) -> None:
         """Report that the work on a batch is done: the next one is waited for."""
-        now = self._clock()
-        self.worked += now - self._last
-        self._last = now
+        self.worked += self._passed()
+
+    def _passed(self) -> float:
+        before, self._last = self._last, self._clock()
+        return self._last - before
 
     @property
     def share(self) -> float:

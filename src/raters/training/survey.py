@@ -59,7 +59,7 @@ def partition(study: Study, share: float, seed: int, method: str | None = None) 
     train, held_out = by_split(study)
     chosen = len(held_out) > 0
     if method is not None:
-        teaches = learnable(study, method)
+        teaches = labelled(study) if learning_method(method).raters else has_reference(study)
         if not teaches[train].any():
             raise _nothing_to_learn(study, method)
         scores = teaches | has_reference(study)
@@ -141,11 +141,6 @@ def labels_there(study: Study, position: int, rater: str | None) -> bool:
     """Ask the store; where it does not know without reading, a case counts as labelled."""
     knows = getattr(study.backend, "labelled", None)
     return True if knows is None else bool(knows(study.row(position), rater))
-
-
-def learnable(study: Study, method: str) -> Flags:
-    """Return for each case whether a method can learn from it: its labels, or its reference."""
-    return labelled(study) if learning_method(method).raters else has_reference(study)
 
 
 def left_out_note(number: int, method: str) -> list[str]:

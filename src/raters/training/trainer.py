@@ -199,14 +199,11 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
     names = [name for name in SHOWN if name in row]
     for gone in (None, *FIRST_TO_GO):
         names = [name for name in names if name != gone]
-        said = " ".join(f"{SHOWN[name]} {_short(name, row[name])}" for name in names)
+        digits = {name: 2 if name == "dominance" else 3 for name in names}
+        said = " ".join(f"{SHOWN[name]} {row[name]:.{digits[name]}f}" for name in names)
         if len(said) <= room:
             return said
     return ""
-
-
-def _short(name: str, value: float) -> str:
-    return f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
 
 
 class TrainingBar(lightning.Callback):
