@@ -28,6 +28,7 @@ from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
 from raters.training.run import write_splits
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 NASTY = "<script>alert(1)</script>"
 BLUE, ORANGE = [0.0, 114 / 255, 178 / 255], [230 / 255, 159 / 255, 0.0]
 WHITE, BLACK = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]

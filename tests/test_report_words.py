@@ -30,6 +30,7 @@ from raters.report.words import cases_sentence, size_sentence, volumes_sentence
 from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32
 Masks = NDArray[np.int16]
 
