@@ -19,9 +19,8 @@ from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
-from raters.report.run import run_report
+from raters.report.run import run_report, told
 from raters.report.run_cases import telling
-from raters.report.run_curves import told
 from raters.report.run_pass import score_and_watch, shown_part, weighted
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
-from raters.notebook import html
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import many

@@ -91,6 +91,9 @@ def open_study(strict: bool = True, truth: bool = False, **given: Any) -> Study:
     return read(**read_options(given), strict=strict, truth=truth)
 
 
+USUAL = {option.name: option.default for option in _OPTIONS}
+"""The defaults of all options, by name."""
+
 open_study.__signature__ = inspect.Signature(_OPTIONS)  # type: ignore[attr-defined]
 open_study.__annotations__ = {p.name: p.annotation for p in _OPTIONS}
 

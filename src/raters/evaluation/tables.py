@@ -120,16 +120,11 @@ def fill(result: Evaluation, sums: Sums) -> None:
         sums.vectors[f"score_{name}"] = [row[[0, len(row) // 2]] for row in parts]
     result.cuts = cut_rows(sums, bootstrap, against)
     result.score = f"{fit}, {'reference' if referenced else 'mean over raters'}"
-    result.sums = CaseVectors(sums.names, sums.groups, dict(_main_vectors(sums)))
-    for name, vectors in result.sums.vectors.items():
-        result.main |= entry(name, bootstrap.interval(vectors, MAIN[name][1]))
-
-
-def _main_vectors(sums: Sums) -> Iterator[tuple[str, Floats]]:
-    for name, (source, _) in MAIN.items():
-        found = sums.stacked(source)
-        if found is not None and found[:, -1].any():
-            yield name, found
+    stacked = {name: sums.stacked(source) for name, (source, _) in MAIN.items()}
+    vectors = {k: v for k, v in stacked.items() if v is not None and v[:, -1].any()}
+    result.sums = CaseVectors(sums.names, sums.groups, vectors)
+    for name, parts_of in vectors.items():
+        result.main |= entry(name, bootstrap.interval(parts_of, MAIN[name][1]))
 
 
 def summarise(

@@ -158,7 +158,10 @@ def cache_folder(run: Path | None = None) -> Iterator[Path]:
     if run is not None:
         folder = run / "cache"
         yield folder
-        _remove_stores(folder)
+        for store in folder.glob("[0-9a-f]" * KEY):  # nothing that somebody else put there
+            shutil.rmtree(store, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()
         return
     _remove_abandoned(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=TEMPORARY))
@@ -169,14 +172,6 @@ def cache_folder(run: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if lock is not None:
             os.close(lock)
-
-
-def _remove_stores(folder: Path) -> None:
-    """Remove the stores of a run, and nothing else that somebody may have put there."""
-    for store in folder.glob("[0-9a-f]" * KEY):
-        shutil.rmtree(store, ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def _remove_abandoned(place: Path) -> None:

@@ -17,8 +17,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
 from raters.methods.registry import METHODS
-from raters.notebook import html
-from raters.rows import Row
+from raters.rows import Row, html
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image

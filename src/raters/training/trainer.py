@@ -50,8 +50,26 @@ def make_trainer(
     Raises:
         RatersError: This machine has not so many devices.
     """
+    several = training.devices * training.num_nodes > 1
     try:
-        return _trainer(training, bar, loggers)
+        return lightning.Trainer(
+            accelerator="auto",
+            devices=training.devices,
+            num_nodes=training.num_nodes,
+            # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
+            strategy="ddp_find_unused_parameters_true" if several else "auto",
+            # Of Lightning's precision we need only the scaling of gradients, for 16.
+            precision="16-mixed" if training.precision == "16" else "32-true",
+            max_epochs=training.epochs,
+            logger=loggers or False,
+            plugins=[WholeCheckpoints()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            callbacks=[bar] if bar else [],
+        )
     except MisconfigurationException as error:
         why = " ".join(str(error).split())
         raise RatersError(
@@ -59,30 +77,6 @@ def make_trainer(
             f"there is here: {why}",
             kind="devices",
         ) from None
-
-
-def _trainer(
-    training: TrainingOptions, bar: TrainingBar | None, loggers: list[Any]
-) -> lightning.Trainer:
-    several = training.devices * training.num_nodes > 1
-    return lightning.Trainer(
-        accelerator="auto",
-        devices=training.devices,
-        num_nodes=training.num_nodes,
-        # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
-        strategy="ddp_find_unused_parameters_true" if several else "auto",
-        # Of Lightning's precision we need only the scaling of gradients, for 16.
-        precision="16-mixed" if training.precision == "16" else "32-true",
-        max_epochs=training.epochs,
-        logger=loggers or False,
-        plugins=[WholeCheckpoints()],
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        callbacks=[bar] if bar else [],
-    )
 
 
 def wants_bar(progress: Progress) -> bool:
