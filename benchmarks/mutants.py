@@ -69,6 +69,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rater_models/start.py": (PAPERS, f"{LOSS}?global|pixel", f"{MATRICES}?start|near"),
     "methods": (LOSS, METHODS, PAPERS),
     "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say"),
+    "methods/confusion_method.py": (LOSS, METHODS, PAPERS, "tests/test_extend.py?joined|extend"),
     "methods/phases.py": ("tests/test_method_protocol.py?Test",),  # not those of killed processes
     "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),

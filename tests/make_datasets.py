@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import nibabel
 import numpy as np
 import tifffile
 from PIL import Image
 
 from raters import Study
+from raters.study.study import name_array
 
 Make = Callable[[Path], Path]
 Check = Callable[[Study], None]
@@ -48,6 +52,12 @@ def save(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(array)
     (image if mode is None else image.convert(mode)).save(path)
+
+
+def nifti(path: Path, array: np.ndarray[Any, Any], affine: Any = None) -> None:
+    """Write a NIfTI file in the type of the array; by default its voxels are 1 mm wide."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(array, np.eye(4) if affine is None else affine), path)
 
 
 def text(path: Path, *lines: str) -> None:
@@ -326,6 +336,94 @@ def lidc_sqlite(folder: Path) -> Path:
     return path
 
 
+CT_SIDE = 320
+FIRST_OF_CROPS = {  # in millimetres: pixels are of 0.5 mm, and a crop reaches 90 mm to each side
+    "LIDC-IDRI-0003/0/2": (-38, 12),
+    "LIDC-IDRI-0003/1/0": (61, 61),
+    "LIDC-IDRI-0007/0/0": (-63, -58),
+}
+
+
+def hounsfield(rows: Any, columns: Any, k: int) -> Any:
+    return rows - 2 * columns + 10 * k
+
+
+def check_dicom_crops(study: Study) -> None:
+    assert study.cases == tuple(FIRST_OF_CROPS)
+    assert list(study.index.groups) == [case[:14] for case in FIRST_OF_CROPS]
+    assert study["LIDC-IDRI-0003/0/2"].split == study["LIDC-IDRI-0003/1/0"].split
+    assert {case.split for case in study} == {"train", "validate"}
+    for case in study:
+        row, column = FIRST_OF_CROPS[case.id]
+        rows, columns = np.indices((180, 180)) * 2 + np.array([row, column])[:, None, None] * 2
+        inside = (rows >= 0) & (rows < CT_SIDE) & (columns >= 0) & (columns < CT_SIDE)
+        image = np.where(inside, hounsfield(rows, columns, int(case.id[-1])), -1000)
+        same(case.image, image[None])
+        assert case.geometry.spacing == (1, 1)
+        assert case.reference is not None
+        for label in (0, 1):
+            assert (case.reference[(case.labels == label).all(axis=0)] == label).all()
+    masks = np.zeros((4, 180, 180))
+    masks[0, 89:91, 89:91] = 1  # rows 102 and 104 of the scan
+    masks[1, 89:92, 89:91] = 1
+    same(study["LIDC-IDRI-0003/0/2"].labels, masks)
+    assert study["LIDC-IDRI-0003/1/0"].labels.sum() == 1
+    note = study.about["note"]
+    assert "2 of 1,010 patients" in note and "3 of 7,000 images" in note and "anonymous" in note
+
+
+def dicom_slice(path: Path, uid: str, height: float, pixels: np.ndarray[Any, Any]) -> None:
+    """Write a CT slice as scanners do: numbers from 0, and the intercept that makes them HU."""
+    import pydicom
+
+    data, meta = pydicom.Dataset(), pydicom.dataset.FileMetaDataset()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    data.file_meta = meta
+    data.SOPClassUID = meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
+    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = f"{uid}.{round(height * 10)}"
+    data.StudyInstanceUID, data.SeriesInstanceUID, data.Modality = "1.2.1", uid, "CT"
+    data.Rows, data.Columns = pixels.shape
+    data.PixelSpacing, data.SliceThickness = [0.5, 0.5], 2.5
+    data.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
+    data.ImagePositionPatient = [-80.0, -80.0, height]
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 0
+    data.RescaleSlope, data.RescaleIntercept = 1, -1024
+    data.PixelData = (pixels + 1024).astype(np.uint16).tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data.save_as(path, enforce_file_format=True)
+
+
+def dicom_crops(folder: Path, place: str) -> Path:
+    """Write two series of four slices, whose files are not named in the order of slices."""
+    base = sqlite3.connect(lidc_sqlite(folder))
+    for column in ("study_instance_uid", "series_instance_uid"):
+        base.execute(f"ALTER TABLE scans ADD COLUMN {column} VARCHAR")
+    for scan, patient in ((1, "LIDC-IDRI-0007"), (2, "LIDC-IDRI-0003")):
+        uids = f"1.2.{scan}", f"1.3.{scan}"
+        row = "study_instance_uid = ?, series_instance_uid = ?"
+        base.execute(f"UPDATE scans SET {row} WHERE id = ?", (*uids, scan))
+        series = folder / place.format(patient=patient, study=uids[0], series=uids[1])
+        for k in range(4):
+            pixels = hounsfield(*np.indices((CT_SIDE, CT_SIDE)), k)
+            dicom_slice(series / f"1-{3 - k:03d}.dcm", uids[1], 10 + 2.5 * k, pixels)
+        text(series / "069.xml", "<LidcReadMessage/>")
+    base.commit()
+    base.close()
+    return folder
+
+
+@made("lidc-dicom", check_dicom_crops)
+def lidc_dicom(folder: Path) -> Path:
+    return dicom_crops(folder, "LIDC-IDRI/{patient}/{study}/{series}")
+
+
+@made("lidc-dicom:descriptive", check_dicom_crops)
+def lidc_dicom_descriptive(folder: Path) -> Path:
+    dicom_slice(folder / "LIDC-IDRI-0003/01-01-2000-NA/2-NA/1-1.dcm", "1.9", 0, np.ones((4, 4)))
+    return dicom_crops(folder, "{patient}/01-01-2000-NA-NA-1/3-NA-{series}")
+
+
 # Fundus images.
 
 VESSELS = {
@@ -383,6 +481,193 @@ def les_av(folder: Path) -> Path:
         save(folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255)
         save(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
         save(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
+    return folder
+
+
+# Optic disc and cup.
+
+NERVES = {"train/0826": 70, "val/V0001": 71, "test/T0001": 72}
+NERVE_FOLDERS = {"train": "Training-400", "val": "Validation-400", "test": "Test-400"}
+
+
+def nerve(seed: int, rater: int) -> np.ndarray[Any, Any]:
+    """Return background 0, rim 1, cup 2 as one rater draws them."""
+    rows, columns = np.indices((16, 18))
+    distance = np.hypot(rows - 7, columns - 8 - seed % 3)
+    return (distance < 5 + rater % 2).astype(np.uint8) + (distance < 2 + rater % 3)
+
+
+def check_refuge(study: Study) -> None:
+    assert study.cases == tuple(NERVES) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"annotator{k}" for k in range(1, 8))
+    for case in study:
+        assert case.split == case.id.split("/")[0] and case.reference is None
+        drawn = [nerve(NERVES[case.id], k) for k in range(1, 8)]
+        drawn[2][0, 0] = 2  # a pixel of the third cup lies outside the disc
+        same(case.labels, drawn)
+        assert case.image is not None and case.image.shape == (3, 16, 18)
+    assert "1 of 400 train images; 1 of 400 val images; 1 of 400 test" in study.about["note"]
+
+
+@made("refuge", check_refuge)
+def refuge(folder: Path) -> Path:
+    for case, seed in NERVES.items():
+        split, _, name = case.partition("/")
+        place = folder / NERVE_FOLDERS[split] / name
+        save(place / f"{name}.jpg", numbers(seed, 16, 18, 3))
+        save(place / f"{name}_cropped.jpg", numbers(seed, 8, 9, 3))
+        save(place / f"{name}_disc.bmp", np.full((16, 18), 255, np.uint8))
+        for k in range(1, 8):
+            drawn = nerve(seed, k)
+            cup = drawn == 2
+            cup[0, 0] |= k == 3
+            save(place / f"{name}_seg_disc_{k}.png", (drawn > 0).astype(np.uint8) * 255)
+            save(place / f"{name}_seg_cup_{k}.png", cup.astype(np.uint8) * 255)
+    text(folder / "REFUGE1Test.csv", "imgName,label", "T0001,0")
+    return folder
+
+
+RIGA = {
+    "BinRushed/BinRushed1/image1": 80,
+    "BinRushed/BinRushed1/image10": 81,
+    "MESSIDOR_Base1/Labeled/image20": 82,
+    "Magrabia/MagrabiaMale/image7": 83,
+}
+
+
+def check_riga(study: Study) -> None:
+    assert set(study.cases) == set(RIGA) and study.classes.names == ("background", "rim", "cup")
+    assert study.raters == tuple(f"rater{k}" for k in range(1, 7))
+    for case in study:
+        assert case.split == ("test" if case.id.startswith("Magrabia") else "train")
+        same(case.labels, [nerve(RIGA[case.id], k) for k in range(1, 7)])
+        same(case.image, np.moveaxis(numbers(RIGA[case.id], 16, 18, 3), -1, 0))
+        assert case.reference is None
+    counts = "2 of 195 BinRushed images; 1 of 460 MESSIDOR images; 1 of 95 Magrabia images"
+    assert study.about["note"] == counts
+
+
+@made("riga", check_riga)
+def riga_plus(folder: Path) -> Path:
+    for name, seed in RIGA.items():
+        save(folder / f"RIGA/{name}.tif", numbers(seed, 16, 18, 3))
+        for k in range(1, 7):
+            values = np.array([0, 255, 128], np.uint8)[nerve(seed, k)]
+            save(folder / f"RIGA-mask/{name}-{k}.tif", values)
+    save(folder / "RIGA/MESSIDOR_Base1/Unlabeled/image99.tif", numbers(84, 16, 18, 3))
+    text(folder / "BinRushed_train.csv", "image,mask", "RIGA/BinRushed/BinRushed1/image1.tif,")
+    return folder
+
+
+@made("riga:mrnet", check_riga)
+def riga_mrnet(folder: Path) -> Path:
+    rows: dict[str, list[str]] = {}
+    for k, (name, seed) in enumerate(RIGA.items()):
+        save(folder / f"{name}.tif", numbers(seed, 16, 18, 3))
+        own = rows.setdefault(name.replace("_", "/").split("/")[0], [])
+        for rater in range(7):
+            label = f"Rater{rater}" if rater else "FinalLabel"
+            values = np.array([0, 127, 255], np.uint8)[nerve(seed, rater)]
+            save(folder / f"masks/{label}/{name}.tif", values)
+            image, mask = (f"{name}.tif".replace("/", "\\"), f"masks/{label}/{name}.tif")
+            own.append(f"{7 * k + rater},{image},{mask},0,{rater}")
+    for collection, lines in rows.items():
+        table = folder / f"Glaucoma_multirater_{collection}.csv"
+        text(table, ",imgName,maskName,label,rater", *lines)
+    return folder
+
+
+# Cityscapes.
+
+STREETS = {
+    "train/aachen_000000_000019": 60,
+    "train/zurich_000001_000019": 61,
+    "train_extra/augsburg_000000_000000": 62,
+    "val/frankfurt_000000_000294": 63,
+    "test/berlin_000000_000019": 64,
+}
+STREET_CLASSES = (
+    "void", "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light",
+    "traffic sign", "vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus",
+    "train", "motorcycle", "bicycle",
+)  # fmt: skip
+SCORED_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+DRAWN = "train/zurich_000001_000019"  # has polygons only, those of both kinds alike
+POLYGONS: list[dict[str, Any]] = [
+    {"label": "road", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]]},
+    {"label": "car", "polygon": [[2, 1], [6, 1], [6, 4], [2, 4]]},
+    {"label": "license plate", "polygon": [[3, 2], [4, 2], [4, 3], [3, 3]]},
+    {"label": "sky", "polygon": [[0, 0], [11, 0], [11, 7], [0, 7]], "deleted": 1},
+    {"label": "static", "polygon": [[5, 2], [9, 2], [9, 3], [5, 3]]},
+    {"label": "persongroup", "polygon": [[9, 5], [10, 5], [10, 6], [9, 6]]},
+]
+
+
+def street_ids(scene: str, kind: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return numbers(STREETS[scene] + (100 if kind == "gtCoarse" else 0), 8, 12, high=34)
+
+
+def street_labels(scene: str, kind: str) -> np.ndarray[Any, Any]:
+    if scene == DRAWN:
+        expected = np.full((8, 12), 1)
+        expected[1:5, 2:7] = 14
+        expected[2:4, 5:10] = -1
+        expected[5:7, 9:11] = 12
+        return expected
+    ids = street_ids(scene, kind)
+    return np.sum([(k + 1) * (ids == value) for k, value in enumerate(SCORED_IDS)], axis=0) - (
+        ~np.isin(ids, SCORED_IDS)
+    )
+
+
+def check_scene(study: Study, scene: str, coarse: bool, fine: bool) -> None:
+    case = study[scene]
+    folder, _, name = scene.partition("/")
+    assert (case.group, case.split) == (name.split("_")[0], folder.removesuffix("_extra"))
+    same(case.image, np.moveaxis(numbers(STREETS[scene] + 50, 8, 12, 3), -1, 0))
+    same(case.labels, [street_labels(scene, "gtCoarse") if coarse else np.full((8, 12), -1)])
+    if fine:
+        same(case.reference, street_labels(scene, "gtFine"))
+    else:
+        assert case.reference is None
+
+
+def check_fine(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("train_extra")]
+    assert list(study.cases) == scenes
+    assert study.raters == ("coarse",) and study.classes.names == STREET_CLASSES
+    assert study.classes.values == (0, *SCORED_IDS)
+    for scene in scenes:
+        labelled = not scene.startswith("test")
+        check_scene(study, scene, labelled, labelled)
+    assert "2 of 2,975 train images; 1 of 500 val images; 1 of 1,525 test" in study.about["note"]
+
+
+def check_coarse(study: Study) -> None:
+    scenes = [scene for scene in STREETS if not scene.startswith("test")]
+    assert list(study.cases) == scenes and study.raters == ("coarse",)
+    for scene in scenes:
+        check_scene(study, scene, True, not scene.startswith("train_extra"))
+    assert "2 of 2,975 train images; 1 of 19,998 train_extra images" in study.about["note"]
+
+
+@made("cityscapes", check_fine)
+@made("cityscapes-coarse", check_coarse)
+def cityscapes(folder: Path) -> Path:
+    polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
+    for scene, seed in STREETS.items():
+        split, _, name = scene.partition("/")
+        place = f"{split}/{name.split('_')[0]}/{name}"
+        save(folder / f"leftImg8bit/{place}_leftImg8bit.png", numbers(seed + 50, 8, 12, 3))
+        for kind in ("gtFine", "gtCoarse"):
+            if (kind, split) in (("gtCoarse", "test"), ("gtFine", "train_extra")):
+                continue
+            if scene == DRAWN:
+                text(folder / f"{kind}/{place}_{kind}_polygons.json", polygons)
+            elif split == "test":  # withheld: nothing but void
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", np.ones((8, 12), np.uint8))
+            else:
+                save(folder / f"{kind}/{place}_{kind}_labelIds.png", street_ids(scene, kind))
     return folder
 
 
@@ -517,6 +802,60 @@ def anaesthetist(folder: Path) -> Path:
     return folder
 
 
+VIEWS = {"p1/a": 90, "p1/b": 91, "p2/c": 92, "p3/d": 93}
+VIEW_LABELS = (
+    ("p1/a", "ann", "PLAX"), ("p1/a", "bob", "A4C"), ("p1/b", "bob", "PLAX"),
+    ("p2/c", "ann", "SAX"), ("p2/c", "ann", "A4C"),
+)  # fmt: skip
+
+
+def check_views(study: Study) -> None:
+    assert study.kind == "classification" and study.cases == tuple(VIEWS)
+    assert study.raters == ("ann", "bob") and study.classes.names == ("A4C", "PLAX", "SAX")
+    assert list(study.index.groups) == ["p1", "p1", "p2", "p3"]
+    assert list(study.index.splits) == ["train", "train", "train", "test"]
+    same(study.reference_labels, [1, -1, 2, 0])
+    found = [(c.id, rater, study.classes.names[k]) for c in study for rater, k in c.answers]
+    assert sorted(found) == sorted(VIEW_LABELS)
+    for case, seed in VIEWS.items():
+        same(study[case].image, numbers(seed, 9, 8)[None])
+
+
+def views(folder: Path, header: str) -> Path:
+    true = {"p1/a": "PLAX", "p2/c": "SAX", "p3/d": "A4C"}
+    rows = [*VIEW_LABELS, ("p3/d", "", "")]
+    lines = [
+        f"images/{case}.png,{rater},{view},{true.get(case, '')},{case[:2]},"
+        + ("test" if case == "p3/d" else "train")
+        for case, rater, view in rows
+    ]
+    for case, seed in VIEWS.items():
+        save(folder / f"images/{case}.png", numbers(seed, 9, 8))
+    text(folder / "labels.csv", header, *lines)
+    return folder
+
+
+def without_folder(check: Check) -> Check:
+    """Let a check see cases without the folder that images lie in."""
+
+    def checked(study: Study) -> None:
+        assert all(case.startswith("images/") for case in study.cases)
+        ids = name_array(case.removeprefix("images/") for case in study.cases)
+        check(replace(study, index=replace(study.index, ids=ids)))
+
+    return checked
+
+
+@made("image-table", without_folder(check_views))
+def image_table(folder: Path) -> Path:
+    return views(folder, "image,annotator,label,true,group,split")
+
+
+@made("image-table:views", without_folder(check_views))
+def image_table_of_views(folder: Path) -> Path:
+    return views(folder, "image,sonographer,view,truth,patient,split") / "labels.csv"
+
+
 # Noisy MNIST masks.
 
 STROKES = {"train/10001": 50, "train/10002": 51, "validate/10007": 52, "test/10004": 53}
@@ -550,3 +889,281 @@ def noisy_mnist(folder: Path) -> Path:
             colour = "rgb" if role == "Gaussian" else "minisblack"
             tifffile.imwrite(path, stroke(case, role), photometric=colour)
     return folder
+
+
+# ISBI 2015 MS.
+
+VISITS = ("training01_01", "training01_02", "training03_05")
+MS_MODALITIES = ("flair", "mprage", "pd", "t2")
+MS_AFFINE = np.diag([-1.0, 1.0, 1.5, 1.0])
+
+
+def scan(visit: str, modality: str) -> np.ndarray[Any, Any]:
+    seed = 60 + 4 * VISITS.index(visit) + MS_MODALITIES.index(modality)
+    return numbers(seed, 6, 7, 5).astype(np.float32) / 8
+
+
+def lesions(visit: str, rater: int) -> np.ndarray[Any, Any]:
+    return numbers(80 + 2 * VISITS.index(visit) + rater, 6, 7, 5, high=2)
+
+
+def check_lesions(study: Study) -> None:
+    assert study.cases == VISITS and study.raters == ("rater1", "rater2")
+    assert list(study.index.groups) == ["training01", "training01", "training03"]
+    assert study.classes.names == ("background", "lesion") and study.channels == MS_MODALITIES
+    assert not study.anonymous
+    for case in study:
+        same(case.labels, [lesions(case.id, 1), lesions(case.id, 2)])
+        same(case.image, [scan(case.id, modality) for modality in MS_MODALITIES])
+        assert case.geometry.spacing == (1.0, 1.0, 1.5) and case.reference is None
+    missing = "training01_03, training01_04, training02_01, training02_02, training02_03"
+    assert study.about["note"] == f"3 of 21 time points: no {missing} and 13 more"
+
+
+def ms_subjects(folder: Path, end: str) -> Path:
+    for visit in VISITS:
+        subject = folder / visit.partition("_")[0]
+        for modality in MS_MODALITIES:
+            image = scan(visit, modality)
+            nifti(subject / f"preprocessed/{visit}_{modality}_pp{end}", image, MS_AFFINE)
+            nifti(subject / f"orig/{visit}_{modality}{end}", image[:, :, :2], MS_AFFINE)
+        for k in (1, 2):
+            nifti(subject / f"masks/{visit}_mask{k}{end}", lesions(visit, k), MS_AFFINE)
+    return folder
+
+
+@made("isbi2015-ms", check_lesions)
+def isbi2015_ms(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii")
+
+
+@made("isbi2015-ms:packed", check_lesions)
+def isbi2015_ms_packed(folder: Path) -> Path:
+    return ms_subjects(folder, ".nii.gz")
+
+
+# BraTS.
+
+BRATS_MODALITIES = ("flair", "t1", "t1ce", "t2")
+BRATS_CLASSES = ("background", "necrotic and non-enhancing core", "oedema", "enhancing")
+BRATS_AFFINE = np.array([[-1.0, 0, 0, 0], [0, -1, 0, 239], [0, 0, 1, 0], [0, 0, 0, 1]])
+GLIOMAS = ("HGG/BraTS19_A_2_1", "HGG/BraTS19_A_10_1", "HGG/BraTS19_B_1_1", "LGG/BraTS19_C_1_1")
+
+
+def glioma_image(case: int, modality: str) -> np.ndarray[Any, Any]:
+    """Return a volume with voxels of 0 outside the brain."""
+    seed = 100 + 4 * case + BRATS_MODALITIES.index(modality)
+    return numbers(seed, 200, 195, 4).astype(np.int16) * (numbers(seed + 50, 200, 195, 4) > 99)
+
+
+def glioma(case: int) -> np.ndarray[Any, Any]:
+    """Return class numbers: nothing in slice 0, and in slice 1 only outside the centre."""
+    labels = numbers(200 + case, 200, 195, 4, high=4)
+    labels[..., 0] = 0
+    labels[4:196, :, 1] = 0
+    return labels
+
+
+def gliomas(folder: Path, cases: dict[str, int], end: str = ".nii.gz") -> Path:
+    for name, case in cases.items():
+        place = folder / name
+        for modality in BRATS_MODALITIES:
+            image = glioma_image(case, modality)
+            nifti(place / f"{place.name}_{modality}{end}", image, BRATS_AFFINE)
+        values = np.array([0, 1, 2, 4], np.uint8)[glioma(case)]
+        nifti(place / f"{place.name}_seg{end}", values, BRATS_AFFINE)
+    return folder
+
+
+def check_volumes(study: Study, cases: dict[str, int]) -> None:
+    assert study.cases == tuple(cases) and study.raters == ()
+    assert (study.classes.names, study.classes.values) == (BRATS_CLASSES, (0, 1, 2, 4))
+    assert study.channels == BRATS_MODALITIES
+    for name, case in cases.items():
+        same(study[name].image, [glioma_image(case, modality) for modality in BRATS_MODALITIES])
+        same(study[name].reference, glioma(case))
+
+
+def check_gliomas(study: Study) -> None:
+    check_volumes(study, {name: case for case, name in enumerate(GLIOMAS)})
+    assert study.about["note"] == "3 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_low_grade(study: Study) -> None:
+    check_volumes(study, {GLIOMAS[3]: 3})
+    assert study.about["note"] == "0 of 259 HGG cases; 1 of 76 LGG cases"
+
+
+def check_glioma_slices(study: Study) -> None:
+    assert set(study.cases) == {f"{name}/{k:03d}" for name in GLIOMAS[:3] for k in (2, 3)}
+    assert list(study.index.splits) == ["train", "train", "val", "val", "test", "test"]
+    assert study.classes.names == BRATS_CLASSES and study.channels == BRATS_MODALITIES
+    for case in study:
+        assert case.id == f"{case.group}/{int(case.id[-3:]):03d}"
+        number, k = GLIOMAS.index(case.group), int(case.id[-3:])
+        assert case.image is not None and case.image.dtype == np.float32
+        for found, modality in zip(case.image, BRATS_MODALITIES, strict=True):
+            volume = glioma_image(number, modality).astype(float)
+            brain = volume[volume > 0]
+            expected = np.where(volume > 0, (volume - brain.mean()) / brain.std(), 0)
+            np.testing.assert_allclose(found, expected[4:196, 1:193, k], atol=1e-6)
+        same(case.reference, glioma(number)[4:196, 1:193, k])
+        assert case.geometry.affine is not None
+        same(case.geometry.affine @ [0, 0, 1], [-4, 238, 1])
+    assert study.about["note"].endswith("6 of 2,400 slices; 3 of 259 HGG cases")
+
+
+@made("brats2019", check_gliomas)
+@made("brats2019-slices", check_glioma_slices)
+def brats2019(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID")
+    return gliomas(folder, {name: case for case, name in enumerate(GLIOMAS)})
+
+
+@made("brats2019:one-grade", check_low_grade)
+def brats2019_low_grade(folder: Path) -> Path:
+    return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"
+
+
+QU_GLIOMAS = {"BraTS20_Training_002": 0, "BraTS20_Training_355": 1}
+
+
+def check_qu_gliomas(study: Study) -> None:
+    check_volumes(study, QU_GLIOMAS)
+    missing = ", ".join(f"BraTS20_Training_00{k}" for k in (1, 3, 4, 5, 6))
+    assert study.about["note"] == f"2 of 369 cases: no {missing} and 362 more"
+
+
+@made("qu-brats2020", check_qu_gliomas)
+def qu_brats2020(folder: Path) -> Path:
+    text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID")
+    gliomas(folder, {"BraTS20_Training_002": 0})
+    gliomas(folder, {"BraTS20_Training_355": 1}, ".nii")
+    misnamed = folder / "BraTS20_Training_355/BraTS20_Training_355_seg.nii"
+    misnamed.rename(misnamed.with_name("W39_1998.09.19_Segm.nii"))
+    return folder
+
+
+# QUBIQ.
+
+
+class Part(NamedTuple):
+    """A structure of QUBIQ: its tasks, raters, cases, and the shape of its files."""
+
+    tasks: int
+    raters: int
+    cases: tuple[str, ...]
+    image: tuple[int, ...]
+    mask: tuple[int, ...]
+
+
+QUBIQ = {
+    "brain-growth": Part(1, 7, ("train/case01", "train/case10"), (9, 7), (9, 7)),
+    "brain-tumor": Part(3, 3, ("train/case01", "val/case29"), (9, 7, 4), (9, 7, 1)),
+    "kidney": Part(1, 3, ("train/case01", "train/case02", "val/case21"), (9, 7), (9, 7)),
+    "pancreas": Part(1, 2, ("train/case1-1", "train/case1-2"), (9, 7, 5), (9, 7, 5)),
+    "prostate": Part(2, 6, ("train/case01", "val/case49"), (9, 7, 1), (9, 7, 1)),
+}
+SKIPPED = ("prostate", "val/case49", 2, 4)
+"""The structure, case, task and rater of a mask that is not there."""
+
+
+def qubiq_image(structure: str, case: str) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 300 + 10 * list(QUBIQ).index(structure) + part.cases.index(case)
+    return numbers(seed, *part.image).astype(np.float32)
+
+
+def qubiq_mask(structure: str, case: str, task: int, rater: int) -> np.ndarray[Any, Any]:
+    part = QUBIQ[structure]
+    seed = 400 + 100 * list(QUBIQ).index(structure) + 30 * part.cases.index(case)
+    return numbers(seed + 10 * task + rater, *part.mask, high=2)
+
+
+def qubiq(folder: Path, structure: str) -> Path:
+    part = QUBIQ[structure]
+    for case in part.cases:
+        split, _, name = case.partition("/")
+        place = folder / structure / {"train": "Training", "val": "Validation"}[split] / name
+        nifti(place / "image.nii.gz", qubiq_image(structure, case), np.diag([0.5, 0.5, 3, 1]))
+        for task in range(1, part.tasks + 1):
+            for rater in range(1, part.raters + 1):
+                if (structure, case, task, rater) != SKIPPED:
+                    mask = qubiq_mask(structure, case, task, rater)
+                    affine = np.diag([0.5, 0.5, 3, 1]) if len(part.image) == 3 else None
+                    nifti(place / f"task{task:02d}_seg{rater:02d}.nii.gz", mask, affine)
+    return folder / structure
+
+
+def check_qubiq(study: Study, structure: str, task: int, name: str, *notes: str) -> None:
+    part = QUBIQ[structure]
+    assert study.cases == part.cases and study.anonymous
+    assert study.raters == tuple(f"rater{k}" for k in range(1, part.raters + 1))
+    assert study.classes.names == ("background", name)
+    assert list(study.index.splits) == [case.partition("/")[0] for case in part.cases]
+    space = part.image if structure == "pancreas" else part.image[:2]
+    for case in study:
+        image = qubiq_image(structure, case.id)
+        channels = image[None] if len(space) == len(part.image) else np.moveaxis(image, -1, 0)
+        same(case.image, channels)
+        assert case.geometry.spacing == (0.5, 0.5, 3.0)[: len(space)]
+        for rater in range(1, part.raters + 1):
+            mask = qubiq_mask(structure, case.id, task, rater).reshape(space)
+            skipped = (structure, case.id, task, rater) == SKIPPED
+            same(case.labels[rater - 1], np.full(space, -1) if skipped else mask)
+    note = study.about["note"]
+    assert note.startswith(f"{structure}, task{task:02d}; raters are anonymous")
+    for expected in notes:
+        assert expected in note, f"{expected!r} is not in {note!r}"
+
+
+def check_kidneys(study: Study) -> None:
+    missing = "train/case03, train/case04, train/case05, train/case06, train/case07 and 13 more"
+    known = (f"2 of 20 Training cases: no {missing}", "1 of 4 Validation cases: no val/case22, val")
+    check_qubiq(study, "kidney", 1, "kidney", *known)
+    assert "masks" not in study.about["note"]
+
+
+def check_brain_growth(study: Study) -> None:
+    check_qubiq(study, "brain-growth", 1, "brain-growth", "2 of 34 Training", "0 of 5 Validation")
+
+
+def check_brain_tumours(study: Study) -> None:
+    check_qubiq(study, "brain-tumor", 3, "brain-tumor task03", "1 of 28 Training", "1 of 4 Valid")
+
+
+def check_pancreases(study: Study) -> None:
+    check_qubiq(study, "pancreas", 1, "pancreas", "2 of 40 Training cases")
+    assert list(study.index.groups) == ["train/case1"] * 2
+    assert "Validation" not in study.about["note"]
+
+
+def check_prostates(study: Study) -> None:
+    missing = "11 of 12 masks: no val/case49/task02_seg04"
+    check_qubiq(study, "prostate", 2, "prostate task02", missing)
+
+
+@made("qubiq", check_kidneys)
+def qubiq_kidneys(folder: Path) -> Path:
+    return qubiq(folder, "kidney")
+
+
+@made("qubiq:brain-growth", check_brain_growth)
+def qubiq_brain_growth(folder: Path) -> Path:
+    qubiq(folder, "brain-growth")
+    return folder
+
+
+@made("qubiq:brain-tumor", check_brain_tumours)
+def qubiq_brain_tumours(folder: Path) -> Path:
+    return qubiq(folder, "brain-tumor") / "task03"
+
+
+@made("qubiq:pancreas", check_pancreases)
+def qubiq_pancreases(folder: Path) -> Path:
+    return qubiq(folder, "pancreas")
+
+
+@made("qubiq:prostate", check_prostates)
+def qubiq_prostates(folder: Path) -> Path:
+    return qubiq(folder, "prostate") / "task02"

@@ -267,3 +267,10 @@ def test_matrices_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(RatersError, match="found matrices of shape"):
         cm.squared_frobenius(np.zeros(estimated), np.zeros(true))
+
+
+def test_a_rater_without_any_true_class_does_not_count_in_the_error() -> None:
+    estimated = np.stack([np.full((2, 2), 0.5), np.eye(2)])
+    true = np.stack([np.eye(2), np.full((2, 2), np.nan)])
+    assert cm.root_mean_square(estimated, true) == pytest.approx(0.5)
+    assert cm.squared_frobenius(estimated, true) == pytest.approx(0.5)

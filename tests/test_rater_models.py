@@ -644,3 +644,9 @@ def test_numbers_far_out_stay_numbers() -> None:
         (gradient,) = torch.autograd.grad(loss, logits)
         assert np.isfinite(loss.item())
         assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("init_accuracy", [0.2, 1.0])
+def test_low_rank_matrices_start_above_chance_and_below_certainty(init_accuracy: float) -> None:
+    with pytest.raises(RatersError, match=f"{init_accuracy:g}"):
+        LowRankRaters(2, 3, 4, 2, init_accuracy=init_accuracy)

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING
 
 from raters.datasets.anaesthetist import TABLE
 from raters.datasets.base import Dataset
+from raters.datasets.brats2019 import BRATS2019, SLICES
 from raters.datasets.chase_db1 import CHASE
 from raters.datasets.cifar10 import CIFAR10
+from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.download import Download, fetch
 from raters.datasets.gleason2019 import GLEASON
+from raters.datasets.image_table import TABLE as IMAGE_TABLE
+from raters.datasets.isbi2015_ms import ISBI2015
 from raters.datasets.labelme import LABELME
 from raters.datasets.les_av import KINDS, LES_AV
 from raters.datasets.lidc import LIDC
+from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST
 from raters.datasets.music_genre import MUSIC
 from raters.datasets.noisy_mnist import NOISY
+from raters.datasets.qu_brats2020 import QU_BRATS2020
+from raters.datasets.qubiq import QUBIQ
+from raters.datasets.refuge import REFUGE
+from raters.datasets.riga import RIGA
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -31,17 +40,28 @@ __all__ = ["DATASETS", "Dataset", "Download", "fetch", "find", "open_dataset", "
 
 DATASETS: dict[str, Dataset] = {
     "anaesthetist": TABLE,
+    "brats2019": BRATS2019,
+    "brats2019-slices": SLICES,
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
+    "cityscapes": FINE,
+    "cityscapes-coarse": COARSE,
     "gleason2019": GLEASON,
+    "image-table": IMAGE_TABLE,
+    "isbi2015-ms": ISBI2015,
     "labelme": LABELME,
     "les-av": LES_AV,
     "les-av-kinds": KINDS,
     "lidc": LIDC,
+    "lidc-dicom": DICOM,
     "mnist": MNIST,
     "mnist-masks": MASKS,
     "music-genre": MUSIC,
     "noisy-mnist": NOISY,
+    "qu-brats2020": QU_BRATS2020,
+    "qubiq": QUBIQ,
+    "refuge": REFUGE,
+    "riga": RIGA,
 }
 
 
@@ -68,10 +88,11 @@ def open_dataset(name: str, source: str | Path) -> Study:
 
     Args:
         name: One of `DATASETS`.
-        source: The folder or file it is in.
+        source: The folder or file it is in; where the data set has parts, the part's name too.
     """
     dataset, path = find(name), Path(source)
-    return dataset.read(dataset.need(path))
+    dataset.need(dataset.place(path))
+    return dataset.read(path)
 
 
 def prepare(
@@ -98,7 +119,7 @@ def prepare(
     from raters.study.write import import_study
 
     dataset, path = find(name), Path(source)
-    Inputs.named(path).refuse(out)
+    Inputs.named(dataset.place(path)).refuse(out)
     if download:
         _fetch_all(dataset, path, progress)
     study = open_dataset(name, path)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from raters.datasets.download import Download
 from raters.errors import RatersError
-from raters.study.pattern import there
+from raters.study.pattern import natural_key, there
 from raters.study.study import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Dataset:
         downloads: Files that `prepare --download` fetches.
         form_of: Says the form where it depends on the source.
         anonymous: Whether a column of labels is not one person.
+        part: A regular expression: a last name of the source that fits chooses a part of it.
     """
 
     name: str
@@ -49,6 +51,12 @@ class Dataset:
     downloads: tuple[Download, ...] = ()
     form_of: Callable[[Path], Form] | None = None
     anonymous: bool = False
+    part: str = ""
+
+    def place(self, source: Path) -> Path:
+        """Return the file or folder that a source names, without the name of a part."""
+        chooses = self.part and re.fullmatch(self.part, source.name)
+        return source.parent if chooses else source
 
     def about(self, *notes: str) -> dict[str, str]:
         """Return the facts to keep with the study; empty notes are left out."""
@@ -66,6 +74,17 @@ class Dataset:
         if not path.exists():
             raise self.missing(path)
         return path
+
+    def need_nifti(self, *names: Path) -> Path:
+        """Return a NIfTI file that must be there under one of its names, packed or not.
+
+        Raises:
+            RatersError: that names the first, as `need` does.
+        """
+        found = first_there(path for name in names for path in (name, _packed_or_not(name)))
+        if found is None:
+            raise self.missing(names[0])
+        return found
 
     def missing(self, path: Path) -> RatersError:
         """Report that a file or folder is missing, what is there instead, and what was expected."""
@@ -94,6 +113,28 @@ def of_all(found: int, official: int, what: str) -> str:
     return "" if found == official else f"{found:,} of {official:,} {what}"
 
 
+_MOST_NAMES = 5
+
+
+def of_named(found: Collection[str], official: Sequence[str], what: str) -> str:
+    """Note where a source is not the whole data set, and name what is missing; '' where it is.
+
+    Example:
+        >>> of_named(["a", "c"], ["a", "b", "c"], "cases"), of_named(["a"], ["a"], "cases")
+        ('2 of 3 cases: no b', '')
+    """
+    missing = [name for name in official if name not in found]
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _MOST_NAMES:,} more" if len(missing) > _MOST_NAMES else ""
+    count = of_all(len(official) - len(missing), len(official), what)
+    return f"{count}: no {', '.join(missing[:_MOST_NAMES])}{more}"
+
+
+def _packed_or_not(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
+
+
 def first_there(candidates: Iterable[Path]) -> Path | None:
     """Return the first path that exists."""
     return next((path for path in candidates if path.exists()), None)
@@ -111,3 +152,10 @@ def listed(folder: Path, *suffixes: str) -> list[Path]:
         for path in (folder.iterdir() if folder.is_dir() else ())
         if path.suffix.lower() in suffixes and not path.name.startswith(".")
     )
+
+
+def folders_in(folder: Path, name: str = r"[^.].*") -> list[Path]:
+    """List the folders in a folder whose name fits a regular expression, in natural order."""
+    inside = folder.iterdir() if folder.is_dir() else ()
+    fitting = [path for path in inside if re.fullmatch(name, path.name) and path.is_dir()]
+    return sorted(fitting, key=lambda path: natural_key(path.name))

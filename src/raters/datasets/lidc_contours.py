@@ -31,13 +31,14 @@ _TABLES = {
     "contours": ("id", "annotation_id", "inclusion", "image_z_position", "coords"),
     "zvals": ("scan_id", "val"),
 }
+_UIDS = ("study_instance_uid", "series_instance_uid")
 _OFFICIAL_SCANS = 1018
-_MARGIN = 2
+MARGIN = 2
 _MOST = 4
 
 
 @dataclass(frozen=True)
-class _Contour:
+class Contour:
     """An outline in one slice: rows and columns of its points, `(points, 2)`."""
 
     z: float
@@ -46,11 +47,11 @@ class _Contour:
 
 
 @dataclass(frozen=True)
-class _Annotation:
+class Annotation:
     """What one reader drew of one nodule."""
 
     number: int
-    contours: list[_Contour] = field(default_factory=list)
+    contours: list[Contour] = field(default_factory=list)
 
     def points(self, spacing: float) -> Floats:
         """Return all points in millimetres, `(points, 3)`."""
@@ -62,24 +63,33 @@ class _Annotation:
 
 
 @dataclass(frozen=True)
-class _Scan:
-    """A CT scan: its patient, its grid, and the annotations."""
+class Scan:
+    """A CT scan: its patient, its grid, the annotations, and its study and series ('' if unknown).
+
+    `spacing` is that of rows and columns in millimetres, `heights` are the z positions of slices.
+    """
 
     number: int
     patient: str
     thickness: float
     spacing: float
     heights: Floats
-    annotations: list[_Annotation] = field(default_factory=list)
+    annotations: list[Annotation] = field(default_factory=list)
+    study: str = ""
+    series: str = ""
+
+    def slice_of(self, z: float) -> int:
+        """Return the number of the slice at a height."""
+        return int(np.abs(self.heights - z).argmin())
 
 
 @dataclass(frozen=True)
-class _Nodule:
+class Nodule:
     """The annotations of one nodule, and the box around them: first and last voxel by axis."""
 
     case: str
-    scan: _Scan
-    readers: list[_Annotation]
+    scan: Scan
+    readers: list[Annotation]
     low: NDArray[np.intp]
     high: NDArray[np.intp]
 
@@ -88,7 +98,7 @@ class _Nodule:
         masks = np.zeros((_MOST, *(self.high - self.low + 1)), np.int8)
         for mask, reader in zip(masks, self.readers, strict=False):
             for contour in sorted(reader.contours, key=lambda c: not c.inside):
-                k = _slice_of(self.scan, contour.z) - self.low[2]
+                k = self.scan.slice_of(contour.z) - self.low[2]
                 draw(mask[..., k], contour.points - self.low[:2], contour.inside)
         return masks
 
@@ -106,8 +116,8 @@ class _Nodule:
 
 def read_contours(path: Path) -> Study:
     """Open the SQLite file; masks are drawn when they are asked for."""
-    scans = _scans(path)
-    nodules = _nodules(scans)
+    scans = read_scans(path)
+    nodules = find_nodules(scans)
     if not nodules:
         raise LIDC.wrong("found no contours, expected some", path)
     return masks_study(
@@ -128,13 +138,14 @@ def read_contours(path: Path) -> Study:
 # Reading the tables.
 
 
-def _scans(path: Path) -> list[_Scan]:
+def read_scans(path: Path) -> list[Scan]:
+    """Read all scans with their contours; the file is not changed."""
     try:
         # As a URI, so that a file that is not there is not made, and nothing is ever written.
         base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
             _check_tables(base, path)
-            return _read_scans(base)
+            return _rows_of_scans(base)
         finally:
             base.close()
     except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
@@ -150,26 +161,34 @@ def _check_tables(base: sqlite3.Connection, path: Path) -> None:
                 raise LIDC.wrong(f"found {have} in {table!r}, expected {column!r}", path)
 
 
-def _read_scans(base: sqlite3.Connection) -> list[_Scan]:
+def _rows_of_scans(base: sqlite3.Connection) -> list[Scan]:
     heights: dict[int, list[float]] = {}
     for scan, value in base.execute("SELECT scan_id, val FROM zvals"):
         heights.setdefault(scan, []).append(float(value))
+    known = {row[1] for row in base.execute("PRAGMA table_info(scans)")}
+    uids = ", ".join(uid if uid in known else "''" for uid in _UIDS)
     rows = base.execute(
-        "SELECT id, patient_id, slice_thickness, pixel_spacing FROM scans ORDER BY id"
+        f"SELECT id, patient_id, slice_thickness, pixel_spacing, {uids} FROM scans ORDER BY id"
     )
     scans = {
-        number: _Scan(
-            number, patient, float(thick), float(size), np.unique(heights.get(number, []))
+        number: Scan(
+            number,
+            patient,
+            float(thick),
+            float(size),
+            np.unique(heights.get(number, [])),
+            study=study,
+            series=series,
         )
-        for number, patient, thick, size in rows
+        for number, patient, thick, size, study, series in rows
     }
     drawn = {
-        number: _Annotation(number)
+        number: Annotation(number)
         for number, _ in base.execute("SELECT id, scan_id FROM annotations")
     }
     query = "SELECT annotation_id, image_z_position, coords, inclusion FROM contours ORDER BY id"
     for number, z, coords, inside in base.execute(query):
-        drawn[number].contours.append(_Contour(float(z), _points(coords), bool(inside)))
+        drawn[number].contours.append(Contour(float(z), _points(coords), bool(inside)))
     for number, scan in base.execute("SELECT id, scan_id FROM annotations ORDER BY id"):
         if drawn[number].contours:
             scans[scan].annotations.append(drawn[number])
@@ -187,7 +206,7 @@ def _points(coords: str) -> NDArray[np.int32]:
 # From annotations to nodules.
 
 
-def _nodules(scans: list[_Scan]) -> list[_Nodule]:
+def find_nodules(scans: list[Scan]) -> list[Nodule]:
     """Number the nodules of each patient, over all scans of the patient."""
     seen: Counter[str] = Counter()
     nodules = []
@@ -196,23 +215,19 @@ def _nodules(scans: list[_Scan]) -> list[_Nodule]:
         for members in groups:
             readers = [scan.annotations[k] for k in members]
             case = f"{scan.patient}/{seen[scan.patient]}"
-            nodules.append(_Nodule(case, scan, readers, *_box(scan, readers)))
+            nodules.append(Nodule(case, scan, readers, *_box(scan, readers)))
             seen[scan.patient] += 1
     return nodules
 
 
-def _box(scan: _Scan, readers: list[_Annotation]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _box(scan: Scan, readers: list[Annotation]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find the voxels around all contours, with a margin in the plane."""
     contours = [c for reader in readers for c in reader.contours]
     points = np.concatenate([c.points for c in contours])
-    slices = [_slice_of(scan, c.z) for c in contours]
-    low = np.array([*(points.min(0) - _MARGIN).clip(0), min(slices)], np.intp)
-    high = np.array([*(points.max(0) + _MARGIN), max(slices)], np.intp)
+    slices = [scan.slice_of(c.z) for c in contours]
+    low = np.array([*(points.min(0) - MARGIN).clip(0), min(slices)], np.intp)
+    high = np.array([*(points.max(0) + MARGIN), max(slices)], np.intp)
     return low, high
-
-
-def _slice_of(scan: _Scan, z: float) -> int:
-    return int(np.abs(scan.heights - z).argmin())
 
 
 def cluster(points: list[Floats], reach: float) -> list[list[int]]:

@@ -68,7 +68,12 @@ class Step(NamedTuple):
 
 
 def mean_step(total: Tensor, observed: Tensor) -> Step:
-    """Make the step of a loss that is summed over `observed` labels and has no other parts."""
+    """Make the step of a loss that is summed over `observed` labels and has no other parts.
+
+    Example:
+        >>> [mean_step(torch.tensor(6.0), torch.tensor(n)).loss.item() for n in (3, 0)]
+        [2.0, 6.0]
+    """
     loss = total / observed.clamp(min=1)
     return Step(loss, observed, {"loss": loss})
 

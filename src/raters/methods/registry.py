@@ -51,7 +51,12 @@ class MethodEntry:
 
     @property
     def answers(self) -> frozenset[Answer]:
-        """What its models can say of an image, before options decide; it imports the class."""
+        """What its models can say of an image, before options decide; it imports the class.
+
+        Example:
+            >>> sorted(METHODS["pixel-cm"].answers)
+            ['as_rater', 'confusion', 'truth']
+        """
         found = self.load().answers
         return found if isinstance(found, frozenset) else frozenset()
 

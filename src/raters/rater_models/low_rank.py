@@ -112,6 +112,8 @@ def start_of_low_rank(
         >>> C = LowRankConfusion(*(p[None, None] for p in parts)).matrix()[0, 0]
         >>> C.diagonal().mean(), C.sum(1)
         (tensor(0.9000), tensor([1.0000, 1.0000, 1.0000, 1.0000]))
+        >>> parts[2].argmax(1)
+        tensor([0, 1])
     """
     if not 1 <= rank <= num_classes:
         raise RatersError(f"found rank {rank}, expected 1 to {num_classes} (the number of classes)")

@@ -82,6 +82,25 @@ def holds_dicom(folder: Path) -> bool:
     return any(file.suffix.lower() == ".dcm" or _has_preamble(file) for file in islice(files, 20))
 
 
+def series_uid(file: Path) -> str:
+    """Return which series a slice belongs to, '' if it does not say."""
+    with reading(file, "DICOM"):
+        reader = itk.open_reader(file, _IO)
+    return (
+        reader.GetMetaData("0020|000e").rstrip(" \0") if reader.HasMetaDataKey("0020|000e") else ""
+    )
+
+
+def slice_heights(folder: Path) -> list[tuple[float, Path]]:
+    """List the slices of the only series in a folder: where each lies along z, and its file.
+
+    Unlike `read_image`, it takes series whose slices are not evenly spaced.
+    """
+    with reading(folder, "DICOM"):
+        files = [Path(file) for file in _series_files(folder)]
+        return [(float(itk.open_reader(file, _IO).GetOrigin()[2]), file) for file in files]
+
+
 def _has_preamble(file: Path) -> bool:
     with open(file, "rb") as stream:
         return stream.read(132)[128:] == b"DICM"

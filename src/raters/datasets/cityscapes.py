@@ -1,0 +1,241 @@
+"""Cityscapes: street scenes, finely labelled as reference and coarsely labelled by a rater.
+
+Masks are read from `labelIds.png`, or drawn from the polygons where that file is not there, object
+by object in the order of the file, so that later ones lie over earlier ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raters.arrays import Array, Labels
+from raters.datasets.base import Dataset, first_there, listed, of_all
+from raters.study import formats
+from raters.study.backend import LabelRules, RawMask
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.classes import MISSING, Classes
+from raters.study.geometry import Geometry
+from raters.study.study import CaseIndex, Study
+from raters.study.whole_numbers import value_counts
+
+CLASSES = {
+    0: "void", 7: "road", 8: "sidewalk", 11: "building", 12: "wall", 13: "fence", 17: "pole",
+    19: "traffic light", 20: "traffic sign", 21: "vegetation", 22: "terrain", 23: "sky",
+    24: "person", 25: "rider", 26: "car", 27: "truck", 28: "bus", 31: "train", 32: "motorcycle",
+    33: "bicycle",
+}  # fmt: skip
+"""The 19 classes of the benchmark by label id, after void: class 0 is left out of all scores."""
+
+IGNORED = {
+    0: "unlabeled", 1: "ego vehicle", 2: "rectification border", 3: "out of roi", 4: "static",
+    5: "dynamic", 6: "ground", 9: "parking", 10: "rail track", 14: "guard rail", 15: "bridge",
+    16: "tunnel", 18: "polegroup", 29: "caravan", 30: "trailer",
+}  # fmt: skip
+"""Label ids that the benchmark does not score: MISSING."""
+
+RATER = "coarse"
+_NOT_DRAWN = "license plate"
+_IMAGES = {"train": 2975, "val": 500, "test": 1525, "train_extra": 19998}
+_NUMBERS = {number: k for k, number in enumerate(CLASSES)} | dict.fromkeys(IGNORED, MISSING)
+_IDS = {
+    name: number for number, name in (IGNORED | {k: CLASSES[k] for k in list(CLASSES)[1:]}).items()
+}
+_SUFFIX = "_leftImg8bit.png"
+
+
+def read_fine(source: Path) -> Study:
+    """Open the finely labelled images; coarse labels of the same images are those of a rater."""
+    return _read(FINE, source, ("train", "val", "test"), "gtFine")
+
+
+def read_coarse(source: Path) -> Study:
+    """Open the coarsely labelled images; fine labels of the same images are the reference."""
+    return _read(COARSE, source, ("train", "train_extra", "val"), "gtCoarse")
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """An image: the folder of its split, its city, its name, and its files."""
+
+    folder: str
+    city: str
+    name: str
+    files: CaseFiles
+
+
+def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str) -> Study:
+    root = dataset.need(source / "leftImg8bit")
+    there = [folder for folder in folders if (root / folder).is_dir()]
+    scenes = [scene for folder in there for scene in _scenes(dataset, source, folder, needed)]
+    if not scenes:
+        raise dataset.missing(root / folders[0] / "aachen" / f"aachen_000000_000019{_SUFFIX}")
+    if not any(scene.files.masks or scene.files.reference for scene in scenes):
+        raise dataset.missing(source / needed)
+    counts = Counter(scene.folder for scene in scenes)
+    index = CaseIndex.of(
+        [f"{scene.folder}/{scene.name}" for scene in scenes],
+        [scene.city for scene in scenes],
+        [scene.folder.removesuffix("_extra") for scene in scenes],
+    )
+    raters = (RATER,) if any(scene.files.masks for scene in scenes) else ()
+    notes = (of_all(counts[folder], _IMAGES[folder], f"{folder} images") for folder in folders)
+    void = "pixels of classes that the benchmark does not score are MISSING; void has no pixels"
+    backend = _SceneMasks([scene.files for scene in scenes], LabelRules())
+    about = dataset.about(void, *notes)
+    return Study(backend, index, raters, about=about, _classes=Classes.of(CLASSES))
+
+
+def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_Scene]:
+    """Match images and labels of a split by name, and reject one without the other."""
+    kinds = [
+        kind
+        for kind in ("gtFine", "gtCoarse")
+        # The labels of test images are withheld: their files hold nothing but void.
+        if folder != "test" and (kind == needed or (source / kind / folder).is_dir())
+    ]
+    scenes = []
+    for city in sorted(p for p in (source / "leftImg8bit" / folder).iterdir() if p.is_dir()):
+        for image in (p for p in listed(city, ".png") if p.name.endswith(_SUFFIX)):
+            name = image.name.removesuffix(_SUFFIX)
+            found = {
+                kind: _labels(dataset, source / kind / folder / city.name, f"{name}_{kind}")
+                for kind in kinds
+            }
+            files = CaseFiles(
+                {RATER: {"": found["gtCoarse"]}} if "gtCoarse" in found else {},
+                {"": image},
+                {"": found["gtFine"]} if "gtFine" in found else {},
+            )
+            scenes.append(_Scene(folder, city.name, name, files))
+    for kind in kinds:
+        _refuse_stray(dataset, source, folder, kind)
+    return scenes
+
+
+def _labels(dataset: Dataset, city: Path, stem: str) -> Path:
+    """Return the file of the labels: the picture, or the polygons."""
+    usual = city / f"{stem}_labelIds.png"
+    found = first_there((usual, city / f"{stem}_polygons.json"))
+    if found is None:
+        raise dataset.missing(usual)
+    return found
+
+
+def _refuse_stray(dataset: Dataset, source: Path, folder: str, kind: str) -> None:
+    """Reject labels without an image."""
+    for ending in ("labelIds.png", "polygons.json"):
+        end = f"_{kind}_{ending}"
+        for path in sorted((source / kind / folder).glob(f"*/*{end}")):
+            name = f"{path.name.removesuffix(end)}{_SUFFIX}"
+            dataset.need(source / "leftImg8bit" / folder / path.parent.name / name)
+
+
+class _SceneMasks(FilesBackend):
+    """Files of label ids, or of polygons."""
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read the fine labels as reference, the coarse ones of the rater."""
+        files = self.cases[case].reference if rater is None else self.cases[case].masks.get(rater)
+        if not files:
+            return None
+        path = files[""]
+        ids = draw(path) if path.suffix == ".json" else formats.read_labels(path).array
+        values = _classes(ids, path)
+        return RawMask(values, Geometry(values.shape), str(path), coded=True)
+
+
+def _classes(ids: Array, path: Path) -> Labels:
+    """Turn label ids into class numbers."""
+    if ids.dtype.kind not in "ui":
+        raise FINE.wrong(f"found numbers of type {ids.dtype}, expected label ids", path)
+    table = np.full(256, MISSING, np.int16)
+    for number, k in _NUMBERS.items():
+        table[number] = k
+    unknown = sorted(value_counts(ids).keys() - _NUMBERS.keys())
+    if unknown:
+        highest = max(_NUMBERS)
+        raise FINE.wrong(f"found the label id {unknown[0]}, expected 0 to {highest}", path)
+    return table[ids]
+
+
+# Polygons.
+
+
+def draw(path: Path) -> Array:
+    """Draw label ids from a file of polygons, as the official script does.
+
+    A label that is not known is tried without 'group' at its end (`cargroup`); deleted objects and
+    license plates are not drawn.
+    """
+    from PIL import Image, ImageDraw
+
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        size = int(content["imgWidth"]), int(content["imgHeight"])
+        objects = [_outline(entry, path) for entry in content["objects"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"found no polygons ({type(error).__name__}: {error}), expected imgWidth, "
+        raise FINE.wrong(f"{message}imgHeight and objects with label and polygon", path) from None
+    canvas = Image.new("L", size, 0)
+    pen = ImageDraw.Draw(canvas)
+    for number, outline in filter(None, objects):
+        pen.polygon(outline, fill=number)
+    return np.array(canvas)
+
+
+def _outline(entry: dict[str, Any], path: Path) -> tuple[int, list[tuple[float, float]]] | None:
+    """Return the label id and the points of an object; None if it is not to be drawn."""
+    label = str(entry["label"])
+    points = [(float(x), float(y)) for x, y in entry["polygon"]]
+    label = label if label in (*_IDS, _NOT_DRAWN) else label.removesuffix("group")
+    if entry.get("deleted") or label == _NOT_DRAWN:
+        return None
+    if label not in _IDS:
+        raise FINE.wrong(f"found the label {entry['label']!r}, expected one of Cityscapes'", path)
+    if len(points) < 2:
+        raise FINE.wrong(f"found {len(points)} points of a {label}, expected a polygon", path)
+    return _IDS[label], points
+
+
+FINE = Dataset(
+    name="cityscapes",
+    title="Cityscapes street scenes, finely labelled in 19 classes",
+    raters="none, or 'coarse' where gtCoarse/ is there; the fine labels are the reference",
+    licence="non-commercial research, terms of the data set",
+    citation=(
+        "M. Cordts, M. Omran, S. Ramos, T. Rehfeld, M. Enzweiler, R. Benenson, U. Franke, S. Roth, "
+        "B. Schiele: The Cityscapes dataset for semantic urban scene understanding. CVPR 2016."
+    ),
+    layout="""
+SOURCE/
+  leftImg8bit/{train,val,test}/<city>/    <city>_<seq>_<frame>_leftImg8bit.png
+  gtFine/{train,val}/<city>/              <city>_<seq>_<frame>_gtFine_labelIds.png
+                                          or ..._gtFine_polygons.json
+  gtCoarse/{train,val}/<city>/            ..._gtCoarse_labelIds.png or ..._polygons.json (if there)
+""",
+    where="https://www.cityscapes-dataset.com/ (leftImg8bit_trainvaltest, gtFine_trainvaltest)",
+    read=read_fine,
+    form="canonical",
+)
+COARSE = replace(
+    FINE,
+    name="cityscapes-coarse",
+    title="Cityscapes street scenes, coarsely labelled in 19 classes",
+    raters="1, called 'coarse'; the fine labels are the reference where gtFine/ is there",
+    layout="""
+SOURCE/
+  leftImg8bit/{train,train_extra,val}/<city>/    <city>_<seq>_<frame>_leftImg8bit.png
+  gtCoarse/{train,train_extra,val}/<city>/       <city>_<seq>_<frame>_gtCoarse_labelIds.png
+                                                 or ..._gtCoarse_polygons.json
+  gtFine/{train,val}/<city>/                     ..._gtFine_labelIds.png or ..._polygons.json
+                                                 (if there)
+""",
+    where="https://www.cityscapes-dataset.com/ (gtCoarse, leftImg8bit_trainextra; images as above)",
+    read=read_coarse,
+)

@@ -1,0 +1,256 @@
+"""QUBIQ: structures in MRI and CT, each drawn by two to seven experts; a study for each task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from raters.datasets.base import Dataset, folders_in, listed, of_all, of_named
+from raters.study.backend import Axes, Image, LabelRules, RawMask
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.classes import Classes, LabelClass
+from raters.study.formats.geometry import plane
+from raters.study.geometry import Geometry
+from raters.study.study import CaseIndex, Study
+from raters.wording import many
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the challenge says of a structure.
+
+    Attributes:
+        tasks: How many tasks it has.
+        raters: How many experts drew each case.
+        train: How many cases are in Training.
+        val: How many cases are in Validation, numbered on from those; None if not known.
+        spatial_dims: Whether cases are slices or volumes.
+        modalities: How many channels images have.
+    """
+
+    tasks: int
+    raters: int
+    train: int
+    val: int | None = None
+    spatial_dims: int = 2
+    modalities: int = 1
+
+
+STRUCTURES = {
+    "brain-growth": Structure(1, 7, 34, 5),
+    "brain-tumor": Structure(3, 3, 28, 4, modalities=4),
+    "kidney": Structure(1, 3, 20, 4),
+    "pancreas": Structure(1, 2, 40, spatial_dims=3),
+    "pancreatic-lesion": Structure(1, 2, 22, spatial_dims=3),
+    "prostate": Structure(2, 6, 48, 7),
+}
+SPLITS = {"train": "Training", "val": "Validation"}
+
+_MASK = re.compile(r"(task\d+)_seg(\d+)\.nii(?:\.gz)?")
+_ANONYMOUS = (
+    "raters are anonymous: the challenge does not say whether rater1 of one case is the same "
+    "person as rater1 of the next"
+)
+
+
+def read(source: Path) -> Study:
+    """Open the only task that the source has, or the one that its last name chooses."""
+    place = QUBIQ.place(source)
+    folder, task = _one_task(place, None if place == source else source.name)
+    name = _name(folder)
+    known = STRUCTURES[name]
+    cases = {id_: _files(case, task, known.raters) for id_, case in _cases(folder).items()}
+    files = list(cases.values())
+    flat = known.spatial_dims == 2
+    drawn = name if known.tasks == 1 else f"{name} {task}"
+    return Study(
+        SliceFiles(files, known.modalities) if flat else FilesBackend(files, LabelRules()),
+        # Volumes are called case1-1, case1-2, ...: perhaps they are of one patient.
+        CaseIndex.of(
+            list(cases),
+            [case.partition("-")[0] for case in cases],
+            [case.partition("/")[0] for case in cases],
+        ),
+        tuple(f"rater{k}" for k in range(1, known.raters + 1)),
+        about=QUBIQ.about(f"{name}, {task}", _ANONYMOUS, *_notes(cases, known, task)),
+        _classes=Classes((LabelClass("background", 0), LabelClass(drawn, 1, also=(255,)))),
+    )
+
+
+# What is there.
+
+
+def _name(folder: Path) -> str:
+    return folder.absolute().name
+
+
+def _one_task(place: Path, chosen: str | None) -> tuple[Path, str]:
+    """Find the task that is meant: its structure's folder, and its name.
+
+    Raises:
+        RatersError: that lists the tasks, where there are several or the chosen one is not there.
+    """
+    own = _name(place) in STRUCTURES
+    folders = [place] if own else [f for f in folders_in(place) if f.name in STRUCTURES]
+    if not folders:
+        raise QUBIQ.missing(place / next(iter(STRUCTURES)))
+    found = [(folder, task) for folder in folders for task in _tasks(folder)]
+    wanted = [one for one in found if chosen in (None, one[1])]
+    if len(wanted) != 1:
+        names = [f"{_name(folder)}/{task}" for folder, task in wanted or found]
+        missing = "" if wanted else f"no {chosen}, only "
+        last, task = (wanted or found)[-1]
+        example = place / task if own else place / last.name / task
+        raise QUBIQ.wrong(
+            f"found {missing}the tasks {', '.join(names)}, expected one: "
+            f"raters prepare qubiq {example} -o study/",
+            place,
+        )
+    return wanted[0]
+
+
+def _tasks(folder: Path) -> list[str]:
+    """Return the tasks that any case of a structure has masks for."""
+    cases = _cases(folder).values()
+    found = sorted({task for case in cases for task, _ in _masks(case)})
+    if not found:
+        raise QUBIQ.missing(next(iter(cases)) / "task01_seg01.nii.gz")
+    return found
+
+
+def _cases(folder: Path) -> dict[str, Path]:
+    """Return the folders of all cases by name, `train/case01`."""
+    if not any((folder / name).is_dir() for name in SPLITS.values()):
+        raise QUBIQ.missing(folder / "Training")
+    found = {
+        f"{split}/{case.name}": case
+        for split, name in SPLITS.items()
+        for case in folders_in(folder / name, r"case.+")
+    }
+    if not found:
+        first = next(name for name in SPLITS.values() if (folder / name).is_dir())
+        raise QUBIQ.missing(folder / first / "case01")
+    return found
+
+
+def _masks(case: Path) -> dict[tuple[str, int], Path]:
+    """Return the masks of a case by task and number of the rater."""
+    matches = ((_MASK.fullmatch(path.name), path) for path in listed(case, ".nii", ".gz"))
+    return {(match[1], int(match[2])): path for match, path in matches if match is not None}
+
+
+def _files(case: Path, task: str, raters: int) -> CaseFiles:
+    """Return the image and the masks of a case; some raters may have drawn none."""
+    drawn = {rater: path for (own, rater), path in _masks(case).items() if own == task}
+    if not drawn:
+        raise QUBIQ.missing(case / f"{task}_seg01.nii.gz")
+    for rater, path in drawn.items():
+        if not 1 <= rater <= raters:
+            message = f"found a mask of rater {rater}, expected raters 1 to {raters}"
+            raise QUBIQ.wrong(message, path)
+    masks = {f"rater{rater}": {"": path} for rater, path in sorted(drawn.items())}
+    return CaseFiles(masks, {"": QUBIQ.need_nifti(case / "image.nii.gz")})
+
+
+def _notes(cases: Mapping[str, CaseFiles], known: Structure, task: str) -> Iterator[str]:
+    """Note which cases and masks are not there."""
+    for split, official, first in (("train", known.train, 1), ("val", known.val, known.train + 1)):
+        found = [case for case in cases if case.startswith(f"{split}/")]
+        if official is None or len(found) == official:
+            continue
+        if known.val is None:  # how cases are numbered is not known
+            yield of_all(len(found), official, f"{SPLITS[split]} cases")
+        else:
+            names = [f"{split}/case{k:02d}" for k in range(first, first + official)]
+            yield of_named(found, names, f"{SPLITS[split]} cases")
+    masks = [f"{case}/{task}_seg{k + 1:02d}" for case in cases for k in range(known.raters)]
+    there = {
+        f"{case}/{task}_seg{int(rater.removeprefix('rater')):02d}"
+        for case, files in cases.items()
+        for rater in files.masks
+    }
+    yield of_named(there, masks, "masks")
+
+
+# Slices.
+
+
+class SliceFiles(FilesBackend):
+    """Slices in files that may have a third axis: of length 1, or for the modalities of an image.
+
+    The files of a case are one slice: masks take the geometry of the image where they have its
+    shape, as the challenge compares them array by array.
+    """
+
+    def __init__(self, cases: Sequence[CaseFiles], modalities: int) -> None:
+        super().__init__(cases, LabelRules())
+        self._channels = modalities
+
+    def image(self, case: int, ndim: Axes = None) -> Image | None:
+        """Read the image; a third axis becomes the channels."""
+        image = super().image(case, ndim)
+        if image is None:
+            return None
+        array = image.array
+        if array.ndim == 4:
+            array = np.moveaxis(array, -1, 1).reshape(-1, *array.shape[1:3])
+        if len(array) != self._channels:
+            message = f"found {many(len(array), 'slice')}, expected {self._channels} "
+            words = "(one for each modality)" if self._channels > 1 else "(2D)"
+            raise QUBIQ.wrong(message + words, Path(image.source))
+        return Image(array, _flat(image.geometry), image.source)
+
+    def image_grid(self, case: int, ndim: Axes = None) -> tuple[Geometry, str] | None:
+        """Return the grid of the image in its plane."""
+        found = super().image_grid(case, ndim)
+        return None if found is None else (_flat(found[0]), found[1])
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read one rater's mask; a third axis of length 1 is dropped."""
+        mask = super().mask(case, rater)
+        if mask is None:
+            return None
+        if mask.values.ndim == 3 and mask.values.shape[2] == 1:
+            mask = replace(mask, values=mask.values[..., 0], geometry=_flat(mask.geometry))
+        grid = self.image_grid(case)
+        if grid is None or grid[0].shape != mask.geometry.shape:
+            return mask
+        return replace(mask, geometry=grid[0])
+
+
+def _flat(grid: Geometry) -> Geometry:
+    """Return a grid without its third axis."""
+    if len(grid.shape) < 3:
+        return grid
+    return Geometry(grid.shape[:2], None if grid.affine is None else plane(grid.affine))
+
+
+QUBIQ = Dataset(
+    name="qubiq",
+    title="QUBIQ challenge: structures in brain, kidney, pancreas and prostate by several experts",
+    raters="2 to 7 experts, anonymous: perhaps not the same person across cases",
+    licence="see the challenge's terms",
+    citation=(
+        "H. B. Li et al.: QUBIQ: uncertainty quantification for biomedical image segmentation "
+        "challenge. arXiv:2405.18435, 2024."
+    ),
+    layout="""
+SOURCE/                         one of its tasks is chosen: SOURCE/prostate/task02, SOURCE/kidney
+  brain-growth/, brain-tumor/, kidney/, pancreas/, pancreatic-lesion/, prostate/
+    Training/case<nn>/          image.nii.gz
+                                task<nn>_seg<rr>.nii.gz: 0 and 1, by task and rater
+    Validation/case<nn>/        the same
+""",
+    where=(
+        "https://qubiq.grand-challenge.org/participation/ (2020) and "
+        "https://qubiq21.grand-challenge.org/participation/ (2021: also pancreas)"
+    ),
+    read=read,
+    form="canonical",
+    anonymous=True,
+    part=r"task\d+",
+)
