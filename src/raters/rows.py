@@ -128,6 +128,11 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def known(value: Any) -> float | None:  # noqa: ANN401
+    """Return None for a number that does not exist (NaN), else the number."""
+    return None if value is None or value != value else float(value)
+
+
 def interval(row: Row, name: str) -> str | None:
     """Return the ends of a score's interval, its columns `_low` and `_high`; None without any."""
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")

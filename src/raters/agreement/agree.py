@@ -84,11 +84,6 @@ def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
     return sorted(rows, key=lambda row: (row[by] is None, -(row[by] or 0.0)))
 
 
-def known(value: Any) -> float | None:  # noqa: ANN401
-    """Return None for a number that does not exist (NaN), else the number."""
-    return None if value is None or value != value else float(value)
-
-
 def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 

@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 
 from raters.agreement import coefficients
-from raters.agreement.agree import ALL, Agreement, known, rank_cases
+from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.errors import enough_memory
 from raters.progress import ordered_map, track
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.case import Case

@@ -15,7 +15,7 @@ from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import SAMPLES, UnionsGiven, inputs_of, score_cases, unions_of
 from raters.evaluation.result import Comparison, Evaluation
 from raters.evaluation.tables import HALF, MAIN, entry
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap
 from raters.study.whole_numbers import at_least
 from raters.training.config import refuse_other_study
@@ -349,6 +349,5 @@ def _case_rows(run: Evaluation) -> Iterator[Row]:
     for k, (case, group) in enumerate(zip(run.sums.names, run.sums.groups, strict=True)):
         row: Row = {"run": run.run, "case": case, "group": group}
         for name, parts in run.sums.vectors.items():
-            value = float(MAIN[name][1](parts[k]))
-            row[name] = None if value != value else value
+            row[name] = known(MAIN[name][1](parts[k]))
         yield row

@@ -22,7 +22,7 @@ from raters.evaluation.case import (
     score_names,
 )
 from raters.evaluation.result import CaseVectors, Evaluation
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
 from raters.scores.overlap import balanced_accuracy
@@ -317,7 +317,7 @@ def rater_rows(sums: Sums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
         row |= {fit: good / goods if goods else None}
         if pairs is not None and len(sums.raters) > 1:
             row |= _against_others(pairs[:, :, y], y, fit, 0, bootstrap)
-        rows.append(row | {"ece": _number(calibration_error(sums.own[y]))})
+        rows.append(row | {"ece": known(calibration_error(sums.own[y]))})
     return rows
 
 
@@ -328,13 +328,9 @@ def _against_others(
     mine, parts = pairs[:, own, first : first + 2], pairs[:, :, first : first + 2]
     others = np.delete(parts, own, axis=1).mean(axis=1)  # the same labels, so the same denominator
     scores = ratio(parts.sum(axis=0))
-    row: Row = {f"{name}_of_others": _number(ratio(others.sum(axis=0)))}
+    row: Row = {f"{name}_of_others": known(ratio(others.sum(axis=0)))}
     row |= entry(f"{name}_better", bootstrap.difference(others, mine, ratio))
     return row | {f"{name}_rank": int(1 + (scores > scores[own]).sum())}
-
-
-def _number(value: Any) -> float | None:  # noqa: ANN401
-    return None if value != value else float(value)
 
 
 def class_summary(sums: Sums, bootstrap: GroupBootstrap, classes: tuple[str, ...]) -> list[Row]:
@@ -409,4 +405,4 @@ def _accuracies(
         return row | dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), None)
     row |= entry("accuracy", interval(right, list(groups)))
     balanced = balanced_accuracy(truth[seen], predicted[seen], num_classes)
-    return row | {"balanced_accuracy": _number(balanced)}
+    return row | {"balanced_accuracy": known(balanced)}
