@@ -19,8 +19,12 @@ demo: setup
 
 # Some tests start schedulers and trainings that are killed; where the machine stalls for ten seconds
 # these fail for no fault of the code. So a failed test is tried once more, and is named (-rR).
-test: setup lint
-	$(BIN)/python -m pytest -q -n 2 --reruns 1 -rfER
+# Lint runs beside the tests, which often wait; what it says comes last, and it fails `test` too.
+test: setup
+	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest -q -n 2 --reruns 1 -rfER; tests=$$?; \
+	wait $$lint; linted=$$?; cat $(VENV)/lint.txt; \
+	test $$tests -eq 0 -a $$linted -eq 0
 
 # Whether tests notice 300 small mistakes, one at a time; at most 3 hours, resumes in build/mutants.jsonl.
 mutants: setup

@@ -3,6 +3,9 @@
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -15,3 +18,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # These register methods when they are imported; the tests that want them do that.
 collect_ignore = ["tests/toy_methods.py", "tests/wawa.py"]
+
+
+@pytest.fixture(scope="module")
+def small_figures() -> Iterator[None]:
+    """Write the PNG files of reports with a sixteenth of their pixels: only time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("raters.report.figures._DPI", 50)
+        yield

@@ -57,28 +57,26 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
     "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
-    "rater_models/low_rank.py": (f"{MATRICES}?low_rank|low rank|rank_one|mean", f"{LOSS}?low rank"),
-    "rater_models/models.py": (f"{LOSS}?warm_up|held_out|gradients", MATRICES, PAPERS, METHODS),
-    "rater_models/own.py": (
-        "tests/test_own_matrices.py",
-        f"{MATRICES}?own",
-        f"{LOSS}?pixel",
-        f"{METHODS}?hold",
+    "rater_models/low_rank.py": (
+        f"{MATRICES}?low_rank|low rank|rank_one|mean|column",
+        f"{PAPERS}?low_rank|product",
+        f"{LOSS}?low rank",
     ),
-    "rater_models/product.py": (f"{PAPERS}?low_rank|product", f"{LOSS}?low rank"),
+    "rater_models/models.py": (f"{LOSS}?warm_up|held_out|gradients", MATRICES, PAPERS, METHODS),
     "rater_models/start.py": (PAPERS, f"{LOSS}?global|pixel", f"{MATRICES}?start|near"),
     "methods": (LOSS, METHODS, PAPERS),
-    "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say"),
+    "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say|targets"),
     "methods/confusion_method.py": (LOSS, METHODS, PAPERS, "tests/test_extend.py?joined|extend"),
-    "methods/phases.py": ("tests/test_method_protocol.py?Test",),  # not those of killed processes
-    "methods/global_cm.py": (f"{LOSS}?global|single", METHODS, PAPERS),
+    "methods/phases.py": (
+        f"{METHODS}?schedule",
+        "tests/test_method_protocol.py?Test",
+    ),  # not those of killed processes
+    "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
-    "methods/oracle_cm.py": (f"{LOSS}?oracle", METHODS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),
     "methods/separate.py": (f"{LOSS}?separate", METHODS),
     "methods/supervised.py": (f"{LOSS}?targets", METHODS),
-    "methods/targets.py": (f"{LOSS}?targets|separate|warm_up", METHODS),
 }
 
 

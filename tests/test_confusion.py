@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
 from raters import confusion as cm
-from raters.confusion import patterns as patterns_module
+from raters.confusion import counts as patterns_module
 from raters.errors import RatersError
 
 

@@ -27,6 +27,7 @@ from raters.demo.story import Story, rater_rows, results, steps
 from raters.rows import Row
 from raters.scores import mean_dice
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 SMALL = ("--epochs", "1", "--width", "2", "--depth", "2")
 TINY = replace(LESIONS, train=20, test=4, shape=(32, 32), training=SMALL)
 

@@ -84,7 +84,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("registries", "small_figures")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
     page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch

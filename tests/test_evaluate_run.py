@@ -25,7 +25,7 @@ from raters.errors import RatersError
 from raters.evaluation import Evaluation, compare_runs, evaluate
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases
-from raters.evaluation.split import Seen, choose_split, warnings_of
+from raters.evaluation.runs import Seen, choose_split, warnings_of
 from raters.prediction.prediction import Prediction
 from raters.scores import dice, interval, mean_dice
 from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio

@@ -159,7 +159,7 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
         right = {"init_accuracy": 0.7, "warm_up": 1} if method == "global-cm" else {}
         model = quiet_fit(study, method, select="likelihood", **options, **right)
         test = study.select(split="test")
-        found = [model.predict(case).item() == case.reference for case in test.iter_cases()]
+        found = [label.item() == case.reference for case, label in model.predict(test)]
         scores[method] = np.mean(found)
     error = squared_frobenius(model.confusion(test[0]), true_confusion(study, 0))
     assert scores["global-cm"] > 0.97

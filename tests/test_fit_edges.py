@@ -12,17 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 import raters
-from raters.confusion import count
+from raters.confusion import count, count_case
 from raters.errors import RatersError
 from raters.methods import METHODS
-from raters.methods.base import HeldOut, Task
-from raters.methods.targets import count_case
+from raters.methods.base import HeldOut
 from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
 from raters.training.dataset import CaseDataset
-from raters.training.validation import HeldOutScores
+from raters.training.epochs import HeldOutScores
 
 TINY = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 FLAT = {**TINY, "depth": 1}
@@ -285,13 +284,13 @@ class TestParts:
         given: NDArray[Any] = target
         if soft:
             given = (target == np.arange(4)[:, None, None]).astype(np.float32)
-        assert np.array_equal(count_case(case, given, task(3, 4)), expected)
+        assert np.array_equal(count_case(case, given, 4), expected)
 
     def test_answers_are_counted_for_their_rater(self) -> None:
         study = table_with_repeats()
         case = study[0]
         assert case.reference is not None
-        found = count_case(case, case.reference, task(3, 3))
+        found = count_case(case, case.reference, 3)
         truth = int(case.reference)
         assert found[0, truth, truth] == found[1, truth, truth] == 2
         assert found[2, truth, (truth + 1) % 3] == 2
@@ -305,13 +304,6 @@ class TestParts:
         batch = {"reference": reference, "case": torch.tensor([0, 1])}
         scores._compare(batch, torch.cat([truth, 1 - truth], 1))
         assert scores.reference_score == pytest.approx((1 + 2 / 3) / 2)  # empty; 1 of 1, 2
-
-
-def task(number: int, classes: int) -> Task:
-    def network() -> Any:
-        raise NotImplementedError
-
-    return Task("segmentation", tuple(map(str, range(number))), classes, 2, network)
 
 
 @pytest.mark.parametrize(("method", "soft"), [("mean", {}), ("dawid-skene", {"soft": True})])

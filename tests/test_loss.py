@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from raters.methods.base import Batch, Method, Step, Task
 from raters.methods.confusion_method import ConfusionMethod
-from raters.methods.oracle_cm import OracleCM
+from raters.methods.global_cm import OracleCM
 from raters.methods.registry import learning_method
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters, ProductRaters

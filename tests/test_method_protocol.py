@@ -27,8 +27,8 @@ from raters.methods import METHODS, MethodEntry
 from raters.methods.base import Asked, Method, Step, draw_latents
 from raters.methods.options import MethodOptions
 from raters.study.study import Study
-from raters.training.checkpoint import read_checkpoint
 from raters.training.config import read_config
+from raters.training.epochs import read_checkpoint
 from raters.training.loader import whole_cases
 from raters.training.model import Model
 from raters.training.options import checked_options

@@ -15,6 +15,7 @@ from raters.errors import RatersError
 from raters.fusion.consensus import fuse
 from raters.methods import METHODS, learning_method
 from raters.methods.base import Asked, Method, NetworkMethod, Task
+from raters.methods.phases import Optimiser
 from raters.methods.supervised import SupervisedMethod
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import FixedRaters, GlobalRaters, PixelRaters
@@ -324,3 +325,20 @@ def test_known_matrices_of_another_shape_are_refused() -> None:
     with pytest.raises(RatersError, match=r"found rows off by 0\.5, expected rows"):
         FixedRaters(torch.tensor([[[0.5, 0.0], [0.0, 1.0]]]))
     FixedRaters(torch.tensor([[[0.9995, 0.0], [0.0, 1.0]]]))  # rounded
+
+
+def test_an_optimiser_takes_its_schedule_along() -> None:
+    def made() -> Optimiser:
+        optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+        return Optimiser(optimiser, torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5))
+
+    first, second = made(), made()
+    for _ in range(2):
+        first.optimiser.step()
+        first.step_schedule()
+    second.load_state_dict(first.state_dict())
+    second.optimiser.step()
+    second.step_schedule()
+    assert second.schedule is not None
+    assert second.schedule.last_epoch == 3
+    assert second.optimiser.param_groups[0]["lr"] == 0.125

@@ -23,7 +23,7 @@ from raters.networks import (
     choose_network,
     parameter_count,
 )
-from raters.networks.dense import PatchCNN
+from raters.networks.backbones import PatchCNN
 from raters.rater_models.start import pointwise
 
 CASES = [

@@ -183,7 +183,7 @@ def test_the_copies_learn_apart_and_the_given_module_stays() -> None:
 
 def test_what_is_learnt_is_what_a_network_of_raters_would_learn() -> None:
     """The U-Net of the package, given as one's own, ends with the same weights to the bit."""
-    from raters.networks.dense import UNet as Inside
+    from raters.networks.backbones import UNet as Inside
 
     def same(in_channels: int, spatial_dims: int) -> nn.Module:
         return Inside(in_channels, spatial_dims, 2, 2, "instance", 0.0)

@@ -23,6 +23,7 @@ from raters.rater_models import (
     LowRankRaters,
     PixelConfusion,
     PixelRaters,
+    ProductRaters,
     RaterModel,
     SharedConfusion,
     log_column,
@@ -650,3 +651,10 @@ def test_numbers_far_out_stay_numbers() -> None:
 def test_low_rank_matrices_start_above_chance_and_below_certainty(init_accuracy: float) -> None:
     with pytest.raises(RatersError, match=f"{init_accuracy:g}"):
         LowRankRaters(2, 3, 4, 2, init_accuracy=init_accuracy)
+
+
+def test_a_product_has_at_least_one_column() -> None:
+    rank_one = ProductRaters(2, 3, 4, 0, rank=1)(torch.zeros(1, 4), torch.zeros(1)).matrix()
+    torch.testing.assert_close(rank_one[:, :, 0], rank_one[:, :, 1])  # rank 1: all rows are equal
+    with pytest.raises(RatersError, match="rank 0, expected 1 to 3"):
+        ProductRaters(2, 3, 4, 0, rank=0)

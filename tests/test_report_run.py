@@ -14,20 +14,20 @@ import raters
 from make_models import make_model
 from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
-from raters.evaluation.split import Seen
+from raters.evaluation.runs import Seen
 from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
-from raters.report.run import run_report
+from raters.report.run import run_report, told
 from raters.report.run_cases import telling
-from raters.report.run_curves import told
 from raters.report.run_pass import score_and_watch, shown_part, weighted
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
 from raters.training.run import write_splits
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 NASTY = "<script>alert(1)</script>"
 BLUE, ORANGE = [0.0, 114 / 255, 178 / 255], [230 / 255, 159 / 255, 0.0]
 WHITE, BLACK = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]

@@ -26,6 +26,7 @@ from raters.report.leave_out import left_out_scores
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 48
 EVIL = "<script>alert(1)</script>"
 

@@ -22,7 +22,7 @@ from raters.report.blocks import FigureBlock, Report, TableBlock, TextBlock, Vie
 from raters.report.dispatch import make_report
 from raters.report.fusion_words import ALL_RATERS, KINDS, kinds_of, skill_sentence
 from raters.report.leave_out import foreground_rows
-from raters.report.run_curves import still_falling
+from raters.report.run import still_falling
 from raters.report.run_raters import Estimated, foreground_of, rater_section
 from raters.report.run_scores import raters_together
 from raters.report.tables import shown_value
@@ -30,6 +30,7 @@ from raters.report.words import cases_sentence, size_sentence, volumes_sentence
 from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
 
+pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32
 Masks = NDArray[np.int16]
 

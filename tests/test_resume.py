@@ -23,8 +23,8 @@ from raters.methods.base import Batch
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate
 from raters.study.study import Study
-from raters.training.checkpoint import read_checkpoint, write_checkpoint
 from raters.training.engine import Learner
+from raters.training.epochs import read_checkpoint, write_checkpoint
 from raters.training.run import Record, read_history, read_scores
 
 processes = multiprocessing.get_context("forkserver")

@@ -21,8 +21,8 @@ from raters.errors import RatersError
 from raters.networks import TruthNetwork
 from raters.simulate import phantom_study, simulate
 from raters.study.study import Study
-from raters.training.checkpoint import Best
 from raters.training.engine import Learner
+from raters.training.epochs import Best
 from raters.training.run import (
     first_process,
     log,

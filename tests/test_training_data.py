@@ -22,11 +22,19 @@ from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
 from raters.study.triplets import TableBackend, Triplets
 from raters.training import normalise
-from raters.training.augment import AUGMENTATIONS, augmentation_of, flip, full
 from raters.training.dataset import CaseDataset, Item, collate
 from raters.training.loader import EpochSampler, loader, set_epoch
 from raters.training.normalise import Normalisation, fit_normalisation
-from raters.training.patches import cut, foreground_positions, random_corner, tile_corners
+from raters.training.patches import (
+    AUGMENTATIONS,
+    augmentation_of,
+    cut,
+    flip,
+    foreground_positions,
+    full,
+    random_corner,
+    tile_corners,
+)
 
 RAW = Normalisation("none")
 SEEDS = st.integers(0, 10**6)
@@ -238,7 +246,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make only some changes of 'full', and those always."""
 
     def choose(*names: str) -> None:
-        monkeypatch.setattr("raters.training.augment.OFTEN", dict.fromkeys(names, 1.0))
+        monkeypatch.setattr("raters.training.patches.OFTEN", dict.fromkeys(names, 1.0))
 
     return choose
 
@@ -269,7 +277,7 @@ def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: 
 
 def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     always("affine")
-    monkeypatch.setattr("raters.training.augment.flip", AUGMENTATIONS["none"])
+    monkeypatch.setattr("raters.training.patches.flip", AUGMENTATIONS["none"])
     image = np.broadcast_to(np.arange(9, dtype=np.float32), (1, 20, 20, 9)).copy()
     image, _ = full(image, [], np.random.default_rng(0))
     middle = image[0, 5:15, 5:15]

@@ -18,7 +18,7 @@ import raters
 from command_line import draw_masks, pattern, run_in_process
 from makers import quick, save
 from raters.agreement.case import entropy_map
-from raters.confusion.patterns import count_patterns
+from raters.confusion.counts import count_patterns
 from raters.errors import RatersError
 from raters.study.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
 

@@ -57,6 +57,24 @@ class RatersError(Exception):
 
 
 @contextmanager
+def placed(
+    *, file: str | Path | None = None, case: str | None = None, rater: str | None = None
+) -> Iterator[None]:
+    """Name the place in errors, where they do not name it yet.
+
+    Example:
+        >>> with placed(file="a.png"):
+        ...     raise RatersError("found value 0.7, expected whole numbers")
+        Traceback (most recent call last):
+        raters.errors.RatersError: a.png: found value 0.7, expected whole numbers
+    """
+    try:
+        yield
+    except RatersError as error:
+        raise error.at(file=file, case=case, rater=rater) from None
+
+
+@contextmanager
 def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator[None]:
     """Turn a lack of memory into an error of one case, so that the others continue.
 
@@ -69,12 +87,6 @@ def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator
     try:
         yield
     except MemoryError as error:
-        raise no_memory(error, case, rater) from None
-
-
-def no_memory(error: MemoryError, case: str | None, rater: str | None = None) -> RatersError:
-    """Report that there was too little memory for a case."""
-    place = "" if case is None else f" for case {case!r}"
-    reason = str(error) or "MemoryError"
-    message = f"found too little memory{place} ({reason}), expected more"
-    return RatersError(message, kind="memory", case=case, rater=rater)
+        place = "" if case is None else f" for case {case!r}"
+        message = f"found too little memory{place} ({str(error) or 'MemoryError'}), expected more"
+        raise RatersError(message, kind="memory", case=case, rater=rater) from None

@@ -1,4 +1,4 @@
-"""Tables as lists of rows: as CSV and JSON, written whole or not at all, and as Markdown."""
+"""Tables as lists of rows: CSV and JSON, written whole or not at all; Markdown; HTML."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from raters.study.paths import written_whole
+from raters.wording import printable
 
 Row = dict[str, Any]
 
@@ -38,7 +40,13 @@ def write_long_csv(
 ) -> None:
     """Write rows that need not be in memory together, as CSV with these columns."""
     with written_whole(path) as file:
-        _write_lines(file, rows, columns, exact)
+        _write_lines(file, _cells(rows, columns, exact))
+
+
+def write_cells(path: Path, lines: Iterable[Sequence[Any]]) -> None:
+    """Write lines of cells as CSV, as they are."""
+    with written_whole(path) as file:
+        _write_lines(file, lines)
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -49,18 +57,20 @@ def to_csv(rows: Sequence[Row]) -> str:
         ['row,dice', 'vote,91.5', "'=1+1,"]
     """
     text = io.StringIO()
-    _write_lines(text, rows, list(dict.fromkeys(column for row in rows for column in row)))
+    _write_lines(text, _cells(rows, list(dict.fromkeys(c for row in rows for c in row)), False))
     return text.getvalue()
 
 
-def _write_lines(
-    file: IO[str], rows: Iterable[Row], columns: Sequence[str], exact: bool = False
-) -> None:
+def _cells(rows: Iterable[Row], columns: Sequence[str], exact: bool) -> Iterator[list[Any]]:
     cell = _plain if exact else _harmless
+    for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
+        yield [cell(value) for value in line]
+
+
+def _write_lines(file: IO[str], lines: Iterable[Sequence[Any]]) -> None:
     plain = csv.writer(file, lineterminator="\n")
     quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for line in chain([columns], ([row.get(c) for c in columns] for row in rows)):
-        cells = [cell(value) for value in line]
+    for cells in lines:
         # The writer does not see that a carriage return needs quotes.
         odd = any("\r" in text for text in cells if isinstance(text, str))
         (quoted if odd else plain).writerow(cells)
@@ -158,6 +168,11 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def known(value: Any) -> float | None:  # noqa: ANN401
+    """Return None for a number that does not exist (NaN), else the number."""
+    return None if value is None or value != value else float(value)
+
+
 def interval(row: Row, name: str) -> str | None:
     """Return the ends of a score's interval, its columns `_low` and `_high`; None without any."""
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
@@ -173,3 +188,37 @@ def with_interval(row: Row, name: str) -> str:
     """
     ends = interval(row, name)
     return f"{row[name]:.3f}" + (f" ({ends})" if ends else "")
+
+
+MOST_ROWS = 10
+MOST_COLUMNS = 12
+
+
+def html(title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return a title and tables below it; long tables are cut, and say so.
+
+    Example:
+        >>> html("Study", {"raters": [{"name": "<ann>", "cases": 3}]})
+        '<p><b>Study</b></p><p>raters</p><table><tr><th>name</th><th>cases</th></tr><tr><td>&lt;ann&gt;</td><td>3</td></tr></table>'
+    """
+    shown = "".join(_table(name, rows) for name, rows in tables.items() if rows)
+    return f"<p><b>{_cell(title)}</b></p>{shown}"
+
+
+def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(dict.fromkeys(column for row in rows[:MOST_ROWS] for column in row))
+    lines = [_line("th", columns[:MOST_COLUMNS])]
+    lines += [_line("td", [row.get(c) for c in columns[:MOST_COLUMNS]]) for row in rows[:MOST_ROWS]]
+    more = f" (the first {MOST_ROWS} of {len(rows):,})" if len(rows) > MOST_ROWS else ""
+    return f"<p>{_cell(name)}{more}</p><table>{''.join(lines)}</table>"
+
+
+def _line(tag: str, cells: Sequence[Any]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_cell(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return escape(printable(text if len(text) <= 80 else f"{text[:77]}..."))

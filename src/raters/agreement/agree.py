@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
-from raters.notebook import html
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import many
@@ -85,17 +84,12 @@ def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
     return sorted(rows, key=lambda row: (row[by] is None, -(row[by] or 0.0)))
 
 
-def known(value: Any) -> float | None:  # noqa: ANN401
-    """Return None for a number that does not exist (NaN), else the number."""
-    return None if value is None or value != value else float(value)
-
-
 def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at
     least one drew the class in (HD95 and the average surface distance too with `surfaces`; one
-    empty mask scores as `raters.scores.empty` states); Cohen's kappa, Fleiss' kappa and
+    empty mask scores as `raters.scores.conventions` states); Cohen's kappa, Fleiss' kappa and
     Krippendorff's alpha are over all voxels of all cases. `dice_rest` compares a rater with what
     most of the others say (where they tie, nothing counts); `volume` is the mean volume in mm^3
     (pixels where the spacing is unknown) and `bias` the mean relative difference from the mean

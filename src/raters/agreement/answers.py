@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.agreement import coefficients
-from raters.agreement.agree import ALL, Agreement, known, rank_cases
+from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.study.study import Study, many
 from raters.study.triplets import Triplets
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Flags, Floats, Ints, Labels
-from raters.confusion.patterns import Patterns, count_patterns
+from raters.confusion.counts import Patterns, count_patterns
 from raters.errors import RatersError, enough_memory
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.scores.overlap import dice_from_counts
 from raters.study import formats
 from raters.study.case import Case
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.study import Study

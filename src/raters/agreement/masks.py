@@ -8,16 +8,15 @@ from itertools import combinations
 import numpy as np
 
 from raters.agreement import coefficients
-from raters.agreement.agree import ALL, Agreement, known, rank_cases
+from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import CaseAgreement, case_agreement
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.errors import enough_memory
-from raters.progress import track
-from raters.rows import Row
+from raters.progress import ordered_map, track
+from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.case import Case
-from raters.study.parallel import ordered_map
 from raters.study.study import Study, many
 
 
@@ -66,7 +65,8 @@ class _Totals:
         self.pair_counts = np.zeros((len(self.couples), classes, classes), np.int64)
         self.rest_counts = np.zeros((raters, classes, classes), np.int64)
         shape = (len(self.couples), classes)  # the last one is the mean over classes
-        self.pair_scores = {name: _Means(shape) for name in self._score_names()}
+        names = ("dice", "iou", *(("hd95", "surface_distance") if surfaces else ()))
+        self.pair_scores = {name: _Means(shape) for name in names}
         self.rest_dice = _Means((raters, classes))
         self.volume, self.bias = _Means((raters, classes)), _Means((raters, classes))
         self.cases_of_pair = np.zeros(len(self.couples), np.int64)
@@ -74,9 +74,6 @@ class _Totals:
         self.drawn = np.zeros(classes, np.int64)
         self.votes = _Votes(classes)
         self.rows: list[Row] = []
-
-    def _score_names(self) -> list[str]:
-        return ["dice", "iou", *(["hd95", "surface_distance"] if self.surfaces else [])]
 
     def add(self, position: int, case: CaseAgreement, distances: Floats | None) -> None:
         self.drawn += case.volumes.sum(axis=0)

@@ -11,8 +11,7 @@ import numpy as np
 
 from raters.arrays import Floats, Labels
 from raters.benchmarks.held_out import LabelFit, counted_matrices, has_matrices
-from raters.evaluation.runs import score_model
-from raters.evaluation.split import shared_raters
+from raters.evaluation.runs import score_model, shared_raters
 from raters.rows import Row
 from raters.study.paths import written_whole
 

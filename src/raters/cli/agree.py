@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
 from raters.cli.tables import (
     LEFT_OUT,
     MOST_ROWS,
@@ -28,16 +28,14 @@ if TYPE_CHECKING:
 @takes_study
 def agree(
     opened: OpenStudy,
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
-    ] = "",
+    out: TablesOut = "",
     surfaces: Annotated[
         bool, typer.Option("--surfaces", help="Also HD95 and surface distance (slower).")
     ] = False,
     maps: Annotated[
         str, typer.Option(help="Write a map of the labels' entropy for each case here.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show who agrees with whom, who differs from the rest, and the most disputed cases.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.study_options import AsJson, OpenStudy, takes_study
 from raters.wording import many, printable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MOST_PROBLEMS = 5
 @takes_study
 def check(
     opened: OpenStudy,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: AsJson = False,
     strict: Annotated[bool, typer.Option(help="Exit with code 1 on warnings, too.")] = False,
 ) -> None:
     """Show what a study holds and every problem, with the file.

@@ -60,7 +60,10 @@ def demo(
     if draw and digits:
         raise RatersError("found --draw together with --digits, expected one of them")
     if draw:
-        _draw_small(Path(out or "demo"))
+        from raters.demo.draw import CASES, draw_study
+
+        draw_study(Path(out or "demo"))
+        typer.echo(f"{CASES} cases by three raters: {Path(out or 'demo')}")
         return
     from raters.demo.story import DIGITS, LESIONS
 
@@ -87,13 +90,6 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
         _show_results()
     minutes = (time.monotonic() - start) / 60
     typer.echo(f"\nlook at {folder / REPORT} ({minutes:.1f} minutes in all)")
-
-
-def _draw_small(folder: Path) -> None:
-    from raters.demo.draw import CASES, draw_study
-
-    draw_study(folder)
-    typer.echo(f"{CASES} cases by three raters: {folder}")
 
 
 def _refuse_without_training() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
 from raters.cli.tables import MOST_ROWS, end_with_failures, say, show_notes, show_rows, study_notes
 from raters.rows import Row, interval, with_interval
 from raters.wording import many
@@ -44,9 +44,7 @@ def evaluate(
             help="Folder of a run, or of predictions; pattern with {case}; table of predictions."
         ),
     ],
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
-    ] = "",
+    out: TablesOut = "",
     split: Annotated[
         str,
         typer.Option(
@@ -78,7 +76,7 @@ def evaluate(
     ] = 16,
     seed: Annotated[int, typer.Option(help="Where the randomness of samples starts.")] = 0,
     surfaces: Annotated[bool, typer.Option(help="Measure surface distances.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score trained runs, predictions or consensus masks against references and each rater.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raters.cli.study_options import OpenStudy, described, takes_study
+from raters.cli.study_options import OpenStudy, Out, described, takes_study
 from raters.cli.tables import end_with_failures, say, show_notes, show_rows, study_notes
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 @takes_study
 def fuse(
     opened: OpenStudy,
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
-    ],
+    out: Out,
     method: Annotated[
         str, typer.Option("-m", "--method", help=f"{', '.join(METHODS)}; see `raters methods`.")
     ] = "staple",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.study_options import OpenStudy, Out, takes_study
 from raters.cli.tables import LEFT_OUT, end_with_failures, show_notes
 from raters.errors import RatersError
 from raters.wording import many
@@ -21,9 +21,7 @@ _ONE = 1.015  # shares are often rounded: 0.67, 0.17, 0.17
 @takes_study
 def import_(
     opened: OpenStudy,
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
-    ],
+    out: Out,
     form: Annotated[
         str, typer.Option(help="canonical (files) or packed (arrays, for many small images).")
     ] = "canonical",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raters.cli.study_options import AsJson
 from raters.cli.tables import wrapped
 from raters.fusion.methods import KINDS
 from raters.fusion.methods import METHODS as FUSION
@@ -22,7 +23,7 @@ def methods(
     method: Annotated[
         str, typer.Argument(help="A method to show; all are listed without one.", metavar="METHOD")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the methods, or show the options of one, its paper and when to use it.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raters.cli.study_options import Out
 from raters.cli.tables import end_with_failures, say, show_notes
 from raters.errors import RatersError
 from raters.wording import many
@@ -27,9 +28,7 @@ def predict(
             metavar="IMAGES",
         ),
     ],
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
-    ],
+    out: Out,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also the probability of each class.")
     ] = False,
@@ -75,10 +74,12 @@ def predict(
 
     raters predict run/ "images/{case}.nii.gz" -o predictions/ --entropy
     """
+    from raters.study.places import Inputs
     from raters.training.run import refuse_no_model
 
     began = time.perf_counter()
-    _refuse_place(out, images, run)
+    # All that is below a plain folder is read: predictions in it would be read the next time.
+    Inputs.named(images).and_of(Inputs.run(run)).refuse(out)
     refuse_no_model(run)
     say("loading the model")
     import raters
@@ -95,14 +96,6 @@ def predict(
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
     _report(result, as_json, time.perf_counter() - began)
-
-
-def _refuse_place(out: str, images: str, run: str) -> None:
-    """Refuse to write among what is read: predictions have the names of the images."""
-    from raters.study.places import Inputs
-
-    # All that is below a plain folder is read: predictions in it would be read the next time.
-    Inputs.named(images).and_of(Inputs.run(run)).refuse(out)
 
 
 def _move(model: Model, device: str) -> None:

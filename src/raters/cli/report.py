@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.study_options import OpenStudy, open_study, read_options, takes_study
+from raters.cli.study_options import USUAL, OpenStudy, read_options, takes_study
 from raters.cli.tables import LEFT_OUT, end_with_failures, go_on
 
 if TYPE_CHECKING:
@@ -88,10 +87,5 @@ def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, st
     if study:
         return opened(study=study), ""
     assert isinstance(opened, partial)  # made by `takes_study`
-    return study_of(folder, _changed(opened.keywords))
-
-
-def _changed(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the study that the command line names."""
-    usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
-    return read_options({name: value for name, value in given.items() if value != usual[name]})
+    changed = {name: value for name, value in opened.keywords.items() if value != USUAL[name]}
+    return study_of(folder, read_options(changed))

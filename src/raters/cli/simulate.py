@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raters.cli.import_ import report
-from raters.cli.study_options import OpenStudy, takes_study
+from raters.cli.study_options import OpenStudy, Out, takes_study
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ _DRAW = "Drawn phantoms"
 @takes_study
 def simulate(
     opened: OpenStudy,
-    out: Annotated[
-        str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)
-    ],
+    out: Out,
     raters: Annotated[
         str,
         typer.Option(
@@ -122,7 +120,7 @@ def _say(study: Study) -> None:
     """Report who the raters are, and whether their labels could reveal the truth."""
     typer.echo(study.about.get("simulated raters", ""))
     if study.kind == "classification":
-        from raters.confusion.dominance import dominance_margin
+        from raters.confusion.measures import dominance_margin
         from raters.simulate.study import true_confusion
 
         margin = dominance_margin(true_confusion(study, 0))

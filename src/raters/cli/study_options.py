@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 OpenStudy = Callable[..., "Study"]
 """Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
 
+Out = Annotated[str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)]
+TablesOut = Annotated[
+    str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
 _CHOOSE = "Filter cases, raters, classes"
 _MASKS = "Masks"
 _TABLES = "Tables"
@@ -84,6 +90,9 @@ def open_study(strict: bool = True, truth: bool = False, **given: Any) -> Study:
 
     return read(**read_options(given), strict=strict, truth=truth)
 
+
+USUAL = {option.name: option.default for option in _OPTIONS}
+"""The defaults of all options, by name."""
 
 open_study.__signature__ = inspect.Signature(_OPTIONS)  # type: ignore[attr-defined]
 open_study.__annotations__ = {p.name: p.annotation for p in _OPTIONS}

@@ -128,7 +128,7 @@ def go_on(
     Returns:
         What the work gives, and an error for each case that was left out.
     """
-    from raters.study.readable import readable_part
+    from raters.study.check import readable_part
 
     try:
         return work(study), []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import sys
 import warnings
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from raters.cli.study_options import OpenStudy, described, open_study, takes_study
+from raters.cli.study_options import USUAL, OpenStudy, described, takes_study
 from raters.cli.tables import say, show_notes, show_rows, study_notes, wrapped
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.wording import printable
 
 if TYPE_CHECKING:
@@ -138,11 +137,9 @@ def _checked(method: str | None, options: dict[str, Any], config: str) -> Checke
     try:
         return checked_options(method or DEFAULT_METHOD, options)
     except RatersError:
-        try:
+        with placed(file=config):
             of_file = read_config(config, method).options if config else {}
             checked_options(method or DEFAULT_METHOD, of_file)
-        except RatersError as error:
-            raise error.at(file=config) from None
         raise
 
 
@@ -394,10 +391,9 @@ def study_words(study: dict[str, Any]) -> list[str]:
         >>> study_words({"study": "a.csv", "wide": True, "header": False, "task": "task"})
         ['a.csv', '--wide', '--no-header']
     """
-    usual = {name: p.default for name, p in inspect.signature(open_study).parameters.items()}
     words = [study["study"]]
     for name, value in study.items():
-        if name == "study" or value == usual[name]:
+        if name == "study" or value == USUAL[name]:
             continue
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")

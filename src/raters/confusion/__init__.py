@@ -1,15 +1,21 @@
 """Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
 
 from raters.confusion.counts import (
+    Patterns,
     count,
     count_answers,
     count_case,
+    count_patterns,
     count_triplets,
     normalise,
     pool,
 )
-from raters.confusion.dominance import dominance_margin, is_dominant
-from raters.confusion.error import root_mean_square, squared_frobenius
+from raters.confusion.measures import (
+    dominance_margin,
+    is_dominant,
+    root_mean_square,
+    squared_frobenius,
+)
 from raters.confusion.orders import (
     from_crowdkit,
     from_itk,
@@ -18,7 +24,6 @@ from raters.confusion.orders import (
     to_crowdkit,
     to_transpose,
 )
-from raters.confusion.patterns import Patterns, count_patterns
 
 __all__ = [
     "Patterns",

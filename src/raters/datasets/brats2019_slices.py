@@ -23,11 +23,11 @@ from raters.datasets.arrays import Lazy
 from raters.datasets.base import Dataset, of_all
 from raters.datasets.brats import CLASSES, MODALITIES, volumes
 from raters.errors import RatersError
+from raters.progress import ordered_map
 from raters.study.backend import Axes, Image, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.formats.geometry import plane
 from raters.study.geometry import Geometry
-from raters.study.parallel import ordered_map
 from raters.study.study import CaseIndex, Study, assign_splits
 
 SIDE = 192

@@ -22,8 +22,8 @@ from raters.scores.calibration import (
     joint_log_likelihood,
     reliability_sums,
 )
+from raters.scores.conventions import spacing_of
 from raters.scores.cut import cut_labels
-from raters.scores.inputs import spacing_of
 from raters.scores.overlap import (
     dice_from_counts,
     iou_from_counts,

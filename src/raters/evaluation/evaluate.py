@@ -12,10 +12,9 @@ from raters.evaluation.case import ALL, CaseScores, Scoring, Unions
 from raters.evaluation.result import Evaluation
 from raters.evaluation.sources import Bands, PredictedArrays, PredictedMasks, Stream, read_classes
 from raters.evaluation.tables import Sums, fill, label_tables
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.cut import cuts_of
-from raters.study.parallel import ordered_map
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
@@ -54,8 +53,8 @@ def evaluate(
 
     Masks: Dice, IoU, HD95 and the average surface distance in mm (pixels where the spacing is
     unknown) and the difference of volumes (positive where the prediction is larger), for each
-    case, foreground class, their mean, and unions of classes. `raters.scores.empty` states what
-    empty masks score. Soft Dice compares with the mean label of all raters. Samples have their
+    case, foreground class, their mean, and unions of classes (`raters.scores.conventions` states
+    what empty masks score). Soft Dice compares with the mean label of raters. Samples have their
     energy distance from the raters, matched Dice and best Dice. Class labels: accuracy and
     balanced accuracy. Probabilities: calibration as well. Trained models: also how likely they make
     the raters' labels, and 'as rater X' against the labels of X and of every other rater.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.evaluation.case import Drawn
 from raters.prediction.prediction import SAMPLE, Prediction
 from raters.scores.calibration import check_probabilities
-from raters.scores.inputs import label_array
+from raters.scores.conventions import label_array
 from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
@@ -117,10 +117,8 @@ class PredictedMasks:
         mask = FilesBackend(files, LabelRules(ignore=ignore), white=self._white).mask(0, "")
         assert mask is not None  # its file is known
         refuse_other_grid(mask.geometry, mask.source, case.geometry, f"case {case.id!r}")
-        try:
+        with placed(file=mask.source, case=case.id):
             return self._encode(mask.values, ignore)
-        except RatersError as error:
-            raise error.at(file=mask.source, case=case.id) from None
 
     def _encode(self, values: NDArray[Any], ignore: tuple[int, ...]) -> NDArray[np.int16]:
         """Take values as those of the study's files, else as class numbers where that is plain."""
@@ -328,7 +326,7 @@ class PredictedArrays:
         """Return labels or probabilities, whichever the shape says."""
         given, size = self._given[case], len(self._study.classes)
         array = given.truth if isinstance(given, Prediction) else array_of(given)
-        try:
+        with placed(case=case):
             if array.shape == (size, *space):
                 check_probabilities(array.astype(np.float64))
                 if isinstance(given, Prediction):
@@ -338,8 +336,6 @@ class PredictedArrays:
                 return Prediction({"truth": array.astype(np.float32)})
             if array.shape == space and array.dtype.kind in "biu":
                 return Drawn(label_array(array, size).astype(np.int16))
-        except RatersError as error:
-            raise error.at(case=case) from None
         raise RatersError(
             f"found a prediction of shape {array.shape} and type {array.dtype}, expected labels "
             f"{space} (whole numbers) or probabilities {(size, *space)}",

@@ -22,7 +22,7 @@ from raters.evaluation.case import (
     score_names,
 )
 from raters.evaluation.result import CaseVectors, Evaluation
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
 from raters.scores.overlap import balanced_accuracy
@@ -120,16 +120,11 @@ def fill(result: Evaluation, sums: Sums) -> None:
         sums.vectors[f"score_{name}"] = [row[[0, len(row) // 2]] for row in parts]
     result.cuts = cut_rows(sums, bootstrap, against)
     result.score = f"{fit}, {'reference' if referenced else 'mean over raters'}"
-    result.sums = CaseVectors(sums.names, sums.groups, dict(_main_vectors(sums)))
-    for name, vectors in result.sums.vectors.items():
-        result.main |= entry(name, bootstrap.interval(vectors, MAIN[name][1]))
-
-
-def _main_vectors(sums: Sums) -> Iterator[tuple[str, Floats]]:
-    for name, (source, _) in MAIN.items():
-        found = sums.stacked(source)
-        if found is not None and found[:, -1].any():
-            yield name, found
+    stacked = {name: sums.stacked(source) for name, (source, _) in MAIN.items()}
+    vectors = {k: v for k, v in stacked.items() if v is not None and v[:, -1].any()}
+    result.sums = CaseVectors(sums.names, sums.groups, vectors)
+    for name, parts_of in vectors.items():
+        result.main |= entry(name, bootstrap.interval(parts_of, MAIN[name][1]))
 
 
 def summarise(
@@ -139,8 +134,8 @@ def summarise(
 
     The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
-    neither has a class, `dice` is 1 as `raters.scores.empty` states; `dice_drawn` leaves these
-    out, as `raters.agree` does.
+    neither has a class, `dice` is 1 as `raters.scores.conventions` states; `dice_drawn` leaves
+    these out, as `raters.agree` does.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -322,7 +317,7 @@ def rater_rows(sums: Sums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
         row |= {fit: good / goods if goods else None}
         if pairs is not None and len(sums.raters) > 1:
             row |= _against_others(pairs[:, :, y], y, fit, 0, bootstrap)
-        rows.append(row | {"ece": _number(calibration_error(sums.own[y]))})
+        rows.append(row | {"ece": known(calibration_error(sums.own[y]))})
     return rows
 
 
@@ -333,13 +328,9 @@ def _against_others(
     mine, parts = pairs[:, own, first : first + 2], pairs[:, :, first : first + 2]
     others = np.delete(parts, own, axis=1).mean(axis=1)  # the same labels, so the same denominator
     scores = ratio(parts.sum(axis=0))
-    row: Row = {f"{name}_of_others": _number(ratio(others.sum(axis=0)))}
+    row: Row = {f"{name}_of_others": known(ratio(others.sum(axis=0)))}
     row |= entry(f"{name}_better", bootstrap.difference(others, mine, ratio))
     return row | {f"{name}_rank": int(1 + (scores > scores[own]).sum())}
-
-
-def _number(value: Any) -> float | None:  # noqa: ANN401
-    return None if value != value else float(value)
 
 
 def class_summary(sums: Sums, bootstrap: GroupBootstrap, classes: tuple[str, ...]) -> list[Row]:
@@ -414,4 +405,4 @@ def _accuracies(
         return row | dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), None)
     row |= entry("accuracy", interval(right, list(groups)))
     balanced = balanced_accuracy(truth[seen], predicted[seen], num_classes)
-    return row | {"balanced_accuracy": _number(balanced)}
+    return row | {"balanced_accuracy": known(balanced)}

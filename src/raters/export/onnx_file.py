@@ -23,7 +23,8 @@ def write(truth: Truth, path: Path) -> float | None:
     import onnx
 
     proto = proto_of(program_of(truth), truth)
-    onnx.helper.set_model_props(proto, _properties(truth.metadata))
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in truth.metadata.items()}
+    onnx.helper.set_model_props(proto, texts)
     onnx.checker.check_model(proto, full_check=True)
     path.write_bytes(proto.SerializeToString())
     if find_spec("onnxruntime") is None:
@@ -74,11 +75,6 @@ def _forget(graph: Any) -> None:  # noqa: ANN401
     for part in (*graph.node, *graph.input, *graph.output, *graph.initializer):
         part.doc_string = ""
         del part.metadata_props[:]
-
-
-def _properties(metadata: dict[str, Any]) -> dict[str, str]:
-    """Return the metadata as ONNX keeps it: strings; what is no string is JSON."""
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items()}
 
 
 def runner(path: Path) -> Callable[[Tensor], Tensor]:

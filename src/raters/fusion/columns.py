@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
-from raters.scores.inputs import label_array
+from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 
 _BLOCK = 1 << 16

@@ -16,8 +16,7 @@ from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
-from raters.notebook import html
-from raters.rows import Row
+from raters.rows import Row, html
 from raters.study.classes import MISSING
 from raters.study.read import study_of
 from raters.study.study import many

@@ -22,9 +22,8 @@ from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
 from raters.fusion.staple import fused, label_shares
 from raters.fusion.starts import SEVERAL, START, Starts, alone, fit, kinds_of
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
     from raters.study.case import Case

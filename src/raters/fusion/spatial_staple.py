@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from annotated_types import Ge
@@ -61,13 +61,12 @@ class _Volume:
         return self.labels.reshape(len(self.labels), -1)
 
 
-@dataclass(frozen=True)
-class _Window:
-    """How far a window goes to each side `(planes, rows, columns)`, and what `k` is."""
+class _Window(NamedTuple):
+    """What `k` is, and how far a window goes to each side `(planes, rows, columns)`."""
 
+    prior_weight: float
     reach: tuple[int, int, int]
     rounding: float
-    prior_weight: float
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def _window(
     if not 0 <= prior_weight < math.inf:
         raise RatersError(f"found the prior weight {prior_weight}, expected 0 or more")
     planes, rows, columns = (n - 1 for n in as_planes([r + 1 for r in reach]))
-    return _Window((planes, rows, columns), rounder(reach, space), float(prior_weight))
+    return _Window(float(prior_weight), (planes, rows, columns), rounder(reach, space))
 
 
 def _volume(labels: Array, num_classes: int) -> _Volume:
@@ -311,18 +310,8 @@ def _e_step(
         for labels, (used, channel), matrix in zip(
             volume.labels, volume.channels, whole, strict=True
         ):
-            add_log_columns(
-                labels,
-                weights[t],
-                channel,
-                matrix[t, used],
-                window.prior_weight,
-                window.reach,
-                window.rounding,
-                start,
-                stop,
-                logs[t],
-            )
+            row = matrix[t, used]
+            add_log_columns(labels, weights[t], channel, row, *window, start, stop, logs[t])
 
     possible = np.flatnonzero((log_prior > -math.inf).any(axis=1))
     _in_stripes(work, possible.tolist(), planes)
@@ -339,20 +328,11 @@ def _confusion_maps(
     out = np.zeros((*whole.shape, *planes), np.float32)
 
     def work(t: int, start: int, stop: int) -> None:
-        for r, (used, channel) in enumerate(volume.channels):
-            write_shares(
-                volume.labels[r],
-                weights[t],
-                channel,
-                used,
-                whole[r, t],
-                window.prior_weight,
-                window.reach,
-                window.rounding,
-                start,
-                stop,
-                out[r, t],
-            )
+        for r, (labels, (used, channel)) in enumerate(
+            zip(volume.labels, volume.channels, strict=True)
+        ):
+            row = channel, used, whole[r, t]
+            write_shares(labels, weights[t], *row, *window, start, stop, out[r, t])
 
     _in_stripes(work, list(range(volume.classes)), planes)
     return out

@@ -24,13 +24,12 @@ from raters.fusion.cluster import Tell, on_cluster
 from raters.fusion.consensus import Consensus
 from raters.fusion.notes import case_remarks
 from raters.fusion.result import Fusion
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
-from raters.study.parallel import ordered_map
 from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.write import ImportResult

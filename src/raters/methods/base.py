@@ -1,4 +1,4 @@
-"""What a learning method is: it prepares, takes steps, and predicts."""
+"""What a learning method is: it prepares, takes steps, predicts; and the losses many share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from raters.confusion import normalise
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.phases import Batch as Batch
 from raters.methods.phases import Training
+from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -160,6 +163,9 @@ class Method(Training):
     Attributes:
         answers: What the method can say of an image. Whoever wants something of a method looks
             here first; where options decide, it is a property.
+        varies: Whether the raters' matrices vary over images and pixels.
+        has_targets: Whether the method trains on a target instead of the raters' labels.
+        counts_raters: Whether matrices of raters are counted against the truth, and not fitted.
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
@@ -168,6 +174,9 @@ class Method(Training):
     """
 
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
+    varies: bool = False
+    has_targets: bool = False
+    counts_raters: bool = False
     task: Task
     options: MethodOptions
     class_weights: Tensor
@@ -191,16 +200,6 @@ class Method(Training):
         raise NotImplementedError
 
     @property
-    def varies(self) -> bool:
-        """Whether the raters' matrices vary over images and pixels."""
-        return False
-
-    @property
-    def has_targets(self) -> bool:
-        """Whether the method trains on a target instead of the raters' labels."""
-        return False
-
-    @property
     def shares_matrix(self) -> bool:
         """Whether all raters have one matrix in common."""
         return False
@@ -213,11 +212,6 @@ class Method(Training):
     def not_extended(self) -> str:
         """Why no rater can be added to the trained method; empty if one can."""
         return "it has no part that belongs to one rater alone"
-
-    @property
-    def counts_raters(self) -> bool:
-        """Whether matrices of raters are counted against the truth, and not fitted to labels."""
-        return False
 
     def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
         """Count the raters' matrices against what cases show, if `counts_raters`."""
@@ -342,3 +336,50 @@ class NetworkMethod(Method):
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
+
+
+def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the summed cross entropy with a hard or soft target, and how many pixels are known.
+
+    .. math:: -\sum_x w \sum_t q(t) \log p(t \mid x)
+
+    Args:
+        log_truth: `log p(t | x)`, `(batch, L, *space)`.
+        target: Labels `(batch, *space)` with MISSING, or q `(batch, L, *space)`, zero everywhere
+            where it is unknown.
+        weights: A weight of each class, `(L,)`.
+
+    Example:
+        >>> uniform = torch.full((1, 2, 3), 0.5).log()
+        >>> cross_entropy(uniform, torch.tensor([[0, 1, -1]]), torch.ones(2))
+        (tensor(1.3863), tensor(2))
+    """
+    if target.ndim == log_truth.ndim:
+        by_class = weights.view(-1, *(1,) * (target.ndim - 2))
+        return -(target * by_class * log_truth).sum(), (target.sum(1) > 0).sum()
+    chosen = log_truth.gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
+    known = target != MISSING
+    return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
+
+
+def majority(labels: Tensor, num_classes: int) -> Tensor:
+    """Return the class with most labels, `(batch, *space)`; MISSING where nobody labelled.
+
+    Ties go to the class listed first, as in the fusion method `vote`.
+
+    Args:
+        labels: `(batch, raters, *space)`, with MISSING.
+        num_classes: Number of classes.
+
+    Example:
+        >>> majority(torch.tensor([[[1, 1, -1], [1, 0, -1], [0, -1, -1]]]), 2)
+        tensor([[ 1,  0, -1]])
+    """
+    votes = torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
+    return votes.argmax(1).masked_fill(votes.sum(1) == 0, MISSING)
+
+
+def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
+    """Return matrices with rows that sum to one; rows of classes that never occurred as given."""
+    rows = normalise(counts)
+    return np.where(np.isnan(rows), unseen, rows)

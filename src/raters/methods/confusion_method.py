@@ -19,11 +19,12 @@ from raters.methods.base import (
     Step,
     Task,
     as_key,
+    cross_entropy,
+    majority,
     mean_step,
     number_of,
 )
 from raters.methods.options import ConfusionOptions
-from raters.methods.targets import cross_entropy, majority
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,
@@ -101,7 +102,8 @@ class ConfusionMethod(NetworkMethod):
         labels, raters = batch["labels"], batch.get("raters")
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
-        weights = pixel_weights(labels, self.class_weights) if self.weighs_classes else None
+        weighed = bool((self.class_weights != 1).any())
+        weights = pixel_weights(labels, self.class_weights) if weighed else None
         form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
@@ -148,11 +150,6 @@ class ConfusionMethod(NetworkMethod):
     def prior(self) -> float:
         """The weight of the pull to a common matrix, of methods that have one."""
         return 0.0
-
-    @property
-    def weighs_classes(self) -> bool:
-        """Whether classes weigh differently."""
-        return bool((self.class_weights != 1).any())
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the mean matrices."""

@@ -15,11 +15,7 @@ class HeadMethod(ConfusionMethod):
     """Matrices that vary over images and pixels."""
 
     options: HeadOptions
-
-    @property
-    def varies(self) -> bool:
-        """The matrices vary over images and pixels."""
-        return True
+    varies = True
 
     @property
     def shares_matrix(self) -> bool:

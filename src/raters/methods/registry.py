@@ -187,7 +187,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
-        "raters.methods.oracle_cm:OracleCM",
+        "raters.methods.global_cm:OracleCM",
         o.OracleOptions,
         {
             "trace": 0.0,

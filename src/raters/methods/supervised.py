@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.methods.base import (
     Asked,
@@ -21,11 +22,12 @@ from raters.methods.base import (
     Target,
     Task,
     as_key,
+    cross_entropy,
     mean_step,
     number_of,
+    rows_of,
 )
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.targets import count_case, cross_entropy, rows_of
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    has_targets = True
+    counts_raters = True  # against targets, or against what the trained model predicts
     rater_matrices: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
@@ -48,19 +52,9 @@ class SupervisedMethod(NetworkMethod):
         self.register_buffer("rater_matrices", even)
 
     @property
-    def has_targets(self) -> bool:
-        """These methods train on targets."""
-        return True
-
-    @property
     def not_extended(self) -> str:
         """Matrices of new raters can always be counted."""
         return ""
-
-    @property
-    def counts_raters(self) -> bool:
-        """Matrices are counted against targets, or against what the trained model predicts."""
-        return True
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the matrices of both."""
@@ -75,7 +69,7 @@ class SupervisedMethod(NetworkMethod):
         """Count the raters' matrices against what the cases have been found to show."""
         counts = np.zeros(self.rater_matrices.shape)
         for case, target in cases:
-            counts += count_case(case, target, self.task)
+            counts += count_case(case, target, self.task.num_classes)
         rows = rows_of(counts, 1 / self.task.num_classes)
         self.rater_matrices.copy_(torch.from_numpy(rows))
 

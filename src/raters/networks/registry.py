@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.networks.backbone import Backbone
-from raters.networks.dense import PatchCNN, SegResNet, UNet
+from raters.networks.backbones import BLOCKS, CNN, MLP, PatchCNN, ResNet, SegResNet, UNet
 from raters.networks.options import NetworkOptions, Norm, Own, allowed, own_name
-from raters.networks.whole import BLOCKS, CNN, MLP, ResNet
 
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _SIDE = 33  # pixels of the smallest image that is tried
@@ -304,9 +303,11 @@ def build_backbone(
         )
     entry = NETWORKS[name]
     if spatial_dims not in entry.spatial_dims:
+        others = [other for other, kind in NETWORKS.items() if spatial_dims in kind.spatial_dims]
         raise RatersError(
             f"found {_data(spatial_dims)} for the network '{name}', expected "
-            f"{' or '.join(_data(axes) for axes in entry.spatial_dims)}; {_others(spatial_dims)}",
+            f"{' or '.join(_data(axes) for axes in entry.spatial_dims)}; "
+            f"{', '.join(others) or 'no network'} can take {_data(spatial_dims)}",
             kind="network",
         )
     sizes = entry.filled(options).model_dump(exclude={"name"})
@@ -315,11 +316,6 @@ def build_backbone(
 
 def _data(spatial_dims: int) -> str:
     return "feature vectors" if spatial_dims == 0 else f"{spatial_dims}D images"
-
-
-def _others(spatial_dims: int) -> str:
-    names = [name for name, entry in NETWORKS.items() if spatial_dims in entry.spatial_dims]
-    return f"{', '.join(names) or 'no network'} can take {_data(spatial_dims)}"
 
 
 def choose_network(

@@ -18,7 +18,7 @@ from raters.plots import style
 from raters.plots.pictures import mask_stack, most_disputed
 from raters.plots.style import Theme
 from raters.plots.views import Letters, draw_letters, view_of
-from raters.scores.inputs import label_array, label_pair
+from raters.scores.conventions import label_array, label_pair
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 

@@ -23,7 +23,7 @@ from raters.plots.matrices import colour_bar
 from raters.plots.pictures import border_lines, border_path, mask_stack, most_disputed, picture
 from raters.plots.style import Theme
 from raters.plots.views import Letters, draw_letters, view_of
-from raters.scores.inputs import label_array
+from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 

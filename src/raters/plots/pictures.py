@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from raters.agreement.case import entropy_map
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
-from raters.scores.inputs import label_array
+from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 
 _AIR = 0.1  # of the voxels, from which on the value of the corners is what is around a patient

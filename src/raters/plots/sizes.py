@@ -19,7 +19,7 @@ from raters.errors import RatersError
 from raters.plots import style
 from raters.plots.style import Theme
 from raters.progress import track
-from raters.scores.inputs import Spacing, label_array, spacing_of
+from raters.scores.conventions import Spacing, label_array, spacing_of
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

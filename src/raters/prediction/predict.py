@@ -15,8 +15,8 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Asked, draw_latents
 from raters.prediction.prediction import Floats, Prediction, together
+from raters.progress import ordered_map
 from raters.study.case import Case
-from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
     from raters.training.model import Model

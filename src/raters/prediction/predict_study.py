@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
@@ -23,6 +23,7 @@ from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
 from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
+from raters.study.write import ImportResult
 
 if TYPE_CHECKING:
     from raters.study.case import Case
@@ -31,26 +32,16 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class PredictResult:
-    """What became of a prediction.
+class PredictResult(ImportResult):
+    """What became of a prediction: cases predicted, cases found finished, what failed; and notes.
 
     Attributes:
-        folder: Where it is.
-        written: Cases that were predicted.
-        skipped: Cases that were there already.
-        failures: What went wrong, one error per case.
         seconds: How long it took from the first case on, reading and writing included.
         pixels: Pixels that were predicted (1 for a class).
-        notes: What a user should know beside it.
     """
 
-    folder: Path
-    written: int = 0
-    skipped: int = 0
-    failures: list[RatersError] = field(default_factory=list)
     seconds: float = 0.0
     pixels: int = 0
-    notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -19,7 +19,7 @@ from raters.rater_models.likelihood import (
     sum_and_count,
     trace_term,
 )
-from raters.rater_models.low_rank import LowRankConfusion
+from raters.rater_models.low_rank import LowRankConfusion, product_of
 from raters.rater_models.models import (
     FixedRaters,
     GlobalRaters,
@@ -28,7 +28,6 @@ from raters.rater_models.models import (
     ProductRaters,
     RaterModel,
 )
-from raters.rater_models.product import product_of
 from raters.rater_models.start import near_identity_logits
 
 __all__ = [

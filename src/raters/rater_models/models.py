@@ -16,8 +16,7 @@ from raters.rater_models.confusion import (
     SharedConfusion,
     drawn_places,
 )
-from raters.rater_models.low_rank import LowRankConfusion, start_of_low_rank
-from raters.rater_models.product import product_of
+from raters.rater_models.low_rank import LowRankConfusion, product_of, start_of_low_rank
 from raters.rater_models.start import (
     RIGHT,
     Positivity,

@@ -14,13 +14,12 @@ from raters.errors import RatersError
 from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled
 from raters.plots.views import View, view_of
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
 from raters.report.figures import SIDE, colours_picture, map_picture, outline_path, picture
 from raters.study.case import Case
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 from raters.study.study import Study
 
 _SIDES_OF_SLICES = (320, 256, 192, 144)

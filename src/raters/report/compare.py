@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.sizes import DistanceCounts, signed_distance_counts
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.report.fusion_words import KINDS, kinds_of
 from raters.report.leave_out import left_out_scores
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 
 if TYPE_CHECKING:
     from raters.report.fusion_files import Refit
@@ -284,8 +283,3 @@ def summary_rows(rows: Sequence[Row]) -> list[Row]:
             new[f"{measure}_se"] = known(spread) if alone is None else known(alone)
         found.append(new)
     return found
-
-
-def known(value: Any) -> float | None:  # noqa: ANN401
-    """Return None for a number that does not exist."""
-    return None if value is None or value != value else float(value)

@@ -13,7 +13,7 @@ from raters.evaluation.sources import PredictedMasks
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.compare import Compared, compare, counted_rows, known, pooled
+from raters.report.compare import Compared, compare, counted_rows, pooled
 from raters.report.fusion_files import (
     FusionFiles,
     performance_section,
@@ -33,7 +33,7 @@ from raters.report.study import study_notes
 from raters.report.tables import heads
 from raters.report.viewer import free_name
 from raters.report.words import notes_block, short_section
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.study.study import Study, many
 
 CONSENSUS = "consensus"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from raters.agreement.agree import agree
-from raters.arrays import Ints, Labels
+from raters.arrays import Ints
+from raters.confusion import count_triplets
 from raters.report import fusion_words as words
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.compare import Compared, counted_rows
@@ -31,7 +32,8 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
     """Make the report of a fused table; `fusion_report` says what the arguments mean."""
     agreement = agree(study) if len(study.raters) > 1 else None
     consensus = consensus_labels(files.folder, study)
-    counts = consensus_counts(study, consensus)
+    said, sizes = study.triplets, (len(study.raters), len(study.classes))
+    counts = count_triplets(said.task, said.rater, said.label, consensus, *sizes)
     rows = _rater_rows(study, counts)
     names = most_labelled(rows, study.raters, MOST_SHOWN)
     measured = files.rows or _counted(study, counts)
@@ -42,9 +44,9 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
         "" if study.anonymous else _left_words(changed, by),
         words.undecided_sentence(undecided, len(study)),
     ]
-    performance = performance_section(
-        files, measured, study.classes.names, counts, study, by_labels(rows, names)
-    )
+    number = {row["rater"]: row["labels"] for row in rows}
+    ordered = sorted(names, key=lambda name: -number[name])
+    performance = performance_section(files, measured, study.classes.names, counts, study, ordered)
     sections = [short_section(findings, notes_block([*files.said_of(study), *study_notes(study)]))]
     if study.anonymous:
         sections.append(performance)
@@ -54,25 +56,12 @@ def table_fusion_report(files: FusionFiles, study: Study, title: str) -> Report:
         sections.append(tasks_section(study, agreement, consensus))
     facts: dict[str, object] = {"tasks": len(study), "raters": len(study.raters)}
     facts |= {"labels": len(study.triplets.label), "method": files.method, "undecided": undecided}
-    if study.reference_labels is not None:
-        facts["equal to the reference"] = _accuracy(consensus, study.reference_labels)
+    truth = study.reference_labels
+    if truth is not None:
+        known = (truth != MISSING) & (consensus != MISSING)
+        same = consensus[known] == truth[known]
+        facts["equal to the reference"] = float(same.mean()) if same.size else None
     return Report(title, facts, sections)
-
-
-def by_labels(rows: list[Row], names: list[str]) -> list[str]:
-    """Sort raters by how many labels they gave."""
-    number = {row["rater"]: row["labels"] for row in rows}
-    return sorted(names, key=lambda name: -number[name])
-
-
-def consensus_counts(study: Study, consensus: Labels) -> Ints:
-    """Count labels by rater, class of the consensus and class of the rater, `(raters, L, L)`."""
-    triplets, classes = study.triplets, len(study.classes)
-    counts = np.zeros((len(study.raters), classes, classes), np.int64)
-    truth = consensus[triplets.task]
-    there = truth != MISSING
-    np.add.at(counts, (triplets.rater[there], truth[there], triplets.label[there]), 1)
-    return counts
 
 
 def _rater_rows(study: Study, counts: Ints) -> list[Row]:
@@ -88,11 +77,6 @@ def _rater_rows(study: Study, counts: Ints) -> list[Row]:
             row["accuracy_reference"] = reference[k]
         rows.append(row)
     return rows
-
-
-def _accuracy(labels: Labels, truth: Labels) -> float | None:
-    there = (truth != MISSING) & (labels != MISSING)
-    return float((labels[there] == truth[there]).mean()) if there.any() else None
 
 
 def _counted(study: Study, counts: Ints) -> list[Row]:

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.evaluation.runs import score_model
-from raters.evaluation.split import Seen, choose_split, shared_raters
+from raters.evaluation.runs import Seen, choose_split, score_model, shared_raters
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

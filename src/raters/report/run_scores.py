@@ -243,7 +243,7 @@ NAMES = {
 def comparison_section(found: Comparison) -> Section:
     """Show this run beside others, with paired differences."""
     score = found.runs[0].score
-    rows = [{**row, "score": name_of(row["score"], score)} for row in found.differences]
+    rows = [{**row, "score": NAMES.get(row["score"], score)} for row in found.differences]
     blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
     groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
     if groups < LEAST_GROUPS:
@@ -261,11 +261,6 @@ def comparison_section(found: Comparison) -> Section:
     blocks.append(TableBlock("comparison", found.rows, about_rows, brief(found.rows)))
     blocks.append(TableBlock("differences", rows, about_differences))
     return Section("Other runs", f"Is {found.runs[0].run} better than others?", blocks)
-
-
-def name_of(name: str, score: str) -> str:
-    """Return a score's name for people."""
-    return NAMES.get(name, score)
 
 
 def _compared(rows: Sequence[Row], score: str) -> list[str]:

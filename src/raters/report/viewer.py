@@ -226,7 +226,10 @@ def index_data(
         "layers": [asdict(layer) for layer in layers],
         "classes": list(classes),
         "maps": [{**asdict(one), "legend": dict(one.legend)} for one in maps],
-        "cases": [{"id": case.id, "facts": shown_facts(case.facts)} for case in cases],
+        "cases": [
+            {"id": case.id, "facts": [(k, shown_value(v)) for k, v in case.facts.items()]}
+            for case in cases
+        ],
     }
 
 
@@ -240,8 +243,3 @@ def case_data(case: ViewerCase) -> Row:
         "empty": list(case.empty),
         "slices": [asdict(part) for part in case.slices],
     }
-
-
-def shown_facts(facts: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return facts as texts."""
-    return [(name, shown_value(value)) for name, value in facts.items()]

@@ -2,7 +2,7 @@
 
 Pure functions on numpy arrays. The truth comes first and the prediction second, as in
 scikit-learn. Labels are class numbers and `MISSING` (-1) is left out; class 0 is background;
-spacing is in mm by axis. `raters.scores.empty` states what empty masks score.
+spacing is in mm by axis. `raters.scores.conventions` states what empty masks score.
 
 Example:
     >>> from raters import scores
@@ -30,6 +30,7 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
+from raters.scores.conventions import DefinedMean, defined_mean, diagonal
 from raters.scores.cut import (
     CutCounts,
     CutTally,
@@ -39,7 +40,6 @@ from raters.scores.cut import (
     cuts_of,
     winning_cut,
 )
-from raters.scores.empty import DefinedMean, defined_mean, diagonal
 from raters.scores.overlap import (
     VolumeDifference,
     accuracy,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
-from raters.scores.empty import UNDEFINED
+from raters.scores.conventions import UNDEFINED
 
 OfSums = Callable[[Floats], Floats]
 """Takes sums `(..., columns)` and gives the score `(...)`; NaN where it does not exist."""

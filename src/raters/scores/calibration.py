@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
-from raters.scores.empty import UNDEFINED, defined_mean
-from raters.scores.inputs import label_array
+from raters.scores.conventions import UNDEFINED, defined_mean, label_array
 from raters.study.classes import MISSING
 
 LEAST = float(np.finfo(np.float32).eps)

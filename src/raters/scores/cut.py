@@ -36,8 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
-from raters.scores.empty import overlap_ratio
-from raters.scores.inputs import check_classes, label_array
+from raters.scores.conventions import check_classes, label_array, overlap_ratio
 from raters.study.classes import MISSING
 
 Cut = float | Sequence[float] | Floats

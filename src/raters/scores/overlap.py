@@ -15,8 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Floats, Ints
 from raters.errors import RatersError
-from raters.scores.empty import UNDEFINED, defined_mean, overlap_ratio
-from raters.scores.inputs import Spacing, check_classes, label_pair, spacing_of
+from raters.scores.conventions import (
+    UNDEFINED,
+    Spacing,
+    check_classes,
+    defined_mean,
+    label_pair,
+    overlap_ratio,
+    spacing_of,
+)
 from raters.study.classes import MISSING
 
 _BLOCK = 1 << 16  # voxels at a time: the codes of a block stay in the cache

@@ -21,8 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
-from raters.scores.empty import UNDEFINED, defined_mean, overlap_ratio
-from raters.scores.inputs import check_choice, check_classes, label_array
+from raters.scores.conventions import (
+    UNDEFINED,
+    check_choice,
+    check_classes,
+    defined_mean,
+    label_array,
+    overlap_ratio,
+)
 from raters.study.classes import MISSING
 
 Distance = str | Callable[[Array, Array], float]

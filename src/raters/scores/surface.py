@@ -15,8 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from raters.arrays import Flags, Floats
-from raters.scores.empty import UNDEFINED, diagonal
-from raters.scores.inputs import Spacing, check_choice, check_classes, label_pair, spacing_of
+from raters.scores.conventions import (
+    UNDEFINED,
+    Spacing,
+    check_choice,
+    check_classes,
+    diagonal,
+    label_pair,
+    spacing_of,
+)
 from raters.study.classes import MISSING
 
 # A tree of surface voxels beats a distance transform of the box where they are few: measured on
@@ -29,7 +36,7 @@ class SurfaceDistances(NamedTuple):
 
     Two empty masks have the distances `[0]` and `[0]`; where exactly one is empty, both are
     `[diagonal of the grid]`; without a voxel labelled in both, both are `[nan]`. So each statistic
-    below follows the rules of `raters.scores.empty` by itself.
+    below follows the rules of `raters.scores.conventions` by itself.
     """
 
     a_to_b: Floats
@@ -152,7 +159,7 @@ def surface_distances_by_class(
 
 
 def _distances(a: Flags, b: Flags, observed: Flags, spacing: Floats) -> SurfaceDistances:
-    """Measure both ways, or give what `raters.scores.empty` states."""
+    """Measure both ways, or give what `raters.scores.conventions` states."""
     a_drawn, b_drawn = bool(a.any()), bool(b.any())
     if a_drawn and b_drawn:
         return SurfaceDistances(*distances_between(a, b, spacing))

@@ -10,14 +10,13 @@ import numpy as np
 
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
 from raters.study.classes import MISSING
-from raters.study.parallel import ordered_map
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
 from raters.study.study import Study

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.arrays import Flags, Ints
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.classes import MISSING, Classes, LabelClass
@@ -111,11 +111,9 @@ class FilesBackend:
             return mask
         if image is None or image[0].affine is None:
             return mask
-        try:
+        with placed(file=mask.source):
             volume = Volume(mask.values, mask.geometry.affine)
             whole = formats.embed(volume, image[0].shape, image[0].affine)
-        except RatersError as error:
-            raise error.at(file=mask.source) from None
         return replace(mask, values=whole.array, geometry=image[0])
 
     def _read_by_class(self, files: Files) -> RawMask:
@@ -259,10 +257,8 @@ def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> Non
 
 def _read_mask(path: Path, rules: LabelRules) -> RawMask:
     volume = formats.read_labels(path)
-    try:
+    with placed(file=path):
         values = whole_numbers(volume.array, rules.threshold)
-    except RatersError as error:
-        raise error.at(file=path) from None
     # Only these formats name their values; for others the header need not be read again.
     named = path.name.endswith((".dcm", ".seg.nrrd"))
     names = formats.probe(path).names if named else {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.errors import RatersError, enough_memory, no_memory
+from raters.errors import RatersError, enough_memory, placed
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
@@ -127,12 +127,8 @@ class Case:
     def raw_mask(self, rater: str | None) -> RawMask | None:
         """Read one rater's mask (the reference for None) before it is turned into classes."""
         if rater not in self._read:
-            try:
+            with placed(case=self.id, rater=rater), enough_memory(self.id, rater):
                 self._read[rater] = self._study.backend.mask(self._row, rater)
-            except RatersError as error:
-                raise error.at(case=self.id, rater=rater) from None
-            except MemoryError as error:
-                raise no_memory(error, self.id, rater) from None
         return self._read[rater]
 
     def mask_facts(self, rater: str | None) -> MaskFacts | None:
@@ -149,12 +145,8 @@ class Case:
 
     def raw_image(self) -> Image | None:
         """Read the image with its grid and file."""
-        try:
+        with placed(case=self.id), enough_memory(self.id):
             return self._study.backend.image(self._row, self._axes)
-        except RatersError as error:
-            raise error.at(case=self.id) from None
-        except MemoryError as error:
-            raise no_memory(error, self.id) from None
 
     @cached_property
     def _first_mask(self) -> RawMask | None:
@@ -177,10 +169,8 @@ class Case:
 
     @cached_property
     def _grid(self) -> tuple[Geometry, str] | None:
-        try:
+        with placed(case=self.id):
             image = self._study.backend.image_grid(self._row, self._axes)
-        except RatersError as error:
-            raise error.at(case=self.id) from None
         mask = None if image else self._first_mask
         return image or (None if mask is None else (mask.geometry, mask.source))
 
@@ -188,14 +178,12 @@ class Case:
         """Turn a mask into class numbers on the grid of the case."""
         assert self._grid is not None  # there is a mask, so there is a grid
         grid, file = self._grid
-        try:
+        with placed(file=mask.source, case=self.id, rater=rater):
             labels = self._study.encode(mask.values, mask.coded)
             if difference(mask.geometry, grid) is None:
                 return labels
             self._refuse_other_grid(mask, grid, file)
             return resample_nearest(labels, mask.geometry, grid)
-        except RatersError as error:
-            raise error.at(file=mask.source, case=self.id, rater=rater) from None
 
     def _refuse_other_grid(self, mask: RawMask, grid: Geometry, file: str) -> None:
         """Reject a mask on another grid, unless it is to be resampled and can be."""

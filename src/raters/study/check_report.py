@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from raters.errors import RatersError
-from raters.notebook import html
+from raters.rows import html
 from raters.study.classes import Classes
 from raters.study.study import Study, many
 from raters.study.triplets import Triplets

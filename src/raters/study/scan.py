@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from raters.errors import RatersError, no_memory
+from raters.errors import RatersError, enough_memory
+from raters.progress import ordered_map
 from raters.study.backend import RawMask
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.geometry import Geometry
-from raters.study.parallel import ordered_map
 from raters.study.whole_numbers import refuse_grey, value_counts
 
 if TYPE_CHECKING:
@@ -136,18 +136,17 @@ def _case_values(backend: FilesBackend, case: int) -> _Found:
     found = _Found({}, set(), [], [])
     for rater in (*backend.cases[case].masks, None):
         try:
-            facts = backend.known.get((case, rater))
-            if facts is None:
-                mask = backend.mask(case, rater)
-                facts = None if mask is None else facts_of(mask, backend.ignored)
-            if facts is not None:
-                refuse_grey(facts.counts, facts.source)
-                if facts.names:
-                    found.names.append((facts.names, facts.source))
-                found.values.update(facts.counts)
-                found.masks[rater] = facts
+            with enough_memory(rater=rater):
+                facts = backend.known.get((case, rater))
+                if facts is None:
+                    mask = backend.mask(case, rater)
+                    facts = None if mask is None else facts_of(mask, backend.ignored)
+                if facts is not None:
+                    refuse_grey(facts.counts, facts.source)
+                    if facts.names:
+                        found.names.append((facts.names, facts.source))
+                    found.values.update(facts.counts)
+                    found.masks[rater] = facts
         except RatersError as error:
             found.errors.append(error)
-        except MemoryError as error:
-            found.errors.append(no_memory(error, None, rater))
     return found

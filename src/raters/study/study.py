@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
-from raters.notebook import html
+from raters.rows import html
 from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
 from raters.study.classes import MISSING, Classes

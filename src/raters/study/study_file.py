@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
+from raters.rows import write_cells
 from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
@@ -31,14 +31,6 @@ CASES_FILE = "cases.csv"
 FORMAT = "raters-study/1"
 
 Form = Literal["canonical", "packed"]
-
-
-class _Plain(csv.unix_dialect):
-    quoting = csv.QUOTE_MINIMAL
-
-
-class _Quoted(csv.unix_dialect):
-    quoting = csv.QUOTE_ALL
 
 
 class ClassEntry(BaseModel):
@@ -98,24 +90,17 @@ def read_study_file(folder: Path) -> StudyFile:
         RatersError: that names the key and what was expected.
     """
     content = read_plain_yaml(folder / STUDY_FILE, StudyFile, FORMAT)
-    try:
+    with placed(file=folder / STUDY_FILE):
         classes = content.label_classes()
         if content.kind == "segmentation":
             classes.refuse_text()
-    except RatersError as error:
-        raise error.at(file=folder / STUDY_FILE) from None
     return content
 
 
 def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:
     """Write `cases.csv`: case, group, split and any further columns."""
-    with written_whole(folder / CASES_FILE) as file:
-        rows = list(zip(index.ids, index.groups, index.splits, *columns.values(), strict=True))
-        # The writer does not see that a carriage return needs quotes.
-        odd = any("\r" in cell for row in rows for cell in row)
-        writer = csv.writer(file, _Quoted if odd else _Plain)
-        writer.writerow(["case", "group", "split", *columns])
-        writer.writerows(rows)
+    rows = zip(index.ids, index.groups, index.splits, *columns.values(), strict=True)
+    write_cells(folder / CASES_FILE, [("case", "group", "split", *columns), *rows])
 
 
 def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:

@@ -19,13 +19,12 @@ import numpy as np
 
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory
-from raters.progress import track
+from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
 from raters.study.geometry import Geometry
 from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
 from raters.study.lock import is_empty, only_one
-from raters.study.parallel import ordered_map
 from raters.study.paths import case_path
 from raters.study.places import Inputs
 from raters.study.study import Study

@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
@@ -158,7 +158,10 @@ def cache_folder(run: Path | None = None) -> Iterator[Path]:
     if run is not None:
         folder = run / "cache"
         yield folder
-        _remove_stores(folder)
+        for store in folder.glob("[0-9a-f]" * KEY):  # nothing that somebody else put there
+            shutil.rmtree(store, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()
         return
     _remove_abandoned(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=TEMPORARY))
@@ -169,14 +172,6 @@ def cache_folder(run: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if lock is not None:
             os.close(lock)
-
-
-def _remove_stores(folder: Path) -> None:
-    """Remove the stores of a run, and nothing else that somebody may have put there."""
-    for store in folder.glob("[0-9a-f]" * KEY):
-        shutil.rmtree(store, ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def _remove_abandoned(place: Path) -> None:
@@ -365,15 +360,13 @@ class CaseReader:
         if position in self._kept:
             return self._kept[position].space
         row, name = self.study.row(position), self.study.index.ids[position]
-        try:
+        with placed(case=name):
             grid = self.study.backend.image_grid(row, axes)
-        except RatersError as error:
-            raise error.at(case=name) from None
         if grid is None:
             return image_of(self.study[position]).array.shape[1:]  # names the case without image
         if len(grid[0].shape) != axes:
-            unlike = _other_axes(len(grid[0].shape), axes, self.study.index.ids[0])
-            raise in_case(unlike, name, grid[1])
+            with in_case(name, grid[1]):
+                raise _other_axes(len(grid[0].shape), axes, self.study.index.ids[0])
         return grid[0].shape
 
     @cached_property
@@ -399,17 +392,16 @@ class CaseReader:
 
     def _decode(self, case: Case, first: DecodedCase | None = None) -> DecodedCase:
         image = image_of(case)
-        try:
+        with in_case(case.id, image.source):
             if first is not None:
                 self._refuse_unlike(image.array.shape, first.image.shape)
             arrays = self._image(image)
-        except RatersError as error:
-            raise in_case(error, case.id, image.source) from None
         arrays |= self._answers(case) if self.study.kind == "classification" else self._masks(case)
         space = arrays["image"].shape[1:]
         if "raters" not in arrays and arrays["labels"].shape[1:] != space:
             shapes = f"found {space}, expected {arrays['labels'].shape[1:]} as in the masks"
-            raise in_case(RatersError(shapes, kind="geometry"), case.id, image.source)
+            with in_case(case.id, image.source):
+                raise RatersError(shapes, kind="geometry")
         if self._targets is not None:
             arrays["target"] = self._target(case, () if "raters" in arrays else space)
         return DecodedCase.of(arrays)

@@ -16,10 +16,16 @@ from raters.errors import RatersError
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.augment import augmentation_of
 from raters.training.cases import CaseReader, DecodedCase, Targets
 from raters.training.normalise import Normalisation
-from raters.training.patches import Corner, cut, pad_to, random_corner, tile_corners
+from raters.training.patches import (
+    Corner,
+    augmentation_of,
+    cut,
+    pad_to,
+    random_corner,
+    tile_corners,
+)
 
 
 class Item(TypedDict, total=False):

@@ -20,13 +20,12 @@ from raters.errors import RatersError
 from raters.methods.base import Batch, Method, Step
 from raters.methods.phases import Optimiser
 from raters.rows import Row
-from raters.training.checkpoint import Best, Score
 from raters.training.dataset import NO_CASE
+from raters.training.epochs import Best, HeldOutScores, Score, labels_by_rater
 from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
 from raters.training.survey import Partition
 from raters.training.trainer import set_precision
-from raters.training.validation import HeldOutScores, labels_by_rater
 
 
 class Waiting:
@@ -57,15 +56,15 @@ class Waiting:
 
     def batch_begins(self) -> None:
         """Report that a batch is there."""
-        now = self._clock()
-        self.waited += now - self._last
-        self._last = now
+        self.waited += self._passed()
 
     def batch_ends(self) -> None:
         """Report that the work on a batch is done: the next one is waited for."""
-        now = self._clock()
-        self.worked += now - self._last
-        self._last = now
+        self.worked += self._passed()
+
+    def _passed(self) -> float:
+        before, self._last = self._last, self._clock()
+        return self._last - before
 
     @property
     def share(self) -> float:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.registry import method_of_options
+from raters.study.check import all_named
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.read import study_of
-from raters.study.readable import all_named
 from raters.study.study import Study
 from raters.training.cases import cache_folder
-from raters.training.checkpoint import read_checkpoint
 from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
+from raters.training.epochs import read_checkpoint
 from raters.training.model import Model
 from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
@@ -104,12 +104,10 @@ def fit(
         method, chosen = method_of_options(method)
         options = {**chosen, **options}
     options = {**(training.model_dump(exclude_unset=True) if training else {}), **options}
-    with (
-        noted_warnings() as notes,
-        own_randomness(),
-        _alone_in(path, options) as said,
-        all_named(study),
-    ):
+    lock: AbstractContextManager[list[str]] = nullcontext([])
+    if path and is_writer(path, options):  # of several processes that train as one the first
+        lock = only_one(path)
+    with noted_warnings() as notes, own_randomness(), lock as said, all_named(study):
         for text in said:
             warnings.warn(text, stacklevel=2)
         planned = _planned(study, method, options, path, resume, checked)
@@ -120,11 +118,6 @@ def fit(
             record.log("nothing to resume: the run is finished")
             return Model.load(record.folder, planned.config.own)
         return _trained(planned, record, progress)
-
-
-def _alone_in(folder: Path | None, options: dict[str, Any]) -> AbstractContextManager[list[str]]:
-    """Lock the folder of a run; of several processes that train as one the first does."""
-    return only_one(folder) if folder and is_writer(folder, options) else nullcontext([])
 
 
 def _planned(

@@ -17,8 +17,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
 from raters.methods.registry import METHODS
-from raters.notebook import html
-from raters.rows import Row
+from raters.rows import Row, html
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
@@ -268,10 +267,8 @@ class Model:
         if not isinstance(image, Case):
             return self._pixels_of(given_image(image)[0])
         found = image_of(image)
-        try:
+        with in_case(image.id, found.source):
             return self._pixels_of(found.array)
-        except RatersError as error:
-            raise in_case(error, image.id, found.source) from None
 
     def _pixels_of(self, array: NDArray[Any]) -> Tensor:
         channels, spatial_dims = self.config.channels, self.config.spatial_dims

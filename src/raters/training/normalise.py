@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -173,10 +174,14 @@ def image_of(case: Case) -> Image:
     return image
 
 
-def in_case(error: RatersError, case: str, file: str) -> RatersError:
+@contextmanager
+def in_case(case: str, file: str) -> Iterator[None]:
     """Name the case and the file in an error about an array."""
-    message = f"{error.message} (case {case!r})"
-    return RatersError(message, kind=error.kind, file=file, case=case)
+    try:
+        yield
+    except RatersError as error:
+        message = f"{error.message} (case {case!r})"
+        raise RatersError(message, kind=error.kind, file=file, case=case) from None
 
 
 def statistics(image: NDArray[Any]) -> Statistics:
@@ -232,7 +237,7 @@ def _merged(study: Study, first: Image, most: int) -> Statistics:
     for position in np.linspace(0, len(study) - 1, number).round().astype(int).tolist():
         case = study[position]
         image = image_of(case) if position else first
-        try:
+        with in_case(case.id, image.source):
             refuse_not_finite(image.array)
             if total is not None and len(image.array) != len(total[1]):
                 raise RatersError(
@@ -240,8 +245,6 @@ def _merged(study: Study, first: Image, most: int) -> Statistics:
                     f"{study.index.ids[0]!r}",
                     kind="channels",
                 )
-        except RatersError as error:
-            raise in_case(error, case.id, image.source) from None
         part = statistics(image.array)
         total = part if total is None else merge(total, part)
     assert total is not None  # there is a case

@@ -145,15 +145,12 @@ def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
         if name not in of_method and name not in of_training:
             raise _unknown_option(name, method)
     options, training = entry.parse(of_method), parse_options(TrainingOptions, of_training)
-    _refuse_warm_up(getattr(options, "warm_up", None))
-    return Checked(method, options, training, own, given)
-
-
-def _refuse_warm_up(share: float | None) -> None:
+    share = getattr(options, "warm_up", None)
     if share is not None and share > 1 and share != round(share):
         raise RatersError(
             f"found warm_up={share}, expected a whole number of epochs, or a share of them below 1"
         )
+    return Checked(method, options, training, own, given)
 
 
 def _unknown_option(name: str, method: str) -> RatersError:

@@ -1,13 +1,19 @@
-"""Where patches lie in an image, and cutting them out."""
+"""Patches of training images, and random changes of images that move all label maps along."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from itertools import product
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from raters.errors import RatersError
+from raters.study.classes import MISSING
 
 Corner = tuple[int, ...]
 Value = TypeVar("Value", bound=np.generic)
@@ -137,3 +143,209 @@ def pad_to(array: NDArray[Value], shape: Sequence[int], fill: float) -> NDArray[
 def _last(slices: list[slice]) -> tuple[Any, ...]:
     """Index the last axes."""
     return (..., *slices)
+
+
+Maps = Sequence[NDArray[Any]]
+Augmented = tuple[NDArray[np.float32], list[NDArray[Any]]]
+Augmentation = Callable[[NDArray[np.float32], Maps, np.random.Generator], Augmented]
+
+TURN = np.pi / 12
+"""Rotations reach 15 degrees to both sides, in the plane of the first two axes."""
+ZOOM = 0.15
+"""Every axis is scaled by 0.85 to 1.15."""
+OFTEN = {"affine": 0.3, "noise": 0.15, "gamma": 0.3, "contrast": 0.15, "brightness": 0.15}
+"""How often each change of 'full' is made; the rates of nnU-Net, or close to them."""
+
+_ONE_AT_A_TIME = Lock()
+
+
+def no_change(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:  # noqa: ARG001
+    """Leave everything as it is."""
+    return image, list(maps)
+
+
+def flip(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:
+    """Flip along every axis with probability 1/2, and turn by 90 degrees where that fits.
+
+    In 2D all 8 symmetries of a square are equally likely. Plain numpy: a flip by MONAI takes about
+    450 us on a 28 x 28 image, nearly all of it for bookkeeping.
+
+    Args:
+        image: `(channels, *space)`.
+        maps: Arrays `(*space)` or `(something, *space)` that are to move with the image.
+        rng: Randomness.
+
+    Example:
+        >>> image = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
+        >>> turned, (labels,) = flip(image, [image[0].astype(int)], np.random.default_rng(1))
+        >>> turned[0].tolist(), bool((labels == turned[0]).all())
+        ([[0.0, 2.0], [1.0, 3.0]], True)
+    """
+    space = image.shape[1:]
+    backwards, square = rng.random(len(space)) < 0.5, len(space) > 1 and space[0] == space[1]
+    turn = square and rng.random() < 0.5
+    # From behind, as maps may or may not have an axis in front.
+    steps: tuple[Any, ...] = (..., *(slice(None, None, -1 if b else 1) for b in backwards))
+
+    def moved(array: NDArray[Any]) -> NDArray[Any]:
+        flipped: NDArray[Any] = array[steps]
+        return flipped.swapaxes(-len(space), 1 - len(space)) if turn else flipped
+
+    return moved(image), [moved(array) for array in maps]
+
+
+def full(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:
+    """Flip, turn and scale a little, and change noise, gamma, contrast and brightness.
+
+    Flips as `flip` makes them, the rest by MONAI, each with the probability in `OFTEN`. The image
+    must be normalised: the changes of intensity are in standard deviations, and outside is 0.
+
+    Args:
+        image: `(channels, *space)` in 2D or 3D.
+        maps: Arrays `(*space)` or `(something, *space)`: they take the nearest value, and beyond
+            the image integers become MISSING and floats 0.
+        rng: Randomness.
+
+    Example:
+        >>> image = np.ones((1, 8, 8), np.float32)
+        >>> changed, (labels,) = full(image, [np.ones((8, 8), int)], np.random.default_rng(4))
+        >>> changed.shape, changed.dtype, labels.shape, labels.dtype
+        ((1, 8, 8), dtype('float32'), (8, 8), dtype('int64'))
+    """
+    image, moved = flip(image, maps, rng)
+    todo = [name for name, share in OFTEN.items() if rng.random() < share]
+    if not todo:
+        return image, moved
+    # MONAI draws from the legacy generator, which can stand on the new one.
+    state = np.random.RandomState(rng.bit_generator)
+    with _lean():
+        if "affine" in todo:
+            image, moved = _affine(image, moved, state)
+        return _recoloured(image, [name for name in todo if name != "affine"], state), moved
+
+
+AUGMENTATIONS: dict[str, Augmentation] = {"none": no_change, "flip": flip, "full": full}
+"""The levels by name; a new one is a function and an entry here."""
+
+
+def augmentation_of(name: str, axes: int) -> Augmentation:
+    """Find an augmentation by its name.
+
+    Args:
+        name: A key of `AUGMENTATIONS`.
+        axes: The number of spatial axes of the images, 0 for feature vectors.
+
+    Raises:
+        RatersError: for an unknown name, and one that does not fit the images.
+
+    Example:
+        >>> augmentation_of("flip", axes=2) is flip
+        True
+        >>> augmentation_of("flip", axes=0)
+        Traceback (most recent call last):
+        ...
+        raters.errors.RatersError: found the augmentation 'flip' for feature vectors, expected ...
+    """
+    if name not in AUGMENTATIONS:
+        known = ", ".join(AUGMENTATIONS)
+        raise RatersError(f"found the augmentation {name!r}, expected one of {known}")
+    if axes == 0 and name != "none":
+        raise RatersError(
+            f"found the augmentation {name!r} for feature vectors, expected 'none': "
+            "only images can be flipped or turned"
+        )
+    if axes not in (2, 3) and name == "full":
+        raise RatersError(
+            f"found the augmentation 'full' for images with {axes} spatial axes, expected 2 or 3 "
+            "('flip' and 'none' take any)"
+        )
+    return AUGMENTATIONS[name]
+
+
+@contextmanager
+def _lean() -> Iterator[None]:
+    """Let MONAI work on one thread and without metadata.
+
+    That took half of the time of small images; where other work keeps the cores busy, a tenth.
+    """
+    import torch
+    from monai.data.meta_obj import get_track_meta, set_track_meta
+
+    with _ONE_AT_A_TIME:
+        threads, track = torch.get_num_threads(), get_track_meta()
+        torch.set_num_threads(1)
+        set_track_meta(False)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            set_track_meta(track)
+
+
+def _recoloured(
+    image: NDArray[np.float32], names: list[str], state: np.random.RandomState
+) -> NDArray[np.float32]:
+    """Change the intensities in some ways, one after the other."""
+    changed = image.copy()  # the image may be a view of what is cached
+    for name in names:
+        changed = _intensity()[name].set_random_state(state=state)(changed)
+    return np.asarray(changed, np.float32)
+
+
+def _affine(image: NDArray[np.float32], maps: Maps, state: np.random.RandomState) -> Augmented:
+    """Resample the image and all maps on one random grid; maps are stacked and read at once."""
+    import torch
+    from monai.transforms.spatial.array import Resample
+
+    space = image.shape[1:]
+    grid = _affine_grid(len(space)).set_random_state(state=state)(spatial_size=space)
+    resample = Resample(padding_mode="zeros", dtype=np.float32)
+
+    def read(array: NDArray[Any], mode: str) -> NDArray[np.float32]:
+        values = resample(torch.from_numpy(array), grid=grid, mode=mode)
+        return np.asarray(values, np.float32)
+
+    turned = read(image.copy(), "bilinear")
+    if not maps:
+        return turned, []
+    # Beyond the image MONAI writes 0: integers are lifted, so that MISSING is what 0 stands for.
+    lifted = [_lifted(array).reshape(-1, *space) for array in maps]
+    nearest = read(np.concatenate(lifted), "nearest")
+    ends = np.cumsum([len(part) for part in lifted])[:-1]
+    parts = zip(maps, np.split(nearest, ends), strict=True)
+    return turned, [_lowered(part.reshape(array.shape), array.dtype) for array, part in parts]
+
+
+def _lifted(array: NDArray[Any]) -> NDArray[np.float32]:
+    values = array.astype(np.float32)
+    return values if array.dtype.kind == "f" else values - MISSING
+
+
+def _lowered(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return (values if dtype.kind == "f" else np.rint(values) + MISSING).astype(dtype)
+
+
+@cache
+def _affine_grid(axes: int) -> Any:  # noqa: ANN401
+    """Make MONAI's random grid; in 3D it turns about the last axis, so that slices stay slices."""
+    from monai.transforms.spatial.array import RandAffineGrid
+
+    turn = (TURN,) if axes == 2 else (0.0, 0.0, TURN)
+    return RandAffineGrid(rotate_range=turn, scale_range=(ZOOM,) * axes)
+
+
+@cache
+def _intensity() -> dict[str, Any]:
+    from monai.transforms.intensity.array import (
+        RandAdjustContrast,
+        RandGaussianNoise,
+        RandScaleIntensity,
+        RandShiftIntensity,
+    )
+
+    return {
+        "noise": RandGaussianNoise(prob=1.0, std=0.3),
+        "gamma": RandAdjustContrast(prob=1.0, gamma=(0.7, 1.5)),
+        "contrast": RandScaleIntensity(factors=0.25, prob=1.0),
+        "brightness": RandShiftIntensity(offsets=0.25, prob=1.0),
+    }

@@ -268,8 +268,8 @@ def image_shape(study: Study) -> tuple[int, tuple[int, ...]]:
     image = survey(study).first_image
     channels, *space = image.array.shape
     if study.kind == "segmentation" and not space:
-        features = RatersError(f"found {channels} features, expected an image, as there are masks")
-        raise in_case(features, study.index.ids[0], image.source)
+        with in_case(study.index.ids[0], image.source):
+            raise RatersError(f"found {channels} features, expected an image, as there are masks")
     return channels, tuple(space)
 
 

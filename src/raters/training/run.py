@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, write_cells, write_csv, write_json
 from raters.study.lock import LOCK_FILE
-from raters.study.paths import read_text, refuse_special, written_whole
+from raters.study.paths import read_text, refuse_special
 from raters.study.pattern import there
 from raters.version import __version__
 
@@ -169,12 +169,9 @@ def finished(folder: Path) -> bool:
 
 def write_splits(folder: Path, splits: Sequence[Split]) -> None:
     """Write which case was used for what."""
-    with room_for(folder / SPLITS), written_whole(folder / SPLITS) as file:
-        # The writer does not see that a carriage return needs quotes.
-        odd = any("\r" in cell for row in splits for cell in row)
-        plain = csv.writer(file, lineterminator="\n")
-        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL) if odd else plain
-        writer.writerows([("case", "part", "group"), *splits])
+    columns = ("case", "part", "group")
+    with room_for(folder / SPLITS):
+        write_cells(folder / SPLITS, [columns, *splits])
 
 
 def read_splits(folder: Path) -> list[Split]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.methods.registry import learning_method
 from raters.study.backend import Image
 from raters.study.case import Case
@@ -59,7 +59,7 @@ def partition(study: Study, share: float, seed: int, method: str | None = None) 
     train, held_out = by_split(study)
     chosen = len(held_out) > 0
     if method is not None:
-        teaches = learnable(study, method)
+        teaches = labelled(study) if learning_method(method).raters else has_reference(study)
         if not teaches[train].any():
             raise _nothing_to_learn(study, method)
         scores = teaches | has_reference(study)
@@ -141,11 +141,6 @@ def labels_there(study: Study, position: int, rater: str | None) -> bool:
     """Ask the store; where it does not know without reading, a case counts as labelled."""
     knows = getattr(study.backend, "labelled", None)
     return True if knows is None else bool(knows(study.row(position), rater))
-
-
-def learnable(study: Study, method: str) -> Flags:
-    """Return for each case whether a method can learn from it: its labels, or its reference."""
-    return labelled(study) if learning_method(method).raters else has_reference(study)
 
 
 def left_out_note(number: int, method: str) -> list[str]:
@@ -309,10 +304,8 @@ def _masks(study: Study, case: Case) -> CaseCounts:
 
 def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Counts:
     values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
-    try:
+    with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
-    except RatersError as error:
-        raise error.at(file=facts.source, case=case.id, rater=rater) from None
     known = numbers != MISSING
     counts = np.zeros(len(study.classes), np.int64)
     np.add.at(counts, numbers[known], times[known])

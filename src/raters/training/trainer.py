@@ -23,7 +23,7 @@ from torch import nn
 
 from raters.errors import RatersError
 from raters.networks.backbone import TruthNetwork
-from raters.training.checkpoint import WholeCheckpoints
+from raters.training.epochs import WholeCheckpoints
 from raters.training.options import TrainingOptions
 from raters.training.run import first_process
 
@@ -50,8 +50,26 @@ def make_trainer(
     Raises:
         RatersError: This machine has not so many devices.
     """
+    several = training.devices * training.num_nodes > 1
     try:
-        return _trainer(training, bar, loggers)
+        return lightning.Trainer(
+            accelerator="auto",
+            devices=training.devices,
+            num_nodes=training.num_nodes,
+            # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
+            strategy="ddp_find_unused_parameters_true" if several else "auto",
+            # Of Lightning's precision we need only the scaling of gradients, for 16.
+            precision="16-mixed" if training.precision == "16" else "32-true",
+            max_epochs=training.epochs,
+            logger=loggers or False,
+            plugins=[WholeCheckpoints()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            callbacks=[bar] if bar else [],
+        )
     except MisconfigurationException as error:
         why = " ".join(str(error).split())
         raise RatersError(
@@ -59,29 +77,6 @@ def make_trainer(
             f"there is here: {why}",
             kind="devices",
         ) from None
-
-
-def _trainer(
-    training: TrainingOptions, bar: TrainingBar | None, loggers: list[Any]
-) -> lightning.Trainer:
-    several = training.devices * training.num_nodes > 1
-    return lightning.Trainer(
-        accelerator="auto",
-        devices=training.devices,
-        num_nodes=training.num_nodes,
-        # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
-        strategy="ddp_find_unused_parameters_true" if several else "auto",
-        precision=for_trainer(training.precision),
-        max_epochs=training.epochs,
-        logger=loggers or False,
-        plugins=[WholeCheckpoints()],
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        callbacks=[bar] if bar else [],
-    )
 
 
 def wants_bar(progress: Progress) -> bool:
@@ -119,8 +114,9 @@ def interruptible() -> Iterator[None]:
     except RuntimeError as error:
         if not any(words in str(error) for words in _LOST):
             raise
+        why = str(error).splitlines()[0].strip()[:200]
         raise RatersError(
-            f"found a process of this training gone ({_first_line(error)}), expected all of them "
+            f"found a process of this training gone ({why}), expected all of them "
             "until the end: the run is whole up to the epoch before, use --resume",
             kind="process",
         ) from None
@@ -131,10 +127,6 @@ def interruptible() -> Iterator[None]:
             raise
         signal.signal(signal.SIGINT, handler or signal.default_int_handler)
         raise KeyboardInterrupt from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].strip()[:200]
 
 
 @contextmanager
@@ -181,11 +173,6 @@ def set_precision(method: nn.Module, precision: Precision) -> None:
             module.half_type = HALF[precision]
 
 
-def for_trainer(precision: Precision) -> Any:  # noqa: ANN401
-    """Return Lightning's name: of it we need only the scaling of gradients, for 16."""
-    return "16-mixed" if precision == "16" else "32-true"
-
-
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
 FIRST_TO_GO = ("trace", "dominance", "loss")
 """What is left out where a terminal is too narrow, in this order."""
@@ -206,14 +193,11 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
     names = [name for name in SHOWN if name in row]
     for gone in (None, *FIRST_TO_GO):
         names = [name for name in names if name != gone]
-        said = " ".join(f"{SHOWN[name]} {_short(name, row[name])}" for name in names)
+        digits = {name: 2 if name == "dominance" else 3 for name in names}
+        said = " ".join(f"{SHOWN[name]} {row[name]:.{digits[name]}f}" for name in names)
         if len(said) <= room:
             return said
     return ""
-
-
-def _short(name: str, value: float) -> str:
-    return f"{value:.2f}" if name == "dominance" else f"{value:.3f}"
 
 
 class TrainingBar(lightning.Callback):
