@@ -56,6 +56,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         METHODS,
     ),
     "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
+    "rater_models/confusion.py": (MATRICES, "tests/test_own_matrices.py", LIKELIHOOD, LOSS),
     "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
     "rater_models/low_rank.py": (
         f"{MATRICES}?low_rank|low rank|rank_one|mean|column",
