@@ -86,6 +86,12 @@ CASES = [
     Case("export", "--out", ("run", "--to", "onnx"), ("run/weights.safetensors",)),
     Case("export", "--out", ("run", "--to", "monai-bundle"), ("run", "run/checkpoints")),
     Case("demo", "--out", ("--digits", "images"), ("images", "images/demo")),
+    Case("bench", "--results", ("run", "--study", "study"), ("study", "study/new")),
+    Case(
+        "bench", "--out",
+        ("table", "labelme", "-o", "results"), ("results/labelme/a.md", "results/labelme/smoke/a.json"),
+    ),
+    Case("bench", "--out", ("plot", "lidc", "-o", "results"), ("results/pixel-cm-slices/a.png",)),
 ]  # fmt: skip
 
 

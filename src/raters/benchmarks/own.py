@@ -20,7 +20,7 @@ from typing import Any
 from raters.benchmarks.cell import cells_of
 from raters.benchmarks.data import folded, without_test
 from raters.benchmarks.own_cell import BY_LABEL
-from raters.benchmarks.own_table import StudyComparison, compare_cells
+from raters.benchmarks.own_table import FILES, StudyComparison, compare_cells
 from raters.benchmarks.run import run_cells
 from raters.benchmarks.spec import Specification
 from raters.errors import RatersError
@@ -28,6 +28,7 @@ from raters.fusion.cluster import Tell
 from raters.fusion.methods import METHODS as FUSIONS
 from raters.methods.registry import learning_method
 from raters.study.journal import source_of
+from raters.study.places import Inputs
 from raters.study.read import read
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
@@ -85,6 +86,8 @@ def compare_study(
     spec = own_specification(opened, chosen, seeds, folds, options)
     place = Path(folder)
     cells = cells_of(spec, SCALE)
+    written = [cell.path(place).relative_to(place).as_posix() for cell in cells]
+    Inputs.of(opened).refuse(place, [*written, *FILES])
     run = run_cells(cells, place, {}, num_workers, scheduler, again, progress, tell)
     found = compare_cells(spec, cells, place, opened, run)
     found.write(place)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
+FILES = ("comparison.md", "comparison.csv", "comparison.json")
+"""What is written of a comparison, beside its cells."""
+
+
 @dataclass
 class StudyComparison:
     """What methods reach on a study.
@@ -60,12 +64,12 @@ class StudyComparison:
 
     def write(self, folder: str | Path) -> None:
         """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
-        place = Path(folder)
-        with written_whole(place / "comparison.md") as file:
+        text, rows, everything = (Path(folder) / name for name in FILES)
+        with written_whole(text) as file:
             file.write(self.to_markdown())
-        write_csv(place / "comparison.csv", self.rows)
+        write_csv(rows, self.rows)
         content = {"methods": self.rows, "notes": self.notes, "advice": self.advice}
-        write_json(place / "comparison.json", content)
+        write_json(everything, content)
 
 
 def _table(rows: Sequence[Row], scores: Sequence[str], cell: Callable[[Row, str], str]) -> str:

@@ -403,6 +403,7 @@ def table(
     if (form or out) and form not in _FORMATS:
         option = "--format" if not out or form != Path(out).suffix[1:] else "--out"
         raise RatersError(f"{option}: found {form or out!r}, expected {', '.join(_FORMATS)}")
+    _refuse_among(results, name, out)
     found = _collected(name, results, scale, seeds)
     if not form:
         show_table(found)
@@ -431,10 +432,21 @@ def plot(
     """
     from raters.benchmarks.plot import write_plot
 
+    _refuse_among(results, name, out)
     found = _collected(name, results, scale, seeds)
     path = write_plot(found, Path(out or f"{found.spec.name}.png"))
     typer.echo(f"the plot: {path}")
     _end_with_problems(found)
+
+
+def _refuse_among(results: str, name: str, out: str) -> None:
+    """Refuse to write among the results of a benchmark, which are read."""
+    from raters.benchmarks.spec import read_spec
+    from raters.study.places import Inputs
+
+    spec = read_spec(name)
+    if out:
+        Inputs(folders=(Path(results).absolute() / (spec.cells or spec.name),)).refuse_file(out)
 
 
 def _collected(name: str, results: str, scale: str, seeds: str) -> Collected:
