@@ -89,7 +89,7 @@ CASES = [
     Case("bench", "--results", ("run", "--study", "study"), ("study", "study/new")),
     Case(
         "bench", "--out",
-        ("table", "labelme", "-o", "results"), ("results/labelme/a.md", "results/labelme/smoke/a.json"),
+        ("table", "labelme", "-o", "results"), ("results/labelme/a.md", "results/labelme/b.json"),
     ),
     Case("bench", "--out", ("plot", "lidc", "-o", "results"), ("results/pixel-cm-slices/a.png",)),
 ]  # fmt: skip
