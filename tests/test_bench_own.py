@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import warnings
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from raters import fit
-from raters.benchmarks import held_out, own, run
+from raters.benchmarks import held_out, own, own_table, run
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import folded
 from raters.benchmarks.held_out import LabelFit, agreement, counted_matrices
@@ -392,6 +393,88 @@ def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
     held = [case for one in kept if one for case in one.sums]
     assert sorted(held) == sorted(marked.index.ids[2:])  # test cases are left alone
     assert any("left alone: 2" in note for note in found.notes)
+
+
+# Advice.
+
+
+@pytest.fixture(scope="module")
+def measured() -> Any:
+    place = Path(__file__).parent.parent / "benchmarks" / "advice.py"
+    spec = importlib.util.spec_from_file_location("advice", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> None:
+    found = measured.read_rows(measured.KEPT)
+    assert len(found) >= 24
+    for kind, short in {"segmentation": "masks", "classification": "classes"}.items():
+        part = [one for one in found if one["kind"] == short]
+        by_name = {row["choice"]: row for row in measured.summary(part)}
+        own, vote = by_name[own_table.CHOOSES], by_name[measured.VOTE]
+        assert measured.CRITERIA[0] == own_table.CHOOSES
+        assert (own["high"] < 0) == (kind in own_table.WORTH)
+        if kind in own_table.WORTH:
+            worth = own_table.WORTH[kind]
+            shares = (own["within_a_point"], vote["within_a_point"])
+            assert worth.studies == len(part)
+            assert (worth.within, worth.vote) == pytest.approx(shares, abs=0.005)
+
+
+def test_regret_of_choices_is_counted_from_the_best(measured: Any) -> None:
+    named = dict.fromkeys(measured.CRITERIA, "mean")
+    points = {"vote": 80.0, "mean": 85.0, "staple": 85.5, "global-cm": 60.0, "pixel-cm": 1.0}
+    one = {"kind": "masks", "truth": points, "choices": named}
+    rows = {row["choice"]: row for row in measured.summary([one, one])}
+    assert rows["likelihood"]["regret"] == 0.5
+    assert (rows["likelihood"]["best"], rows["likelihood"]["within_a_point"]) == (0, 1)
+    assert (rows[measured.VOTE]["regret"], rows["likelihood"]["against_vote"]) == (5.5, -5.0)
+
+
+def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
+    def row(method: str, fold: int, logs: list[float], dominance: float | None) -> dict[str, Any]:
+        blocks = [[10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(measured.BLOCKS)]
+        return {
+            "kind": "classes", "method": method, "fold": fold,
+            "blocks": blocks, "dominance": dominance,
+        }  # fmt: skip
+
+    logs = {
+        "vote": [-1.0, -1.0, -1.0, -1.0, -0.1, -0.1],
+        "mean": [-0.9, -2.0, -2.0, -2.0, -2.0, -2.0],
+        "dawid-skene": [-2.0, -0.9, -2.0, -2.0, -2.0, -2.0],
+        "global-cm": [-2.0, -0.8, -0.9, -2.0, -2.0, -2.0],
+        "pixel-cm": [-2.0, -2.0, -2.0, -0.9, -2.0, -2.0],
+    }
+    rows = [
+        row(m, fold, each, -0.1 if m == "global-cm" else None)
+        for m, each in logs.items()
+        for fold in range(2)
+    ]
+    found = measured.chosen(rows)
+    assert found["likelihood"] == "mean"
+    assert found["left_out"] == "global-cm"
+    assert found["guarded"] == "dawid-skene"  # global-cm is not dominant
+    assert found["likelihood_counted"] == "global-cm"
+    assert found["guarded_counted"] == "vote"
+    assert found["left_out_counted"] == "pixel-cm"
+    assert found["likelihood_targets"] == "vote"
+
+
+def test_no_advice_without_all_results_or_beyond_what_was_measured() -> None:
+    rows = [{"method": m, own_table.CHOOSES: -k} for k, m in enumerate(("mean", "vote"), start=1)]
+    assert own_table.advice(rows, "classification").startswith("Take mean")
+    assert own_table.advice(rows, "classification", swapped=["mean"]) == ""
+    assert own_table.advice(rows[:1], "classification") == ""
+    assert own_table.advice([*rows, {"method": "global-cm"}], "classification") == ""
+    assert (
+        own_table.advice([*rows, {"method": "separate", own_table.CHOOSES: -3}], "classification")
+        == ""
+    )
 
 
 # Bad input.
