@@ -488,6 +488,7 @@ def test_no_advice_without_all_results_or_beyond_what_was_measured() -> None:
         (["truth"], {}, "found no references"),
         (["vote", "vote"], {}, "twice"),
         (["vote"], {"epoch": 3}, "epoch"),
+        (["vote"], {"val_fraction": "x"}, "found val_fraction=x, expected a number"),
         (["vote"], {"folds": 1}, "folds"),
         (["vote"], {"seeds": ()}, "found no seeds"),
         (["vote"], {"folds": 60}, "found 48 groups for 60 folds"),
@@ -511,6 +512,14 @@ def test_studies_that_cannot_be_compared(tmp_path: Path) -> None:
     blind = Study.from_arrays(labels=np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     with pytest.raises(RatersError, match="found no images"):
         compare_study(blind.write(tmp_path / "blind"), ["vote"], tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["folds", "seed", "num_workers", "progress"])
+def test_options_of_the_command_are_none_of_training(name: str) -> None:
+    from raters.cli.bench import _of_training
+
+    with pytest.raises(RatersError, match=f"--option: found '{name}', expected "):
+        _of_training({"epochs": 3, name: 3})
 
 
 def test_default_methods_exist() -> None:

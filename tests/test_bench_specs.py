@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
 from raters.benchmarks.cell import Cell, cells_of, refuse_options, why_empty
 from raters.benchmarks.claims import refuse_checks
-from raters.benchmarks.data import source_of
+from raters.benchmarks.data import make_data, source_of
 from raters.benchmarks.scores import columns
 from raters.benchmarks.spec import SCALES, Selection, Specification, View, builtin, read_spec, slug
 from raters.errors import RatersError
@@ -210,3 +211,32 @@ def test_a_view_of_what_is_not_there_is_rejected(part: str) -> None:
     view = View.model_validate({"cells": "whole", "title": "t", "scores": ("dice",), part: wrong})
     with pytest.raises(RatersError, match="median"):
         view.of(WHOLE, "view")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"rows": {"vote": {}, "a, b": {}, "A b": {}}}, "rows 'a, b' and 'A b'"),
+        ({"settings": {"one": {}, "One!": {}}}, "settings 'one' and 'One!'"),
+        ({"scales": {"smoke": {"seeds": [0, 1, 0]}}}, "seeds .* of smoke, expected each once"),
+        ({"rows": {"vote": {"published": {"": {"dicee": 1.0}}}}}, "score 'dicee'"),
+    ],
+)
+def test_what_would_share_a_result_or_never_be_shown_is_refused(
+    change: dict[str, Any], expected: str
+) -> None:
+    plain = {
+        "title": "t",
+        "data": {"source": "drawn-masks"},
+        "scores": ["dice"],
+        "rows": {"vote": {"method": "vote"}},
+        "scales": {"smoke": {"seeds": [0]}},
+    }
+    Specification.model_validate(plain)
+    with pytest.raises(ValueError, match=expected):
+        Specification.model_validate({**plain, **change})
+
+
+def test_unknown_options_of_raters_are_named() -> None:
+    with pytest.raises(RatersError, match="options of the raters that do not fit"):
+        make_data({"source": "drawn-masks", "images": 4}, {"rater": "good"}, 0, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -61,15 +63,56 @@ def test_best_cut_has_the_largest_mean_dice_of_all_cuts() -> None:
     assert found[0] == pytest.approx(0.3, abs=0.05)
 
 
-def test_best_cut_of_each_class_with_the_others_at_half() -> None:
-    found, mask = softmax(3, 60), np.random.default_rng(1).integers(0, 3, 60)
-    chosen = best_cut([found], [mask])
-    for k in range(2):
-        cuts = np.full((len(GRID), 2), 0.5)
-        cuts[:, k] = GRID
-        each = [dice(mask, cut_labels(found, cut), 3)[k] for cut in cuts]
-        here = np.flatnonzero(np.isclose(GRID, chosen[k]))[0]
-        assert each[here] == pytest.approx(max(each), abs=1e-12)
+def _mean_dice(cases: list, masks: list, cuts: np.ndarray) -> float:
+    pairs = zip(cases, masks, strict=True)
+    return float(np.mean([dice(m, cut_labels(p, cuts), len(p)).mean() for p, m in pairs]))
+
+
+def _one_moved(cuts: np.ndarray) -> list[np.ndarray]:
+    """All cuts that differ from some in one class."""
+    moved = np.repeat(cuts[np.newaxis], len(cuts) * len(GRID), axis=0)
+    for c in range(len(cuts)):
+        moved[c * len(GRID) : (c + 1) * len(GRID), c] = GRID
+    return list(moved)
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_best_cuts_of_several_classes_go_together(classes: int) -> None:
+    random = np.random.default_rng(classes)
+    masks = [random.integers(0, classes, 80) for _ in range(3)]
+    masks[0][:9] = -1
+    cases = [
+        (found := softmax(classes, 80, seed=k) + 0.3 * (np.arange(classes)[:, None] == mask))
+        / found.sum(axis=0)
+        for k, mask in enumerate(masks)
+    ]
+    chosen = best_cut(cases, masks)
+    value = _mean_dice(cases, masks, chosen)
+    assert value >= _mean_dice(cases, masks, np.full(classes - 1, 0.5))
+    assert value >= max(_mean_dice(cases, masks, cuts) for cuts in _one_moved(chosen)) - 1e-9
+
+
+def test_cuts_that_are_best_one_by_one_can_be_worse_together_than_half() -> None:
+    worse = 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        mask = random.choice(4, 200, p=(0.7, 0.1, 0.1, 0.1))
+        logits = random.normal(0, 1, (4, 200)) + 1.0 * (np.arange(4)[:, None] == mask)
+        logits[0] += 1
+        found = np.exp(logits) / np.exp(logits).sum(axis=0)
+        tally = CutTally(4)
+        tally.add(found, reference=mask)
+        half, alone, joint = (
+            _mean_dice([found], [mask], cuts)
+            for cuts in (np.full(3, 0.5), tally.best(), best_cut([found], [mask]))
+        )
+        assert joint >= max(half, alone) - 1e-9
+        worse += alone < half
+        for c, k in product(range(3), range(0, 99, 7)):
+            cuts = np.full(3, 0.5)
+            cuts[c] = GRID[k]
+            assert tally.dice[0][c, k] == pytest.approx(_mean_dice([found], [mask], cuts))
+    assert worse
 
 
 def test_two_of_five_raters_mark_an_object_and_half_erases_it() -> None:
@@ -87,18 +130,18 @@ def test_area_cut_predicts_the_area_that_raters_draw() -> None:
     labels = [np.random.default_rng(k).choice(3, (4, 30, 30), p=(0.7, 0.2, 0.1)) for k in range(3)]
     labels[0][1], labels[1][:, :10] = -1, -1  # one rater skipped a case, nobody saw some rows
     cuts = area_cut(cases, labels)
-    for k in range(2):
-        drawn = sum(_share(own, k + 1) for own in labels)
-        areas = []
-        for cut in GRID:
-            both = np.full(2, 0.5)
-            both[k] = cut
-            seen = zip(cases, labels, strict=True)
-            areas.append(
-                sum(((cut_labels(p, both) == k + 1) & (m >= 0).any(0)).sum() for p, m in seen)
-            )
-        here = np.flatnonzero(np.isclose(GRID, cuts[k]))[0]
-        assert abs(areas[here] - drawn) == min(abs(area - drawn) for area in areas)
+    drawn = [sum(_share(own, k + 1) for own in labels) for k in range(2)]
+
+    def error(at: np.ndarray, k: int) -> float:
+        seen = zip(cases, labels, strict=True)
+        return abs(
+            sum(((cut_labels(p, at) == k + 1) & (m >= 0).any(0)).sum() for p, m in seen) - drawn[k]
+        )
+
+    for moved in _one_moved(cuts):
+        k = int((moved != cuts).argmax())
+        assert error(cuts, k) <= error(moved, k)
+    assert error(cuts, 0) + error(cuts, 1) < 0.05 * sum(drawn)
 
 
 def _share(labels: np.ndarray, c: int) -> float:

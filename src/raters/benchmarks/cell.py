@@ -328,15 +328,22 @@ def _choose_by_raters(model: Model, study: Study) -> None:
     """Choose the best cut by the raters' masks of validation cases without references."""
     if model.cuts is None or model.cuts.best is not None:
         return
-    from raters.scores import CutTally
+    from raters.scores import CutTally, search_cuts
 
-    tally = CutTally(len(study.classes))
-    for case, truth in model.predict_proba(study.select(split="val")):
-        for mask in case.labels:
-            if (mask != MISSING).any():
-                tally.add(truth, reference=mask)
-    if tally.dice:
-        model.cuts = replace(model.cuts, best=tally.best())
+    found = model.predict_proba(study.select(split="val"))
+    val = list(found) if len(study.classes) > 2 else found  # two classes need one pass only
+
+    def look(tallies: list[CutTally]) -> bool:
+        for case, truth in val:
+            for mask in case.labels:
+                if (mask != MISSING).any():
+                    for tally in tallies:
+                        tally.add(truth, reference=mask)
+        return True
+
+    [best] = search_cuts(len(study.classes), ["best"], look)
+    if best is not None:
+        model.cuts = replace(model.cuts, best=best)
 
 
 _MAIN = {

@@ -98,7 +98,10 @@ def _made(data: str, raters: str, seed: int, places: tuple[tuple[str, Path], ...
         ) from None
     if not how:
         return BenchData(study, {})
-    drawn = _with_raters(study, how, seed)
+    try:
+        drawn = _with_raters(study, how, seed)
+    except TypeError as error:
+        raise RatersError(f"found options of the raters that do not fit: {error}") from None
     if drawn.kind == "classification":
         return BenchData(drawn, {"": true_confusion(drawn, 0)})
     kept = drawn.select(split="val")

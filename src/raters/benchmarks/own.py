@@ -117,7 +117,7 @@ def own_specification(
     _refuse_doubles(methods, seeds)
     part, train = without_test(study), {"select": "likelihood", **(options or {})}
     refuse_study(part)
-    share = float(train.get("val_fraction", 0.15))
+    share = _share(train.get("val_fraction", 0.15))
     folded(part, 0, folds, share)  # refuses too few groups
     masks = study.kind == "segmentation"
     scores = [*BY_LABEL, "stability"]
@@ -144,6 +144,13 @@ def own_specification(
             "scales": {SCALE: {"seeds": tuple(seeds)}},
         }
     )
+
+
+def _share(given: Any) -> float:  # noqa: ANN401
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise RatersError(f"found val_fraction={given}, expected a number such as 0.15") from None
 
 
 def _refuse_method(name: str, study: Study) -> None:

@@ -210,8 +210,13 @@ def largest_scale(spec: Specification, folder: Path) -> str:
         cells = cells_of(spec, scale) if scale in spec.scales else []
         if any(cell.path(folder).exists() for cell in cells):
             return scale
-    raise RatersError(
-        f"found no results of {spec.name} in {folder}, expected some: raters bench run {spec.name} "
+    raise no_results(spec.name, folder)
+
+
+def no_results(name: str, folder: Path) -> RatersError:
+    """Return the error of a folder without results of a benchmark."""
+    return RatersError(
+        f"found no results of {name} in {folder}, expected some: raters bench run {name} "
         f"-o {folder} makes them; -o says where others are",
         kind="no-results",
     )

@@ -185,6 +185,18 @@ class Specification(_Part):
             for name in used:
                 if name not in known:
                     raise ValueError(f"{what} {name!r}, {expected_one_of(known, name)}")
+        for what, names in (("row", self.rows), ("setting", self.settings)):
+            files: dict[str, str] = {}
+            for name in names:
+                other = files.setdefault(slug(name), name)
+                if other != name:
+                    raise ValueError(
+                        f"{what}s {other!r} and {name!r}, expected names that differ in letters "
+                        f"or digits: results of both would be at {slug(name)!r}"
+                    )
+        for scale, size in self.scales.items():
+            if len(set(size.seeds)) < len(size.seeds):
+                raise ValueError(f"seeds {list(size.seeds)} of {scale}, expected each once")
         return self
 
     def _used(self) -> list[tuple[str, list[str], list[str]]]:
@@ -196,6 +208,11 @@ class Specification(_Part):
             ("setting", [s for part in every for s in part.settings or ()], settings),
             ("row", [r for scale in self.scales.values() for r in scale.rows or ()], rows),
             ("setting", [s for row in self.rows.values() for s in row.published], settings),
+            (
+                "score",
+                [k for r in self.rows.values() for s in r.published.values() for k in s],
+                list(SCORES),
+            ),
             ("source", [] if "source" in self.data else [""], ["a source in data"]),
         ]
 

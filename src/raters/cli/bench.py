@@ -202,7 +202,7 @@ def run(
             num_workers=workers,
             scheduler=scheduler or None,
             again=again,
-            **named_values(option or []),
+            **_of_training(named_values(option or [])),
         )
         return
     if option or methods:
@@ -225,6 +225,21 @@ def run(
     tell = say if scheduler or not bar else None
     done = run_cells(cells, folder, places, workers, scheduler or None, again, bar, tell)
     _show_run(names or [], specs, scale, folder, done, as_json)
+
+
+_OWN_OPTIONS = {
+    name: f"--{name}" for name in ("study", "methods", "folds", "seeds", "scheduler", "again")
+} | {"seed": "--seeds", "num_workers": "--workers", "folder": "-o", "results": "-o"}
+"""What options of the command are called, where somebody looks for them among those of training."""
+
+
+def _of_training(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is an option of the command."""
+    for name in options:
+        if name in (*_OWN_OPTIONS, "as_json", "progress", "tell"):
+            instead = _OWN_OPTIONS.get(name, "none such")
+            raise RatersError(f"--option: found {name!r}, expected {instead} for it")
+    return options
 
 
 def with_seeds(spec: Specification, scale: str, seeds: str) -> Specification:
@@ -451,13 +466,16 @@ def _refuse_among(results: str, name: str, out: str) -> None:
 
 def _collected(name: str, results: str, scale: str, seeds: str) -> Collected:
     from raters.benchmarks.claims import refuse_checks
-    from raters.benchmarks.results import collect, largest_scale
+    from raters.benchmarks.results import collect, largest_scale, no_results
     from raters.benchmarks.spec import read_spec
 
     spec, folder = read_spec(name), Path(results)
     refuse_checks(spec)
     scale = scale or largest_scale(spec, folder)
-    return collect(with_seeds(spec, scale, seeds), scale, folder)
+    found = collect(with_seeds(spec, scale, seeds), scale, folder)
+    if not found.num_done and not found.problems:
+        raise no_results(spec.name, folder)
+    return found
 
 
 def _end_with_problems(found: Collected) -> None:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from raters.benchmarks.results import Collected
 
 
+SMOKE = (
+    "drawn data and next to no training, which only shows that it runs; these numbers cannot be "
+    "compared with published ones"
+)
+
+
 def rendered(found: Collected, form: str) -> str:
     """Return a table as 'md', 'csv', 'html' or 'json'."""
     from raters.benchmarks import table as tables
@@ -25,6 +31,8 @@ def rendered(found: Collected, form: str) -> str:
         return tables.to_json_page(found)
     made = [*tables.blocks(found), *tables.claim_blocks(found)]
     title = f"{found.spec.title} ({found.spec.name}, {found.scale})"
+    if found.scale == "smoke":
+        title += f": {SMOKE}"
     if form == "html":
         return tables.to_html(title, made)
     return f"## {title}\n\n{tables.to_markdown_page(made)}"
@@ -41,6 +49,8 @@ def show_table(found: Collected) -> None:
         typer.echo(wrapped(f"paper: {found.spec.paper}", indent=7))
     done, time = f"{found.num_done:,} of {many(found.num_wanted, 'cell')}", duration(found.seconds)
     typer.echo(f"scale: {found.scale}; {done} done, {time} on one core")
+    if found.scale == "smoke":
+        typer.echo(wrapped(f"note: {SMOKE}", indent=6))
     for block in [*blocks(found, Console().width), *claim_blocks(found)]:
         heads = _different(block.header)
         rows = [

@@ -38,6 +38,7 @@ from raters.scores.cut import (
     best_cut,
     cut_labels,
     cuts_of,
+    search_cuts,
     winning_cut,
 )
 from raters.scores.overlap import (
@@ -128,6 +129,7 @@ __all__ = [
     "ratio",
     "reliability_curve",
     "reliability_sums",
+    "search_cuts",
     "soft_counts",
     "soft_dice",
     "soft_dice_by_class",

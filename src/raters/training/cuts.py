@@ -7,18 +7,19 @@ beside the weights, in `cuts.json`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.progress import track
 from raters.rows import write_json
-from raters.scores.cut import CutTally, cuts_of
+from raters.scores.cut import CutCounts, CutTally, cuts_of, search_cuts
 from raters.study.classes import Classes
 from raters.wording import expected_one_of
 
@@ -27,7 +28,13 @@ if TYPE_CHECKING:
     from raters.training.model import Model
 
 CUTS = "cuts.json"
-AREA, DRAWN, BEST = "area", "area-drawn", "best"
+AREA: Final = "area"
+DRAWN: Final = "area-drawn"
+BEST: Final = "best"
+MOST_KEPT = 1 << 26
+"""Probabilities of several classes that are kept in memory while their cuts are searched."""
+MOST_PREDICTED = 4
+"""Passes over the cases where there are more of them, as each predicts all cases again."""
 CutGiven = float | str | Sequence[float] | NDArray[np.float64]
 """A number, 'area', 'area-drawn', 'best', by class ('2=0.3,3=area'), or a number for each class."""
 
@@ -75,22 +82,58 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
     Raises:
         RatersError: A case cannot be read.
     """
-    from raters.methods.base import Asked
-    from raters.prediction.predict import predict_streams
-    from raters.scores.cut import CutCounts
+    size = len(model.config.classes)
+    cases = _Predicted(model, study, progress)
 
-    tally = CutTally(len(model.config.classes))
-    stream = predict_streams(model, study.iter_cases(), Asked())
-    for case, bands in track(stream, len(study), "choosing cuts", progress):
-        if isinstance(bands, RatersError):
-            raise bands
-        counts = CutCounts(tally.classes, case.reference, case.labels)
-        for band in bands:
-            counts.add(band.truth, slice(band.start, band.start + band.truth.shape[1]))
-        tally.take(counts)
-    best = tally.best() if tally.dice else None
-    area, drawn = (tally.area(blank) if tally.areas else None for blank in (True, False))
+    def look(tallies: list[CutTally]) -> bool:
+        for reference, labels, bands in cases:
+            counts = [CutCounts(size, reference, labels, one.around) for one in tallies]
+            for truth, rows in bands:
+                for one in counts:
+                    one.add(truth, rows)
+            for tally, one in zip(tallies, counts, strict=True):
+                tally.take(one)
+        return cases.kept is not None or cases.passes < MOST_PREDICTED
+
+    best, area, drawn = search_cuts(size, (BEST, AREA, DRAWN), look)
     return Cuts(area, drawn, best, len(study), on)
+
+
+_Band = tuple[NDArray[np.float32], slice]
+_Seen = tuple[Labels | None, Labels, Iterable[_Band]]
+
+
+class _Predicted:
+    """Goes over what is predicted of cases; kept for further passes where it is not too large."""
+
+    def __init__(self, model: Model, study: Study, progress: bool) -> None:
+        self._model, self._study, self._progress = model, study, progress
+        self.passes = 0
+        self.kept: list[_Seen] | None = [] if len(model.config.classes) > 2 else None
+
+    def __iter__(self) -> Iterator[_Seen]:
+        self.passes += 1
+        if self.passes > 1 and self.kept is not None:
+            yield from self.kept
+            return
+        from raters.methods.base import Asked
+        from raters.prediction.predict import predict_streams
+
+        stream, number = predict_streams(self._model, self._study.iter_cases(), Asked()), 0
+        for case, bands in track(stream, len(self._study), "choosing cuts", self._progress):
+            if isinstance(bands, RatersError):
+                raise bands
+            parts = ((b.truth, slice(b.start, b.start + b.truth.shape[1])) for b in bands)
+            if self.kept is None:
+                yield case.reference, case.labels, parts
+                continue
+            held = list(parts)
+            number += sum(truth.size for truth, _ in held)
+            if number > MOST_KEPT:
+                self.kept = None
+            else:
+                self.kept.append((case.reference, case.labels, held))
+            yield case.reference, case.labels, held
 
 
 def write_cuts(folder: Path, cuts: Cuts, classes: Classes) -> None:
