@@ -6,6 +6,7 @@ A check is one comparison; values and M are in the units that tables show:
     error: pixel-cm @ one label < vote @ one label
     accuracy: vote @ few raters ~ trained on the truth @ few raters within 0.5
     accuracy: vote @ few raters > 50
+    accuracy: global-cm @ flippers > vote @ flippers within 1      (better, or at most 1 behind)
 
 `@ SETTING` may be omitted where a benchmark has one setting.
 """
@@ -40,7 +41,8 @@ class Check:
         left: A row and a setting.
         sign: '>', '<' or '~' (about the same).
         right: A row and a setting, or a number.
-        within: How far apart values may be that are about the same.
+        within: How far apart values may be that are about the same, or how far behind one that is
+            better or level.
     """
 
     text: str
@@ -97,8 +99,8 @@ def parse_check(text: str, spec: Specification) -> Check:
 
 def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match[str]) -> Check:
     left, right, within = rest[: sign.start()].strip(), rest[sign.end() :].strip(), 0.0
-    if sign[1] == "~":
-        ending = _WITHIN.match(right)
+    ending = _WITHIN.match(right)
+    if ending or sign[1] == "~":
         number = _number(ending[2]) if ending else None
         if ending is None or number is None or number <= 0:
             raise _bad(text, "found no 'within M' at the end, expected a number of shown units")
@@ -151,8 +153,9 @@ def refuse_checks(spec: Specification) -> None:
 def answer_check(check: Check, found: Collected) -> Verdict:
     """Answer a comparison by the paired difference over common seeds and its 95 % interval.
 
-    Yes where the interval is on the side that is claimed (for '~' within ± M), no where it is on
-    the other side (outside ± M), else unclear; one seed has no interval and is always unclear.
+    Yes where the interval is on the side that is claimed (for '~' within ± M; with 'within M' not
+    more than M on the other), no where it is on the other side (outside ± M), else unclear; one
+    seed has no interval and is always unclear.
     """
     left = found.by_seed(check.left[1], check.left[0], check.score)
     if isinstance(check.right, float):
@@ -183,7 +186,7 @@ def _decided(check: Check, difference: Difference) -> Answer:
         inside = -check.within < low and high < check.within
         outside = low > check.within or high < -check.within
     else:
-        inside, outside = low > 0, high < 0
+        inside, outside = low > -check.within, high < -check.within
     return "yes" if inside else "no" if outside else "unclear"
 
 
