@@ -61,7 +61,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
 
     monkeypatch.setattr(runs, "_here", here)
     monkeypatch.setattr(cells_module, "make_data", lambda *_: None)
-    monkeypatch.setattr(cells_module, "score_cell", score)
+    monkeypatch.setattr("raters.benchmarks.scoring.score_cell", score)
     return ran
 
 
