@@ -271,7 +271,7 @@ class Worth:
 
 CHOOSES = "likelihood_counted"
 MEASURED = ("vote", "mean", "staple", "dawid-skene", "global-cm", "pixel-cm")
-WORTH = {"classification": Worth(12, 0.92, 0.08)}
+WORTH = {"classification": Worth(15, 0.87, 0.07)}
 """Kinds of studies on which the choice was better than always vote (`benchmarks/advice.py`); on
 masks it was not shown to be."""
 
