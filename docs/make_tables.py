@@ -37,6 +37,45 @@ def learning_options(name: str) -> str:
     return to_markdown(["option", "type", "default", "meaning"], rows) if rows else _none(name)
 
 
+_GIVES = {
+    "truth": "truth",
+    "as_rater": "as each rater",
+    "confusion": "matrices",
+    "samples": "samples",
+    "weights": "any weighting of raters",
+}
+
+
+def learning_methods() -> str:
+    """Return one row per learning method: what it takes, learns from, needs, gives and costs."""
+    from raters.methods.entry import LABELS_OF
+    from raters.methods.registry import METHODS
+
+    pages = {name: page.name for page in DOCS.glob("methods/*.md") for name in _learning_in(page)}
+    rows = [
+        [
+            f"[`{name}`]({pages[name]})" if name in pages else f"`{name}`",
+            ", ".join(LABELS_OF[kind] for kind in entry.kinds),
+            entry.learns_from,
+            "; ".join(filter(None, [entry.needs, _raters(entry.least_raters)])),
+            ", ".join(said for answer, said in _GIVES.items() if answer in entry.answers),
+            entry.costs,
+            entry.paper,
+        ]
+        for name, entry in METHODS.items()
+    ]
+    header = ["method", "for", "learns from", "needs", "gives", "costs of a step", "paper"]
+    return to_markdown(header, rows)
+
+
+def _learning_in(page: Path) -> list[str]:
+    return re.findall(r"<!-- table: learning (\S+) -->", page.read_text(encoding="utf-8"))
+
+
+def _raters(least: int) -> str:
+    return f"{least} raters" if least > 1 else ""
+
+
 def fusion_options(name: str, kind: str) -> str:
     """Return the options of a fusion method for masks or tables, by its signature and docstring."""
     from raters.fusion.methods import METHODS
@@ -134,6 +173,7 @@ def advice(kind: str, truth: str = "truth") -> str:
 MAKERS: dict[str, Callable[..., str]] = {
     "advice": advice,
     "learning": learning_options,
+    "methods": learning_methods,
     "fusion": fusion_options,
     "verbs": list_of_verbs,
     "verb": verb_options,

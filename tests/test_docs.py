@@ -160,7 +160,7 @@ def test_every_method_and_option_has_a_page(make_tables: ModuleType) -> None:
     pages = [*(DOCS / "methods").glob("*.md"), DOCS / "spatial-staple.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     asked = {match[1] for match in make_tables.TABLE.finditer(text)}
-    expected = {f"learning {name}" for name in LEARNING_METHODS}
+    expected = {"methods"} | {f"learning {name}" for name in LEARNING_METHODS}
     for name, method in FUSION_METHODS.items():
         expected |= {f"fusion {name} masks"} if method.masks else set()
         expected |= {f"fusion {name} tables"} if method.table else set()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.fusion.consensus import fuse
-from raters.methods import METHODS, learning_method
+from raters.methods import METHODS, MethodEntry, learning_method
 from raters.methods.base import Asked, Method, NetworkMethod, Task
 from raters.methods.phases import Optimiser
 from raters.methods.supervised import SupervisedMethod
@@ -342,3 +342,19 @@ def test_an_optimiser_takes_its_schedule_along() -> None:
     assert second.schedule is not None
     assert second.schedule.last_epoch == 3
     assert second.optimiser.param_groups[0]["lr"] == 0.125
+
+
+@pytest.mark.parametrize(
+    ("kind", "raters", "found"),
+    [
+        ("classification", 3, "found class labels, expected masks: m takes no others"),
+        ("segmentation", 1, "found 1 rater, expected at least 2: m learns from how raters differ"),
+    ],
+)
+def test_studies_that_a_method_does_not_take_are_refused(
+    kind: Any, raters: int, found: str
+) -> None:
+    entry = MethodEntry("", "", kinds=("segmentation",), least_raters=2)
+    entry.refuse_study("m", "segmentation", 2)
+    with pytest.raises(RatersError, match=found):
+        entry.refuse_study("m", kind, raters)

@@ -169,9 +169,9 @@ def test_options_are_checked_and_cases_parted_once(
 
         monkeypatch.setattr(module, name, counted)
 
-    from raters.methods import registry
+    from raters.methods import entry
 
-    counting(registry, "parse_options")
+    counting(entry, "parse_options")
     counting(options, "parse_options")
     counting(prepare, "partition")
     counting(fit, "plan_training")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from raters.fusion.methods import Method
-    from raters.methods.registry import MethodEntry
+    from raters.methods.entry import MethodEntry
     from raters.rows import Row
 
 
@@ -52,12 +52,18 @@ def methods(
 
 def facts(name: str, entry: MethodEntry) -> Row:
     """Return what there is to know of a learning method as plain data."""
+    from raters.methods.entry import LABELS_OF
+
     return {
         "name": name,
         "verb": "train",
         "about": entry.about,
         "when": entry.when,
         "paper": entry.paper or None,
+        "for": [LABELS_OF[kind] for kind in entry.kinds],
+        "learns_from": entry.learns_from,
+        "needs": entry.needs or None,
+        "costs": entry.costs,
         "fixed": dict(entry.fixed),
         "options": [_option(k, info) for k, info in entry.own_options.items()],
     }
@@ -108,9 +114,14 @@ def _show_all() -> None:
 def _show_one(name: str, entry: MethodEntry) -> None:
     from raters.cli.tables import show_rows
     from raters.cli.train_options import default_of
+    from raters.methods.entry import LABELS_OF
 
     typer.echo(wrapped(f"{name}: {entry.about}"))
     typer.echo(wrapped(f"when:  {entry.when}", indent=7))
+    needs = f"; needs {entry.needs}" if entry.needs else ""
+    kinds = " and ".join(LABELS_OF[kind] for kind in entry.kinds)
+    learns = f"{entry.learns_from}{needs}"
+    typer.echo(wrapped(f"for:   {kinds}; learns from {learns}", indent=7))
     if entry.paper:
         typer.echo(wrapped(f"paper: {entry.paper}", indent=7))
     rows = [

@@ -1,5 +1,6 @@
 """Learning methods: how a truth network learns from raters who disagree."""
 
+from raters.methods.entry import MethodEntry
 from raters.methods.options import (
     FusedOptions,
     GlobalOptions,
@@ -9,7 +10,7 @@ from raters.methods.options import (
     PixelOptions,
     SingleOptions,
 )
-from raters.methods.registry import METHODS, MethodEntry, learning_method
+from raters.methods.registry import METHODS, learning_method
 
 __all__ = [
     "METHODS",

@@ -2,97 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from typing import Any
 
 from raters.errors import RatersError
 from raters.methods import options as o
-from raters.wording import expected_one_of, worded
-
-if TYPE_CHECKING:
-    from raters.methods.base import Answer, Method
-
-T = TypeVar("T", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """A learning method as it is listed.
-
-    Attributes:
-        about: What it does, in a few words.
-        where: Where its class is, `module:name`; imported when it is used.
-        options: The class of its options.
-        fixed: Options that make the method what it is.
-        raters: Whether it learns from raters; else a reference is enough.
-        paper: Where it comes from, to cite.
-        paper_form: The options that make it what its paper describes: those of `form='paper'`.
-        when: When to use it.
-    """
-
-    about: str
-    where: str
-    options: type[o.MethodOptions] = o.MethodOptions
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    raters: bool = True
-    paper: str = ""
-    paper_form: Mapping[str, Any] = field(default_factory=dict)
-    when: str = ""
-
-    @property
-    def own_options(self) -> dict[str, FieldInfo]:
-        """The options that a user may set, by name."""
-        return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
-
-    @property
-    def answers(self) -> frozenset[Answer]:
-        """What its models can say of an image, before options decide; it imports the class.
-
-        Example:
-            >>> sorted(METHODS["pixel-cm"].answers)
-            ['as_rater', 'confusion', 'truth']
-        """
-        found = self.load().answers
-        return found if isinstance(found, frozenset) else frozenset()
-
-    def load(self) -> type[Method]:
-        """Import the class."""
-        module, name = self.where.split(":")
-        found: type[Method] = getattr(import_module(module), name)
-        return found
-
-    def parse(self, given: Mapping[str, Any]) -> o.MethodOptions:
-        """Check options and fill in the defaults.
-
-        Raises:
-            RatersError: that names the option, the value found and what was expected.
-        """
-        for name in given:
-            if name in self.fixed:
-                fixed = f"{name}={self.fixed[name]!r}"
-                raise RatersError(f"found the option {name!r}, expected none: it is {fixed} here")
-        form = self.paper_form if given.get("form") == "paper" else {}
-        return parse_options(self.options, {**self.fixed, **form, **given})
-
-
-def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
-    """Make options of a pydantic class; what is wrong with them is said in one sentence."""
-    for name, value in given.items():
-        field = model.model_fields.get(name)
-        if isinstance(value, bool) and field is not None and "bool" not in str(field.annotation):
-            numeric = "int" in str(field.annotation) or "float" in str(field.annotation)
-            expected = "a number" if numeric else "a word"  # True is no 1 here
-            raise RatersError(f"found {name}={value}, expected {expected}")
-    try:
-        return model.model_validate(dict(given))
-    except ValidationError as error:
-        raise RatersError(worded(error)) from None
-
+from raters.methods.entry import MethodEntry as MethodEntry
+from raters.wording import expected_one_of
 
 _FUSED = "raters.methods.supervised:FusedMethod"
 
@@ -103,6 +18,7 @@ METHODS: dict[str, MethodEntry] = {
         o.FusedOptions,
         {"fusion": "vote"},
         when="a first baseline, and hard to beat where most raters are right at most pixels",
+        learns_from="fused labels",
     ),
     "mean": MethodEntry(
         "train on the mean label",
@@ -110,6 +26,7 @@ METHODS: dict[str, MethodEntry] = {
         o.FusedOptions,
         {"fusion": "mean", "soft": True},
         when="if probabilities should show how many raters agree",
+        learns_from="fused labels",
     ),
     "staple": MethodEntry(
         "train on STAPLE",
@@ -119,6 +36,8 @@ METHODS: dict[str, MethodEntry] = {
         paper="Warfield, Zou and Wells, Simultaneous truth and performance level estimation "
         "(STAPLE), IEEE Transactions on Medical Imaging 23, 2004",
         when="masks by raters of different skill; not where several raters over-draw alike",
+        kinds=("segmentation",),
+        learns_from="fused labels",
     ),
     "spatial-staple": MethodEntry(
         "train on Spatial STAPLE",
@@ -128,6 +47,8 @@ METHODS: dict[str, MethodEntry] = {
         paper="Asman and Landman, Formulating spatially varying performance in the statistical "
         "fusion framework, IEEE Transactions on Medical Imaging 31, 2012",
         when="masks by raters whose skill differs over the image",
+        kinds=("segmentation",),
+        learns_from="fused labels",
     ),
     "dawid-skene": MethodEntry(
         "train on Dawid-Skene",
@@ -137,17 +58,21 @@ METHODS: dict[str, MethodEntry] = {
         paper="Dawid and Skene, Maximum likelihood estimation of observer error-rates using the "
         "EM algorithm, Applied Statistics 28, 1979",
         when="class labels, several for each case",
+        learns_from="fused labels",
     ),
     "truth": MethodEntry(
         "train on the reference: the ceiling",
         "raters.methods.supervised:TruthMethod",
         raters=False,
         when="to know what learning from raters could reach at best; needs references",
+        learns_from="references",
+        needs="references",
     ),
     "separate": MethodEntry(
         "one network per rater, outputs averaged",
         "raters.methods.separate:Separate",
         when="few raters with many labels each, if each one's own network is wanted",
+        costs="one pass per rater",
     ),
     "global-cm": MethodEntry(
         "one learnt matrix per rater",
@@ -166,6 +91,7 @@ METHODS: dict[str, MethodEntry] = {
         paper="Sukhbaatar et al., Training convolutional networks with noisy labels, ICLR "
         "workshop 2015",
         when="class labels by anonymous raters, or by many with few labels each",
+        learns_from="all labels, or the vote",
     ),
     "pixel-cm": MethodEntry(
         "matrices at each pixel",
@@ -175,6 +101,7 @@ METHODS: dict[str, MethodEntry] = {
         paper="Zhang et al., Disentangling human error from the ground truth in segmentation of "
         "medical images, NeurIPS 2020",
         when="masks by named raters (--shared: anonymous ones), also with one mask for each case",
+        costs="one pass and the likelihood: about 1.4",
     ),
     "low-rank-cm": MethodEntry(
         "low-rank matrices at each pixel",
@@ -184,6 +111,7 @@ METHODS: dict[str, MethodEntry] = {
         paper="after Zhang et al., Disentangling human error from the ground truth in "
         "segmentation of medical images, NeurIPS 2020, appendix A.4",
         when="masks of many classes, where full matrices at each pixel take too much memory",
+        costs="one pass and the likelihood: about 1.4",
     ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
@@ -197,6 +125,7 @@ METHODS: dict[str, MethodEntry] = {
             "init_accuracy": 0.9,
         },
         when="to know what knowing the matrices would bring; needs references",
+        needs="references",
     ),
 }
 

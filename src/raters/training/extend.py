@@ -11,7 +11,7 @@ import torch
 
 from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Method, Step, Target
-from raters.methods.registry import parse_options
+from raters.methods.entry import parse_options
 from raters.rows import Row
 from raters.study.case import Case
 from raters.study.read import study_of

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from raters.errors import RatersError
+from raters.methods.entry import parse_options
 from raters.methods.options import MethodOptions
-from raters.methods.registry import METHODS, learning_method, parse_options
+from raters.methods.registry import METHODS, learning_method
 from raters.networks.options import Depth, Dropout, NormOrNone, Own, Width, is_own, own_name
 from raters.wording import expected_one_of
 

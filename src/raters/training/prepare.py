@@ -209,9 +209,11 @@ def _completed(
 ) -> ModelConfig:
     """Choose what the user left open; only the cases that are trained on decide."""
     method, options, training, own, _ = checked
-    raters = learning_method(method).raters
+    entry = learning_method(method)
+    raters = entry.raters
     channels, space = image_shape(train)
     _refuse_study(study, raters)
+    entry.refuse_study(method, study.kind, len(study.raters))
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
     patch = _patch(training, study, space)

@@ -1,0 +1,132 @@
+"""How a learning method is listed: what it is called, takes, needs, gives and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from raters.errors import RatersError
+from raters.methods import options as o
+from raters.wording import many, worded
+
+if TYPE_CHECKING:
+    from raters.methods.base import Answer, Method
+
+T = TypeVar("T", bound=BaseModel)
+Kind = Literal["segmentation", "classification"]
+BOTH: tuple[Kind, ...] = ("segmentation", "classification")
+LABELS_OF: dict[Kind, str] = {"segmentation": "masks", "classification": "class labels"}
+"""What the labels of each kind of study are called."""
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A learning method as it is listed.
+
+    Attributes:
+        about: What it does, in a few words.
+        where: Where its class is, `module:name`; imported when it is used.
+        options: The class of its options.
+        fixed: Options that make the method what it is.
+        raters: Whether it learns from raters; else a reference is enough.
+        paper: Where it comes from, to cite.
+        paper_form: The options that make it what its paper describes: those of `form='paper'`.
+        when: When to use it.
+        kinds: The kinds of studies that it takes.
+        least_raters: How many raters it needs at least.
+        learns_from: What the network learns from.
+        needs: What a study must have beside images and labels.
+        costs: What a step costs, in passes through the truth network.
+    """
+
+    about: str
+    where: str
+    options: type[o.MethodOptions] = o.MethodOptions
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    raters: bool = True
+    paper: str = ""
+    paper_form: Mapping[str, Any] = field(default_factory=dict)
+    when: str = ""
+    kinds: tuple[Kind, ...] = BOTH
+    least_raters: int = 1
+    learns_from: str = "all labels"
+    needs: str = ""
+    costs: str = "one pass"
+
+    @property
+    def own_options(self) -> dict[str, FieldInfo]:
+        """The options that a user may set, by name."""
+        return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
+
+    @property
+    def answers(self) -> frozenset[Answer]:
+        """What its models can say of an image, before options decide; it imports the class.
+
+        Example:
+            >>> sorted(MethodEntry("", "raters.methods.separate:Separate").answers)
+            ['as_rater', 'truth']
+        """
+        found = self.load().answers
+        return found if isinstance(found, frozenset) else frozenset()
+
+    def load(self) -> type[Method]:
+        """Import the class."""
+        module, name = self.where.split(":")
+        found: type[Method] = getattr(import_module(module), name)
+        return found
+
+    def refuse_study(self, name: str, kind: Kind, raters: int) -> None:
+        """Refuse a kind of study that the method does not take, and too few raters.
+
+        Raises:
+            RatersError: that names the method, what was found and what was expected.
+
+        Example:
+            >>> entry = MethodEntry("", "", kinds=("segmentation",))
+            >>> entry.refuse_study("mrnet", "classification", 3)
+            Traceback (most recent call last):
+            ...
+            raters.errors.RatersError: found class labels, expected masks: mrnet takes no others
+        """
+        if kind not in self.kinds:
+            expected = " or ".join(LABELS_OF[k] for k in self.kinds)
+            raise RatersError(
+                f"found {LABELS_OF[kind]}, expected {expected}: {name} takes no others"
+            )
+        if self.raters and raters < self.least_raters:
+            raise RatersError(
+                f"found {many(raters, 'rater')}, expected at least {self.least_raters}: "
+                f"{name} learns from how raters differ"
+            )
+
+    def parse(self, given: Mapping[str, Any]) -> o.MethodOptions:
+        """Check options and fill in the defaults.
+
+        Raises:
+            RatersError: that names the option, the value found and what was expected.
+        """
+        for name in given:
+            if name in self.fixed:
+                fixed = f"{name}={self.fixed[name]!r}"
+                raise RatersError(f"found the option {name!r}, expected none: it is {fixed} here")
+        form = self.paper_form if given.get("form") == "paper" else {}
+        return parse_options(self.options, {**self.fixed, **form, **given})
+
+
+def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
+    """Make options of a pydantic class; what is wrong with them is said in one sentence."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if isinstance(value, bool) and field is not None and "bool" not in str(field.annotation):
+            numeric = "int" in str(field.annotation) or "float" in str(field.annotation)
+            expected = "a number" if numeric else "a word"  # True is no 1 here
+            raise RatersError(f"found {name}={value}, expected {expected}")
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise RatersError(worded(error)) from None
