@@ -16,7 +16,7 @@ import torch
 from raters import fit
 from raters.benchmarks import held_out, own, own_table, run
 from raters.benchmarks.cell import Cell
-from raters.benchmarks.data import folded
+from raters.benchmarks.folds import folded
 from raters.benchmarks.held_out import LabelFit, agreement, counted_matrices
 from raters.benchmarks.own import compare_study
 from raters.benchmarks.own_cell import BY_LABEL, read_kept, score_own
