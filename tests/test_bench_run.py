@@ -266,7 +266,7 @@ class TestRefused:
         refused(run(*words), path, "cannot be read")
         path.write_text(good)
         write_spec(tmp_path, train={**TINY["train"], "epochs": 5})
-        refused(run(*words), "another version of the benchmark (train epochs: 2 there, 5 now)", "--again")  # fmt: skip  # noqa: E501
+        refused(run(*words), "another version of the benchmark (train epochs 2 there, 5 now)", "--again")  # fmt: skip  # noqa: E501
         assert "other version" in run("table", spec, "-o", tmp_path / "results").out
         assert len(no_training) == 2
         assert run(*words, "--again").code == 0
