@@ -146,6 +146,21 @@ def place_of(name: str, places: Places) -> Path:
     )
 
 
+def opened(name: str, places: Places, at: str = "") -> Study:
+    """Open a data set, or a study where raters has no reader of that name.
+
+    Args:
+        name: The data set.
+        places: Where data sets lie.
+        at: The name that it lies under, where that is another.
+
+    Raises:
+        RatersError: It is not there, or something else is.
+    """
+    place = place_of(at or name, places)
+    return open_dataset(name, place) if name in DATASETS else read(place)
+
+
 def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
     """Simulate raters; groups are drawn until dominance clearly holds (or fails) if asked for."""
     options = dict(how)
@@ -169,7 +184,7 @@ def digit_masks(
     places: Places, seed: int, images: int, val: int = 200, test: int = 400, noise: float = 0.3
 ) -> Study:
     """Return MNIST digits in noise with the masks of their strokes as references."""
-    whole = open_dataset("mnist-masks", place_of("mnist", places))
+    whole = opened("mnist-masks", places, at="mnist")
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
     pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
@@ -209,7 +224,7 @@ def class_images(
     flat: bool = False,
 ) -> Study:
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
-    whole = open_dataset(name, place_of(name, places)).select(raters=[])
+    whole = opened(name, places).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
     return Study.from_arrays(
@@ -242,8 +257,7 @@ def public(
         shrink: Average images over squares of this side, and keep the label in the middle of each.
         truth: The rater whose masks are the references; there are no other raters then.
     """
-    place = place_of(name, places)
-    study = open_dataset(name, place) if name in DATASETS else read(place)
+    study = opened(name, places)
     if cases is not None and cases < len(study):
         share = study.split(seed=seed, kept=cases, rest=len(study) - cases)
         study = share.select(split="kept")
@@ -347,11 +361,14 @@ def needed(parts: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def missing_data(parts: Iterable[Mapping[str, Any]], places: Places) -> list[RatersError]:
-    """Return what is wrong with the data of several settings, each data set once."""
+    """Return what is wrong with the data of several settings, each data set once.
+
+    Each is opened: in a folder that is there may lie something else.
+    """
     found = []
     for name in needed(parts):
         try:
-            place_of(name, places)
+            opened(name, places)
         except RatersError as error:
             found.append(error)
     return found
