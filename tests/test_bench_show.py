@@ -481,6 +481,12 @@ class TestPages:
         assert "| ahead of the vote | yes | dice: pixel-cm, paper's form @ all &gt; vote" in page
         assert "[Clouds of points](dice.md) |  | laptop | 10 of 21 | all: 1.00 | 1 yes, 1 no, 1 not checked |" in before["index.md"]  # fmt: skip  # noqa: E501
 
+    def test_a_finding_quotes_results(self, only: Path, tmp_path: Path) -> None:
+        finding = "At 0.5\n<!-- bench dice; all; vote; dice; mean -->1<!-- /bench -->\npercent."
+        write_results(made_spec(tmp_path, "dice", **DICE, finding=finding), only, SCORES)
+        said = "At 0.5 <!-- bench dice; all; vote; dice; mean -->71.0<!-- /bench --> percent."
+        assert said in pages.pages(only)["dice.md"]
+
     def test_figure_3_comes_before_figure_11(self) -> None:
         names = [name for name in pages.shown_benchmarks() if "global-cm-figure" in name]
         assert names.index("global-cm-figure-3") < names.index("global-cm-figure-11")
