@@ -358,3 +358,47 @@ def test_studies_that_a_method_does_not_take_are_refused(
     entry.refuse_study("m", "segmentation", 2)
     with pytest.raises(RatersError, match=found):
         entry.refuse_study("m", kind, raters)
+
+
+# The warm-up on a consensus
+
+
+@pytest.mark.parametrize("name", ["global-cm", "pixel-cm", "single-cm"])
+@pytest.mark.parametrize("positivity", ["softmax", "softplus"])
+@every_space
+def test_a_warm_up_on_a_consensus_learns_from_it_and_matrices_start_at_its_own(
+    name: str, positivity: str, space: str
+) -> None:
+    study = study_of(space)
+    method = method_of(name, space, warm_up_on="consensus", warm_up=1, positivity=positivity)
+    method.prepare(study)
+    consensus = fuse(study, "dawid-skene", pool=space == "mask")
+    consensus.prepare()
+    known = np.array(consensus.fitted()["confusion"])
+    known = known.mean(0, keepdims=True) if name == "single-cm" else known
+    known = np.clip(known, 0.01, None)
+    known /= known.sum(2, keepdims=True)
+    method.eval()
+    found = method.confusion(images(space)).detach().numpy()
+    expected = known.reshape(1, -1, L, L, *(1 for _ in SPACES[space]))
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-4)
+
+    case = study[1]
+    target = method.target(case)
+    truth = consensus.table.truth[1] if space == "table" else consensus.fuse_case(case).truth
+    known_at = True if space == "table" else (case.labels >= 0).any(axis=0)
+    np.testing.assert_allclose(target, np.where(known_at, truth, 0), rtol=1e-5)
+
+    method.train()
+    method.start_epoch(0)
+    batch = {
+        "image": torch.from_numpy(np.asarray(case.image))[None],
+        "labels": torch.full((1, R, *SPACES[space]), MISSING),
+        "target": torch.from_numpy(target)[None],
+        "case": torch.zeros(1, dtype=torch.long),
+    }
+    with torch.no_grad():
+        log_truth = method.truth(batch["image"]).log()[0].numpy()
+        loss = float(method.step(batch).loss)
+    entropy = -(target * log_truth).sum() / max((target.sum(axis=0) > 0).sum(), 1)
+    assert loss == pytest.approx(entropy, rel=1e-4)

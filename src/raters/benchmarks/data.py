@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array, Floats, Labels
-from raters.benchmarks.drawn import drawn_classes, drawn_crowd, drawn_masks
+from raters.benchmarks.drawn import drawn_classes, drawn_crowd, drawn_masks, streaks
 from raters.benchmarks.folds import own_study
 from raters.benchmarks.in_memory import dealt, in_memory
 from raters.confusion import dominance_margin
@@ -349,6 +349,7 @@ SOURCES: dict[str, Source] = {
     "class-images": Source(class_images, _named),
     "public": Source(public, _named),
     "drawn-masks": Source(drawn_masks),
+    "streaks": Source(streaks),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
     "study": Source(own_study),

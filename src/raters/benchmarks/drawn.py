@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from raters.benchmarks.in_memory import dealt, in_memory
-from raters.simulate import phantom_study, simulate
+from raters.simulate import phantom_study, simulate, streak_study
+from raters.simulate.specs import How
 from raters.study.study import CaseIndex, Study
 
 
@@ -26,6 +27,20 @@ def drawn_masks(
     names = [str(k) for k in range(len(study))]
     index = CaseIndex.of(names, splits=dealt(seed, images, val, test))
     return in_memory(replace(study, index=index))
+
+
+def streaks(
+    _: object,
+    seed: int,
+    images: int = 200,
+    val: int = 40,
+    test: int = 100,
+    shape: Sequence[int] = (40, 40),
+    assign: How = "all",
+) -> Study:
+    """Return drawn lesions and streaks with raters of whom most err alike (`streak_study`)."""
+    study = streak_study(images + val + test, tuple(shape), seed, assign)
+    return in_memory(study, splits=dealt(seed, images, val, test))
 
 
 def drawn_classes(
