@@ -362,6 +362,20 @@ def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[T
     return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
 
 
+def label_counts(labels: Tensor, num_classes: int) -> Tensor:
+    """Count the labels of each class, `(batch, L, *space)`.
+
+    Args:
+        labels: `(batch, answers, *space)`, with MISSING.
+        num_classes: Number of classes.
+
+    Example:
+        >>> label_counts(torch.tensor([[1, 1, 0, -1]]), 3)
+        tensor([[1, 2, 0]])
+    """
+    return torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
+
+
 def majority(labels: Tensor, num_classes: int) -> Tensor:
     """Return the class with most labels, `(batch, *space)`; MISSING where nobody labelled.
 
@@ -375,7 +389,7 @@ def majority(labels: Tensor, num_classes: int) -> Tensor:
         >>> majority(torch.tensor([[[1, 1, -1], [1, 0, -1], [0, -1, -1]]]), 2)
         tensor([[ 1,  0, -1]])
     """
-    votes = torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
+    votes = label_counts(labels, num_classes)
     return votes.argmax(1).masked_fill(votes.sum(1) == 0, MISSING)
 
 
