@@ -33,6 +33,7 @@ class EMMethod(SupervisedMethod):
     before the last epoch, and for predictions only.
 
     Attributes:
+        usual: How many rounds there are by default.
         starts: The first epoch of each round.
         through: The matrices that the targets of the round are made with.
     """
@@ -40,11 +41,12 @@ class EMMethod(SupervisedMethod):
     has_targets = False
     counts_raters = False  # they are fitted, together with the network
     training_only: ClassVar[tuple[str, ...]] = ("through",)
+    usual: ClassVar[int]
     options: EMOptions
 
     def __init__(self, task: Task, options: EMOptions) -> None:
         super().__init__(task, options)
-        self.starts = rounds(task.epochs, options.em_steps, options.em_epochs)
+        self.starts = rounds(task.epochs, self.usual, options.em_steps, options.em_epochs)
         self.through = self.rater_matrices.clone()
         self._epoch = 0
 
@@ -161,6 +163,7 @@ class GeneralizedEM(EMMethod):
     """
 
     training_only = ("through", "before")
+    usual = 10
     options: GemOptions
 
     def __init__(self, task: Task, options: GemOptions) -> None:
@@ -218,6 +221,7 @@ class ModelBootstrappedEM(EMMethod):
     """
 
     training_only = ("through", "shares")
+    usual = 2  # as in the authors' code, according to Tanno et al. (2019), appendix A
 
     def __init__(self, task: Task, options: EMOptions) -> None:
         super().__init__(task, options)
@@ -295,6 +299,9 @@ def count_labels(
     return counts.view(number, classes, classes).transpose(1, 2)
 
 
+_NONE = 1e-6  # labels: no more than rounding where posteriors are zero
+
+
 def rows_from(counts: Tensor, given: float) -> Tensor:
     """Divide counts `(raters, L, L)` by the labels of each row; without any it is the identity.
 
@@ -313,4 +320,4 @@ def rows_from(counts: Tensor, given: float) -> Tensor:
     classes = counts.shape[2]
     total = counts.sum(2, keepdim=True) + given
     identity = torch.eye(classes, dtype=counts.dtype, device=counts.device)
-    return torch.where(total > 0, (counts + given / classes) / total, identity)
+    return torch.where(total > _NONE, (counts + given / classes) / total, identity)

@@ -10,18 +10,14 @@ from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.wording import many
 
-STEPS = 5
-"""EM steps by default; fewer where there are fewer epochs."""
-
-
 class EMOptions(MethodOptions):
     """Options of `mbem`, and of both EM methods."""
 
     em_steps: int | None = Field(
         default=None,
         ge=1,
-        description="rounds of EM (the papers' T), at most one for each epoch; by default 5, or as "
-        "many as `em_epochs` leaves room for",
+        description="rounds of EM (the papers' T), at most one for each epoch; by default 10 (gem) "
+        "or 2 (mbem), or as many as `em_epochs` leaves room for",
     )
     em_epochs: int | None = Field(
         default=None,
@@ -42,12 +38,15 @@ class GemOptions(EMOptions):
     )
 
 
-def rounds(epochs: int, steps: int | None = None, length: int | None = None) -> list[int]:
+def rounds(
+    epochs: int, usual: int, steps: int | None = None, length: int | None = None
+) -> list[int]:
     """Return the first epoch (from 0) of each EM round.
 
     Args:
         epochs: How many are trained.
-        steps: How many rounds (T); None for `STEPS`, or as many as fit.
+        usual: How many rounds there are if nothing is given, and if there are enough epochs.
+        steps: How many rounds (T).
         length: Epochs of a round (G), the last of which takes what is left; None to share out all
             epochs evenly.
 
@@ -55,18 +54,20 @@ def rounds(epochs: int, steps: int | None = None, length: int | None = None) -> 
         RatersError: There are too few epochs.
 
     Example:
-        >>> rounds(20, steps=4), rounds(20, length=8), rounds(20, steps=2, length=3), rounds(2)
-        ([0, 5, 10, 15], [0, 8, 16], [0, 3], [0, 1])
+        >>> rounds(20, 2), rounds(20, 2, steps=4), rounds(20, 2, length=8), rounds(1, 2)
+        ([0, 10], [0, 5, 10, 15], [0, 8, 16], [0])
+        >>> rounds(20, 2, steps=2, length=3)
+        [0, 3]
     """
     needed = (steps or 1) * (length or 1)
-    if needed > epochs and (steps or 1) > 1:
+    if steps and steps > 1 and needed > epochs:
         each = "one epoch" if length is None else many(length, "epoch")
         raise RatersError(
             f"found {many(epochs, 'epoch')}, expected at least {needed}: em_steps={steps} rounds "
             f"of {each} each"
         )
     if length is None:
-        number = steps or min(STEPS, max(epochs, 1))
+        number = steps or max(1, min(usual, epochs))
         return [epochs * k // number for k in range(number)]
-    number = steps or max(-(-epochs // length), 1)
+    number = steps or max(1, -(-epochs // length))
     return [length * k for k in range(number)]
