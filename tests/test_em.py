@@ -358,14 +358,15 @@ def test_with_several_labels_the_paper_s_order_learns_too() -> None:
 def test_matrices_of_masks_are_recovered(name: str) -> None:
     """One mask per image; one rater misses a third of the object."""
     rng = np.random.default_rng(0)
-    images = rng.normal(size=(60, 1, 8, 8)).astype(np.float32)
-    truth = (images[:, 0] > 0).astype(int)
+    truth = np.kron(rng.integers(0, 2, (60, 2, 2)), np.ones((4, 4), int))
+    images = (truth + rng.normal(0, 0.1, truth.shape))[:, None]
     matrices = np.array([[[0.95, 0.05], [0.05, 0.95]], [[0.95, 0.05], [0.35, 0.65]]])
     labels = draw_labels(truth.ravel(), matrices, rng).reshape(60, 8, 8, 2).transpose(0, 3, 1, 2)
     labels[np.arange(60), rng.integers(0, 2, 60)] = MISSING
     study = Study.from_arrays(images, labels)
-    options = {**PLAIN, "epochs": 8, "lr": 0.02, "select": "last", "progress": False}
-    model = raters.fit(study, name, em_steps=4, patch_size=(5, 5), batch_size=8, **options)
+    options: dict[str, Any] = {**PLAIN, "width": 4, "epochs": 8, "lr": 0.03, "batch_size": 4}
+    options |= {"select": "last", "progress": False, "patch_size": (5, 5)}
+    model = raters.fit(study, name, em_steps=4, **options)
     found = model.confusion(study[0]).reshape(matrices.shape)
     np.testing.assert_allclose(found, matrices, atol=0.04)
 
@@ -376,7 +377,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_a_run_that_is_cut_off_resumes_in_the_middle_of_a_round(name: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {**PLAIN, "epochs": 5, "batch_size": 3, "lr": 0.01, "em_steps": 2}
+    options: dict[str, Any] = {**PLAIN, "epochs": 5, "batch_size": 2, "lr": 0.1, "em_steps": 2}
     raters.fit(masks(), name, folder=tmp_path / "whole", progress=False, **options)
     lines: list[str] = []
 

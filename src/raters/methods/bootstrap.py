@@ -78,7 +78,7 @@ def mixture(log_truth: Tensor, votes: Tensor, beta: float, hard: bool) -> Tensor
         >>> mixture(log_truth, torch.tensor([[0, 1]]), 0.8, hard=True)
         tensor([[0.2000, 0.8000]])
     """
-    predicted = log_truth.exp()
+    votes, predicted = votes.to(log_truth), log_truth.exp()
     if hard:
         best = log_truth.argmax(1, keepdim=True)
         predicted = torch.zeros_like(log_truth).scatter_(1, best, 1.0)
