@@ -371,7 +371,7 @@ def test_matrices_of_masks_are_recovered(name: str) -> None:
     np.testing.assert_allclose(found, matrices, atol=0.04)
 
 
-class Stopped(Exception):
+class StopError(Exception):
     """Ends a run between two epochs."""
 
 
@@ -384,9 +384,9 @@ def test_a_run_that_is_cut_off_resumes_in_the_middle_of_a_round(name: str, tmp_p
     def stop(line: str) -> None:
         lines.append(line)
         if len(lines) == 3:  # of rounds of 2 and 3 epochs
-            raise Stopped
+            raise StopError
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopError):
         raters.fit(masks(), name, folder=tmp_path / "cut", progress=stop, **options)
     raters.fit(masks(), folder=tmp_path / "cut", resume=True, progress=False)
     whole, cut = ((tmp_path / run / "weights.safetensors") for run in ("whole", "cut"))

@@ -10,6 +10,7 @@ from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.wording import many
 
+
 class EMOptions(MethodOptions):
     """Options of `mbem`, and of both EM methods."""
 
