@@ -72,6 +72,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{METHODS}?schedule",
         "tests/test_method_protocol.py?Test",
     ),  # not those of killed processes
+    "methods/bootstrap.py": ("tests/test_bootstrap.py",),
+    "methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
+    "methods/em_options.py": ("tests/test_em.py?TestRounds",),
     "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),

@@ -17,7 +17,7 @@ from raters.errors import RatersError
 
 NAMES = sorted(builtin())
 COMING = {
-    "prob-unet", "gem", "mbem", "soft-bootstrap", "hard-bootstrap", "wdn", "crowd-layer", "agg-net",
+    "prob-unet", "wdn", "crowd-layer", "agg-net",
     "max-mig", "label-sampling", "multi-hypothesis", "mrnet", "diag", "pionono",
 }  # fmt: skip
 """Methods whose rows wait for them."""

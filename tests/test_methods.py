@@ -220,6 +220,7 @@ def test_what_kind_each_method_is() -> None:
     made = {name: method_of(name, "mask") for name in METHODS}
     assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
+    trained_on_labels |= {"gem", "mbem"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from raters.errors import RatersError
+from raters.methods import bootstrap_options as b
+from raters.methods import em_options as em
 from raters.methods import options as o
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
 _FUSED = "raters.methods.supervised:FusedMethod"
+_VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
+_REED = (
+    "Reed et al., Training deep neural networks on noisy labels with bootstrapping, ICLR workshop "
+    "2015"
+)
 
 METHODS: dict[str, MethodEntry] = {
     "vote": MethodEntry(
@@ -126,6 +133,40 @@ METHODS: dict[str, MethodEntry] = {
         },
         when="to know what knowing the matrices would bring; needs references",
         needs="references",
+    ),
+    "gem": MethodEntry(
+        "EM: matrices counted against the posterior, in turns with the network",
+        "raters.methods.em:GeneralizedEM",
+        em.GemOptions,
+        paper="Raykar et al., Learning from crowds, JMLR 11, 2010; as Algorithm 2 of Tanno et al., "
+        "CVPR 2019",
+        when="class labels by named raters, several for each case",
+        costs="one pass, and one forward",
+    ),
+    "mbem": MethodEntry(
+        "EM: matrices counted against the network's predictions",
+        "raters.methods.em:ModelBootstrappedEM",
+        em.EMOptions,
+        paper="Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data, ICLR 2018",
+        when="class labels by named raters, also with one label for each case",
+    ),
+    "soft-bootstrap": MethodEntry(
+        "train on the vote mixed with the network's probabilities",
+        "raters.methods.bootstrap:SoftBootstrap",
+        b.SoftBootstrapOptions,
+        _VOTED,
+        paper=_REED,
+        when="a baseline for labels that are wrong at random; raters are all alike to it",
+        learns_from="the vote, or all labels",
+    ),
+    "hard-bootstrap": MethodEntry(
+        "train on the vote mixed with the network's likeliest class",
+        "raters.methods.bootstrap:HardBootstrap",
+        b.HardBootstrapOptions,
+        _VOTED,
+        paper=_REED,
+        when="as soft-bootstrap, with more trust in the network",
+        learns_from="the vote, or all labels",
     ),
 }
 
