@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, cross_entropy, mean_step
@@ -41,18 +43,8 @@ class Separate(Method):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
-        labelled = np.zeros(len(self.task.raters), bool)
-        for case in study.iter_cases():
-            if case.kind == "classification":
-                labelled[case.answers.rater] = True
-            elif study.rules.absent == "empty":
-                labelled[:] = True
-            else:
-                masks = [case.mask_facts(name) for name in self.task.raters]
-                labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
-            if labelled.all():
-                break
-        self.labelled.copy_(torch.from_numpy(labelled))
+        there = raters_with_labels(study, self.task.raters)
+        self.labelled.copy_(torch.from_numpy(there))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
@@ -98,3 +90,19 @@ def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
         for k in range(labels.shape[1])
         if bool((raters[:, k] == rater).any())
     ]
+
+
+def raters_with_labels(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which raters labelled anything; no more cases are looked at than that takes."""
+    labelled = np.zeros(len(raters), bool)
+    for case in study.iter_cases():
+        if case.kind == "classification":
+            labelled[case.answers.rater] = True
+        elif study.rules.absent == "empty":
+            labelled[:] = True
+        else:
+            masks = [case.mask_facts(name) for name in raters]
+            labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
+        if labelled.all():
+            break
+    return labelled
