@@ -16,8 +16,8 @@ from raters.errors import RatersError
 
 NAMES = sorted(builtin())
 COMING = {
-    "prob-unet", "gem", "mbem", "soft-bootstrap", "hard-bootstrap", "wdn", "crowd-layer", "agg-net",
-    "max-mig", "label-sampling", "multi-hypothesis", "mrnet", "diag", "pionono",
+    "gem", "mbem", "soft-bootstrap", "hard-bootstrap", "wdn", "crowd-layer", "agg-net",
+    "max-mig", "mrnet", "diag",
 }  # fmt: skip
 """Methods whose rows wait for them."""
 

@@ -21,7 +21,7 @@ from raters.methods.draws import (
     mean_of_each,
 )
 from raters.methods.sampling_options import LatentOptions
-from raters.methods.separate import raters_with_labels
+from raters.methods.separate import who_labelled
 from raters.networks.latent import LatentHead, bounded
 from raters.study.classes import MISSING
 
@@ -114,7 +114,7 @@ class Pionono(SamplingMethod[Tensor]):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: of others nothing is known."""
-        there = raters_with_labels(study, self.task.raters)
+        there = who_labelled(study, self.task.raters)
         self.labelled.copy_(torch.from_numpy(there))
 
     def look(self, image: Tensor) -> Tensor:

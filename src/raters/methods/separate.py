@@ -43,8 +43,7 @@ class Separate(Method):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
-        there = raters_with_labels(study, self.task.raters)
-        self.labelled.copy_(torch.from_numpy(there))
+        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
@@ -80,20 +79,8 @@ class Separate(Method):
         return self.networks[rater](image)[1].softmax(1)  # type: ignore[no-any-return]
 
 
-def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
-    """Return the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
-    labels, raters = batch["labels"], batch.get("raters")
-    if raters is None:
-        return [labels[:, rater : rater + 1]]
-    return [
-        torch.where(raters[:, k : k + 1] == rater, labels[:, k : k + 1], MISSING)
-        for k in range(labels.shape[1])
-        if bool((raters[:, k] == rater).any())
-    ]
-
-
-def raters_with_labels(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which raters labelled anything; no more cases are looked at than that takes."""
+def who_labelled(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which raters labelled anything, `(raters,)`; cases are read until all did."""
     labelled = np.zeros(len(raters), bool)
     for case in study.iter_cases():
         if case.kind == "classification":
@@ -106,3 +93,15 @@ def raters_with_labels(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]
         if labelled.all():
             break
     return labelled
+
+
+def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
+    """Return the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
+    labels, raters = batch["labels"], batch.get("raters")
+    if raters is None:
+        return [labels[:, rater : rater + 1]]
+    return [
+        torch.where(raters[:, k : k + 1] == rater, labels[:, k : k + 1], MISSING)
+        for k in range(labels.shape[1])
+        if bool((raters[:, k] == rater).any())
+    ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import avg_pool1d, avg_pool2d, avg_pool3d
 
 from raters.networks.backbone import convolution
 from raters.rater_models.start import pointwise
@@ -21,11 +23,7 @@ MOST_LOG = 8.0
 """The largest logarithm of a variance, and minus the smallest: e^16 is far from an overflow."""
 
 _SLOPE = 0.1
-_POOL: dict[int, type[nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d]] = {
-    1: nn.AvgPool1d,
-    2: nn.AvgPool2d,
-    3: nn.AvgPool3d,
-}
+_POOL: dict[int, Callable[..., Tensor]] = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
 
 
 def bounded(log_variance: Tensor) -> Tensor:
@@ -77,6 +75,20 @@ def gaussian_kl(of: Gaussian, to: Gaussian) -> Tensor:
     return (log_ratio.exp() + shift - 1 - log_ratio).sum(-1) / 2
 
 
+class Halve(nn.Module):
+    """Averages pairs of pixels along each axis; what is left over stays, so no side is too short.
+
+    Example:
+        >>> Halve()(torch.tensor([[[1.0, 3.0, 7.0]]])), Halve()(torch.ones(1, 1, 1, 4)).shape
+        (tensor([[[2., 7.]]]), torch.Size([1, 1, 1, 2]))
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return features `(batch, channels, *space)` at half of the resolution."""
+        sides = [min(side, 2) for side in features.shape[2:]]
+        return _POOL[len(sides)](features, sides, ceil_mode=True)
+
+
 class GaussianEncoder(nn.Module):
     """Turns an image of any size into the Gaussian of a latent variable.
 
@@ -101,8 +113,8 @@ class GaussianEncoder(nn.Module):
         widths = [min(width, MOST_CHANNELS) * 2**level for level in range(LEVELS)]
         layers: list[nn.Module] = []
         for before, after in pairwise([channels, *widths]):
-            if layers:  # an odd side keeps its last pixel, so that no image is too small
-                layers.append(_POOL[spatial_dims](2, ceil_mode=True))
+            if layers:
+                layers.append(Halve())
             layers.append(convolution(spatial_dims, before, after, 3, padding=1))
             layers.append(nn.LeakyReLU(_SLOPE))
             layers.append(convolution(spatial_dims, after, after, 3, padding=1))
