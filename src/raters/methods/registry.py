@@ -153,7 +153,7 @@ METHODS: dict[str, MethodEntry] = {
         when="samples of whole masks that vary as raters do, named or anonymous",
         kinds=("segmentation",),
         learns_from="one rater of each case at a time",
-        costs="one pass and two encoders: about 2",
+        costs="one pass and two encoders: about 1.6",
     ),
     "pionono": MethodEntry(
         "a latent variable of each rater",
@@ -165,7 +165,7 @@ METHODS: dict[str, MethodEntry] = {
         kinds=("segmentation",),
         least_raters=2,
         learns_from="one rater of each case at a time",
-        costs="one pass and a small head: about 1.2",
+        costs="one pass and a small head",
     ),
 }
 
