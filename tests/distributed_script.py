@@ -77,6 +77,9 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {**PLAIN, "batch_size": 5, "em_steps": 3, "order": "paper", "patch_size": (5, 4)},
     ),
     "mbem": (table, "mbem", {"batch_size": 7, "em_steps": 2, "lr": 0.05}),
+    # What they draw, and what one counts, must not depend on who has a case.
+    "hypotheses": (table, "multi-hypothesis", {"batch_size": 9, "class_weights": "balanced"}),
+    "prob-unet": (masks, "prob-unet", {**PLAIN, "batch_size": 5}),
     **{name: (masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
 }
 RUNS["toy-em"][2]["patch_size"] = (5, 4)  # tiles of a case, that are seen by one process

@@ -17,8 +17,7 @@ from raters.errors import RatersError
 
 NAMES = sorted(builtin())
 COMING = {
-    "prob-unet", "wdn", "crowd-layer", "agg-net",
-    "max-mig", "label-sampling", "multi-hypothesis", "mrnet", "diag", "pionono",
+    "agg-net", "crowd-layer", "diag", "max-mig", "mrnet", "wdn",
 }  # fmt: skip
 """Methods whose rows wait for them."""
 

@@ -43,6 +43,7 @@ class Task:
         spatial_dims: Spatial axes of the labels: 2 or 3 for masks, 0 for classes.
         network: Makes a new truth network.
         epochs: How many epochs are trained.
+        channels: Channels of an image, or the number of features.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -51,6 +52,7 @@ class Task:
     spatial_dims: int
     network: Callable[[], TruthNetwork]
     epochs: int = 0
+    channels: int = 1
 
 
 class Step(NamedTuple):
@@ -287,10 +289,27 @@ class Method(Training):
 
     def sampled(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the samples that are asked, by name."""
+        return self.samples_by(lambda noise: self.sample(image, noise), image, asked, latents)
+
+    def samples_by(
+        self,
+        sample: Callable[[Tensor], Tensor],
+        image: Tensor,
+        asked: Asked,
+        latents: Sequence[Tensor],
+    ) -> Maps:
+        """Return the samples that are asked, by name.
+
+        Args:
+            sample: Makes one sample of each image of its noise.
+            image: `(batch, channels, *space)`.
+            asked: What is asked.
+            latents: As for `maps`.
+        """
         if asked.samples and not len(latents):
             latents = draw_latents(self, asked, [""] * len(image))
         each = enumerate(latents[: asked.samples])
-        return {f"sample:{k}": self.sample(image, noise.to(image.device)) for k, noise in each}
+        return {f"sample:{k}": sample(noise.to(image.device)) for k, noise in each}
 
 
 def number_of(task: Task, rater: str | int) -> int:
@@ -310,13 +329,20 @@ def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Ten
     or cases there are.
     """
     return [
-        torch.stack([method.draw_latent(_generator(asked.seed, case, k)) for case in cases])
+        torch.stack([method.draw_latent(generator_of(asked.seed, case, k)) for case in cases])
         for k in range(asked.samples)
     ]
 
 
-def _generator(seed: int, case: str, sample: int) -> torch.Generator:
-    name = repr((seed, case, sample)).encode("utf-8", "surrogateescape")
+def generator_of(*key: int | str) -> torch.Generator:
+    """Return a generator that depends on what is given only: the same everywhere, after a restart.
+
+    Example:
+        >>> first, again, other = (generator_of(0, "case", k) for k in (1, 1, 2))
+        >>> first.initial_seed() == again.initial_seed() != other.initial_seed()
+        True
+    """
+    name = repr(key).encode("utf-8", "surrogateescape")
     number = int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
     return torch.Generator().manual_seed(number)
 

@@ -8,6 +8,7 @@ from raters.errors import RatersError
 from raters.methods import bootstrap_options as b
 from raters.methods import em_options as em
 from raters.methods import options as o
+from raters.methods import sampling_options as s
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
@@ -167,6 +168,45 @@ METHODS: dict[str, MethodEntry] = {
         paper=_REED,
         when="as soft-bootstrap, with more trust in the network",
         learns_from="the vote, or all labels",
+    ),
+    "label-sampling": MethodEntry(
+        "train on a random rater of each case at a time",
+        "raters.methods.label_sampling:LabelSampling",
+        paper="Jensen et al., Improving uncertainty estimation in convolutional neural networks "
+        "using inter-rater agreement, MICCAI 2019",
+        when="a baseline beside mean, if probabilities should show how many raters agree",
+        learns_from="one rater of each case at a time",
+    ),
+    "multi-hypothesis": MethodEntry(
+        "several heads, each label teaches the best",
+        "raters.methods.multi_hypothesis:MultiHypothesis",
+        s.HypothesesOptions,
+        paper="Rupprecht et al., Learning in an uncertain world: representing ambiguity through "
+        "multiple hypotheses, ICCV 2017",
+        when="samples where labels fall into a few kinds, by raters named or anonymous",
+    ),
+    "prob-unet": MethodEntry(
+        "a latent variable of each image, as many samples as wanted",
+        "raters.methods.prob_unet:ProbUNet",
+        s.LatentOptions,
+        paper="Kohl et al., A probabilistic U-Net for segmentation of ambiguous images, "
+        "NeurIPS 2018",
+        when="samples of whole masks that vary as raters do, named or anonymous",
+        kinds=("segmentation",),
+        learns_from="one rater of each case at a time",
+        costs="one pass and two encoders: about 1.6",
+    ),
+    "pionono": MethodEntry(
+        "a latent variable of each rater",
+        "raters.methods.pionono:Pionono",
+        s.LatentOptions,
+        paper="Schmidt et al., Probabilistic modeling of inter- and intra-observer variability in "
+        "medical image segmentation, ICCV 2023",
+        when="samples and 'as rater X' of named raters, who vary among and within themselves",
+        kinds=("segmentation",),
+        least_raters=2,
+        learns_from="one rater of each case at a time",
+        costs="one pass and a small head",
     ),
 }
 
