@@ -365,10 +365,10 @@ def test_matrices_of_masks_are_recovered(name: str) -> None:
     labels[np.arange(60), rng.integers(0, 2, 60)] = MISSING
     study = Study.from_arrays(images, labels)
     options: dict[str, Any] = {**PLAIN, "width": 4, "epochs": 8, "lr": 0.03, "batch_size": 4}
-    options |= {"select": "last", "progress": False, "patch_size": (5, 5)}
+    options |= {"select": "last", "progress": False, "patch_size": (5, 5), "normalise": "none"}
     model = raters.fit(study, name, em_steps=4, **options)
     found = model.confusion(study[0]).reshape(matrices.shape)
-    np.testing.assert_allclose(found, matrices, atol=0.04)
+    np.testing.assert_allclose(found, matrices, atol=0.07)
 
 
 class StopError(Exception):
