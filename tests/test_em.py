@@ -371,6 +371,15 @@ def test_matrices_of_masks_are_recovered(name: str) -> None:
     np.testing.assert_allclose(found, matrices, atol=0.07)
 
 
+@pytest.mark.parametrize("name", ["gem", "mbem"])
+def test_no_rater_can_be_added_later(name: str) -> None:
+    study = masks()
+    options: dict[str, Any] = {**PLAIN, "epochs": 1, "select": "last", "progress": False}
+    model = raters.fit(study.select(raters=study.raters[:2]), name, **options)
+    with pytest.raises(RatersError, match="cannot be extended: network and matrices are found in"):
+        raters.extend(model, study)
+
+
 class StopError(Exception):
     """Ends a run between two epochs."""
 
