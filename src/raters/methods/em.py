@@ -212,8 +212,8 @@ class ModelBootstrappedEM(EMMethod):
 
     .. math:: q(t) \propto \pi_t \prod_r C_r[t, o_r]
 
-    with the share :math:`\pi_t` of pixels that the network assigns to class t; the network goes on
-    from round to round. Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data,
+    with the share :math:`\pi_t` of pixels that the network assigns to class t. The network is never
+    started anew. Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data,
     ICLR 2018, as in Algorithm 3 of Tanno et al. (2019).
 
     Attributes:

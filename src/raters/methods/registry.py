@@ -141,7 +141,7 @@ METHODS: dict[str, MethodEntry] = {
         em.GemOptions,
         paper="Raykar et al., Learning from crowds, JMLR 11, 2010; as Algorithm 2 of Tanno et al., "
         "CVPR 2019",
-        when="class labels by named raters, several for each case",
+        when="class labels by named raters, also with one label for each case",
         costs="one pass, and one forward",
     ),
     "mbem": MethodEntry(
@@ -149,7 +149,7 @@ METHODS: dict[str, MethodEntry] = {
         "raters.methods.em:ModelBootstrappedEM",
         em.EMOptions,
         paper="Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data, ICLR 2018",
-        when="class labels by named raters, also with one label for each case",
+        when="class labels by named raters, in few and long rounds",
     ),
     "soft-bootstrap": MethodEntry(
         "train on the vote mixed with the network's probabilities",
