@@ -36,6 +36,10 @@ class Fusion:
         notes: What has to be said about the result.
         skills: How far each rater can be trusted, `(raters,)`, as a method without matrices
             measures it (SIMPLE: the Dice with the consensus, 0 for a rater who was left out).
+        difficulty: How hard each task is, `(tasks,)`, as `hierarchical` measures it: how many times
+            as many answers are wrong as its raters' skills make likely; NaN without answers.
+        strength: How many answers each row of a matrix was given in advance, `(raters, L)`, where
+            matrices have a prior that was found from the labels (`hierarchical`).
 
     Example:
         >>> Fusion(np.eye(2), np.array([0, 1], np.int16), skills=np.array([0.9, 0.5]))
@@ -52,6 +56,8 @@ class Fusion:
     starts: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skills: Floats | None = None
+    difficulty: Floats | None = None
+    strength: Floats | None = None
 
     def __repr__(self) -> str:
         parts = [f"labels of shape {self.labels.shape}"]
