@@ -7,7 +7,7 @@ from math import lgamma
 
 import numpy as np
 
-from raters.arrays import Array, Floats
+from raters.arrays import Array, Flags, Floats
 from raters.fusion.answers import (
     Answers,
     MStep,
@@ -21,12 +21,11 @@ from raters.fusion.answers import (
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
-from raters.fusion.skill_levels import Counts, Prior, climb, first_prior, psi, rows_of
+from raters.fusion.skill_levels import BEFORE, Counts, Prior, climb, first_prior, psi, rows_of
 from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
 
-BEFORE = 5.0
-"""So many tasks of each class are given in advance (a Dirichlet prior of the shares)."""
+DEFAULT_STARTS = ("mean", "vote")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +35,12 @@ class Expected(Parameters):
     Attributes:
         log_prior: Of the shares of classes, `(L,)`.
         log_confusion: Of the matrices, `(R, o, t)`.
-        spread: The posterior variance of the diagonals, `(R, L)`.
         common: What raters have in common.
         tasks: The number of tasks with answers.
     """
 
     log_prior: Floats
     log_confusion: Floats
-    spread: Floats
     common: Prior
     tasks: int
 
@@ -71,7 +68,7 @@ class Hierarchy:
 
     def m_step(self, answers: Answers, options: Options, fixed: Floats | None) -> MStep:  # noqa: ARG002
         """Return the step from posteriors to matrices; it goes on from the prior found last."""
-        named = answers.used.any(axis=0) | (not answers.used.any())
+        named: Flags = answers.used.any(axis=0) | (answers.used.sum() == 0)
         common = self.known or first_prior(named)
         number = int(answers.answered.sum())
 
@@ -82,14 +79,13 @@ class Hierarchy:
             if self.known is None:
                 common = climb(common, counts, named)
             rows = rows_of(common, counts, named)
-            shares, log_shares, of_shares = _shares(tasks, BEFORE * named, fixed)
+            shares, log_shares, of_shares = _shares(tasks, np.where(named, BEFORE, 0.0), fixed)
             return Expected(
                 prior=shares,
                 confusion=rows.mean,
                 bound=rows.evidence + of_shares + _entropy(posteriors[answers.answered]),
                 log_prior=log_shares,
                 log_confusion=rows.logs,
-                spread=rows.spread,
                 common=common,
                 tasks=number,
             )
@@ -128,18 +124,6 @@ def _entropy(posteriors: Floats) -> float:
     return -float((posteriors * logs).sum())
 
 
-def strengths(found: Expected, answers: Answers, posteriors: Floats) -> Floats:
-    """Return how many answers each row was given in advance, `(R, L)`.
-
-    A share `p` that is known as well as from `n + m` answers has the variance `p (1 - p) / (n + m +
-    1)`; `n` is the number of answers that there are.
-    """
-    counts, _ = expected_counts(answers, posteriors)
-    share = np.einsum("rtt->rt", found.confusion)
-    known = share * (1 - share) / np.maximum(found.spread, 1e-15) - 1
-    return np.asarray(np.maximum(known - counts.sum(axis=1), 0.0))
-
-
 def difficulties(answers: Answers, posteriors: Floats, confusion: Floats) -> Floats:
     """Return how many times as many answers to a task are wrong as its raters' skills make likely.
 
@@ -150,7 +134,8 @@ def difficulties(answers: Answers, posteriors: Floats, confusion: Floats) -> Flo
     for the same wrong class, so does the consensus, and nothing shows.
 
     Example:
-        >>> table = Triplets([0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1], ["a", "b"], ("x", "y"), (0, 1))
+        >>> task, rater, said = [0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]
+        >>> table = Triplets(task, rater, said, ["a", "b"], ("x", "y"), (0, 1))
         >>> sure = np.array([[1.0, 0.0], [1.0, 0.0]])
         >>> matrices = np.full((2, 2, 2), [[0.75, 0.25], [0.25, 0.75]])
         >>> difficulties(answers_of(table, 2), sure, matrices).round(2).tolist()
@@ -159,7 +144,9 @@ def difficulties(answers: Answers, posteriors: Floats, confusion: Floats) -> Flo
     number = np.diff(answers.starts)
     task = np.repeat(np.arange(answers.tasks), number)
     wrong = 1 - posteriors[task, answers.label]
-    likely = 1 - np.einsum("at,at->a", posteriors[task], np.einsum("rtt->rt", confusion)[answers.rater])
+    likely = 1 - np.einsum(
+        "at,at->a", posteriors[task], np.einsum("rtt->rt", confusion)[answers.rater]
+    )
     sums = [1 + np.bincount(task, part, answers.tasks) for part in (wrong, likely)]
     return np.where(number > 0, sums[0] / sums[1], np.nan)
 
@@ -208,7 +195,7 @@ def hierarchical(
 
     Returns:
         truth `(tasks, L)`; posterior means as confusion and prior; the bounds as
-        log-likelihoods; `difficulty` of tasks; `strength` of the prior of each row.
+        log-likelihoods; `difficulty` of tasks; `common`, what raters have in common.
 
     Raises:
         RatersError: for numbers of classes, tasks or raters that are out of range.
@@ -222,23 +209,18 @@ def hierarchical(
         >>> fused.labels.tolist()
         [0, 0, 1, 1, 1, 0]
         >>> fused.skill_of_raters().round(2).tolist()     # not 1, 1 and 0.33: there are 6 tasks
-        [0.87, 0.87, 0.47]
+        [0.96, 0.96, 0.41]
     """
     if num_classes == 1:
         return dawid_skene(triplets, 1, max_iter=max_iter, prior=prior, start=start)
     answers = answers_of(triplets, num_classes)
     options = Options(max_iter, tol, 0.0, False)
     kinds = DEFAULT_STARTS if starts is None else starts
-    found, rows, notes = solve(
-        answers, triplets.raters, Hierarchy(), options, prior, start, kinds
-    )
+    found, rows, notes = solve(answers, triplets.raters, Hierarchy(), options, prior, start, kinds)
     fitted = found.parameters
     assert isinstance(fitted, Expected)
     return replace(
         fusion_of(answers, found, rows, notes),
         difficulty=difficulties(answers, found.posteriors, fitted.confusion),
-        strength=strengths(fitted, answers, found.posteriors),
+        common=fitted.common,
     )
-
-
-DEFAULT_STARTS = ("mean", "vote")

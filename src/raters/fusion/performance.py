@@ -47,10 +47,14 @@ class Errors:
     Attributes:
         error: The standard errors.
         freedom: The degrees of freedom that they were estimated with.
+        low: The lower ends of the intervals, where they do not follow from the errors.
+        high: The upper ends.
     """
 
     error: Floats
     freedom: Floats
+    low: Floats | None = None
+    high: Floats | None = None
 
 
 def measures(confusion: Floats, prior: Floats) -> Floats:
@@ -220,6 +224,11 @@ def performance_rows(
         if errors is not None:
             error = np.where(_rest_on_labels(confusion, prior, labels), errors.error, np.nan)
     low, high = share_interval(values, error, np.inf if errors is None else errors.freedom)
+    if errors is not None and errors.low is not None and errors.high is not None:
+        there = np.isfinite(values)
+        error, low, high = (
+            np.where(there, x, np.nan) for x in (errors.error, errors.low, errors.high)
+        )
     error = np.where(np.isnan(low), np.nan, error)
     names = [m + end for m in MEASURES for end in ("", "_se", "_low", "_high")]
     cells = np.stack([values, error, low, high], axis=2)  # (raters, 4, 4 columns, L)

@@ -42,6 +42,12 @@ USUAL = (1.5, 2.0)
 EVEN = 10.0
 """So many wrong answers of each class are spread evenly over the other classes in advance."""
 
+BEFORE = 5.0
+"""So many tasks of each class are given in advance (a Dirichlet prior of the shares)."""
+
+RATERS = 3.0
+"""So many raters are spread over the levels in advance, most of them near the middle."""
+
 FEW = 0.1
 """`kappa` and `lambda` have the density `x exp(-FEW x)`: hardly any opinion."""
 
@@ -101,23 +107,26 @@ class Rows:
     Attributes:
         mean: The posterior mean of the matrices, `(R, t, o)`.
         logs: The posterior mean of their logs, `(R, o, t)`.
-        spread: The posterior variance of the diagonal, `(R, t)`.
         evidence: The log evidence of the counts, with the density of the prior's parameters.
     """
 
     mean: Floats
     logs: Floats
-    spread: Floats
     evidence: float
 
 
 def first_prior(named: Flags) -> Prior:
     """Return the prior to start from; labels that nobody gave are never said."""
     ease, right, wrong = START
-    weights = np.exp(-0.125 * LEVELS**2)
     return Prior(
-        weights / weights.sum(), np.full(len(named), ease), _spread_evenly(named), right, wrong
+        _usual_levels(len(LEVELS)), np.full(len(named), ease), _spread_evenly(named), right, wrong
     )
+
+
+def _usual_levels(number: int) -> Floats:
+    """Return the weights that levels have before any answer."""
+    weights = np.exp(-0.125 * LEVELS**2) if number == len(LEVELS) else np.ones(number)
+    return np.asarray(weights / weights.sum())
 
 
 def _spread_evenly(named: Flags) -> Floats:
@@ -149,20 +158,16 @@ def _right_step(prior: Prior, counts: Counts, named: Flags) -> Prior:
     of_level, _ = levels_pass(
         counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
     )
-    right, wrong, rate = level_sums(
-        counts.right, counts.wrong, prior.shares, prior.right, of_level
-    )
+    right, wrong, rate = level_sums(counts.right, counts.wrong, prior.shares, prior.right, of_level)
     ease = prior.ease
     for _ in range(_NEWTON):
         ease = _ease_step(ease, prior.levels, right, wrong, named)
-    weights = of_level.sum(axis=0) + 1 / len(prior.weights)
+    weights = of_level.sum(axis=0) + RATERS * _usual_levels(len(prior.weights))
     strength = (1 + right.sum() + wrong.sum()) / (FEW + rate)
     return replace(prior, weights=weights / weights.sum(), ease=ease, right=float(strength))
 
 
-def _ease_step(
-    ease: Floats, levels: Floats, right: Floats, wrong: Floats, named: Flags
-) -> Floats:
+def _ease_step(ease: Floats, levels: Floats, right: Floats, wrong: Floats, named: Flags) -> Floats:
     """Take a step up `sum_k right log s + wrong log(1 - s)` and the prior of `b`.
 
     The curvature of a logistic likelihood is at most a quarter of its counts (D. Boehning, 1992).
@@ -189,7 +194,7 @@ def rows_of(prior: Prior, counts: Counts, named: Flags) -> Rows:
     of_level, of_right = levels_pass(
         counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
     )
-    share, spread, log_right, log_wrong = level_means(
+    share, log_right, log_wrong = level_means(
         counts.right, counts.wrong, prior.shares, prior.right, of_level
     )
     pull = prior.wrong * prior.errors
@@ -200,7 +205,6 @@ def rows_of(prior: Prior, counts: Counts, named: Flags) -> Rows:
     return Rows(
         mean,
         np.where(same, log_right[:, np.newaxis], log_wrong[:, np.newaxis] + logs),
-        spread,
         of_right + of_wrong + _density(prior, named),
     )
 
@@ -211,7 +215,7 @@ def _density(prior: Prior, named: Flags) -> float:
     mean = ease.mean()
     logs = np.log(prior.errors, where=prior.errors > 0, out=np.zeros_like(prior.errors))
     return float(
-        np.log(prior.weights).mean()
+        RATERS * (_usual_levels(len(prior.weights)) * np.log(prior.weights)).sum()
         + EVEN * (_spread_evenly(named) * logs).sum()
         - ((ease - mean) ** 2).sum() / (2 * ALIKE**2)
         - (mean - USUAL[0]) ** 2 / (2 * USUAL[1] ** 2)
@@ -314,10 +318,10 @@ def level_sums(
 @numba.njit(nogil=True, cache=True)
 def level_means(
     right: Floats, wrong: Floats, shares: Floats, strength: float, of_level: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return mean and variance of how often raters are right, and the means of both logs."""
+) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of how often raters are right, and the means of both logs, `(R, L)`."""
     (raters, classes), levels = right.shape, len(shares)
-    mean, spread = np.zeros((raters, classes)), np.zeros((raters, classes))
+    mean = np.zeros((raters, classes))
     log_right, log_wrong = np.zeros((raters, classes)), np.zeros((raters, classes))
     for r in range(raters):
         for t in range(classes):
@@ -328,13 +332,10 @@ def level_means(
                 if q > _NOTHING:
                     a = right[r, t] + strength * shares[k, t]
                     b = wrong[r, t] + strength * (1 - shares[k, t])
-                    p = a / number
-                    mean[r, t] += q * p
-                    spread[r, t] += q * (p * p + p * (1 - p) / (number + 1))
+                    mean[r, t] += q * a / number
                     log_right[r, t] += q * (psi(a) - whole)
                     log_wrong[r, t] += q * (psi(b) - whole)
-            spread[r, t] -= mean[r, t] ** 2
-    return mean, spread, log_right, log_wrong
+    return mean, log_right, log_wrong
 
 
 @numba.njit(nogil=True, cache=True)
