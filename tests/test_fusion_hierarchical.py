@@ -312,7 +312,7 @@ def test_rows_have_intervals_about_the_mean_and_silent_raters_none() -> None:
     dense[triplets.task, triplets.rater] = triplets.label
     consensus = raters.fuse(Study.from_arrays(labels=dense), "hierarchical")
     for row in consensus.rows[:8]:
-        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] < 1
+        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] <= 1
         assert row["sensitivity_se"] > 0
     assert consensus.rows[8]["sensitivity"] is None
     assert consensus.rows[8]["sensitivity_low"] is None
@@ -385,3 +385,14 @@ def test_bad_input_is_refused_with_words() -> None:
         raters.fuse(study, "hierarchical")
     with pytest.raises(RatersError, match="found starts=best"):
         hierarchical(triplets, 3, starts="best")
+
+
+def test_an_interval_ends_at_one_where_nothing_speaks_against_it() -> None:
+    matrices = coins([0.8] * 10, 2)
+    matrices[0] = [[1.0, 0.0], [1.0, 0.0]]  # always says the first class
+    triplets, _ = drawn(matrices, 300, 6)
+    errors = posterior_errors(triplets, hierarchical(triplets, 2))
+    assert errors is not None and errors.low is not None and errors.high is not None
+    assert errors.high[0, 0, 0] == 1 and errors.low[0, 0, 1] == 0  # sensitivities
+    assert 0.9 < errors.low[0, 0, 0] < 1 and 0 < errors.high[0, 0, 1] < 0.1
+    assert (errors.high[1:, 0] < 1).all() and (errors.low[1:, 0] > 0).all()

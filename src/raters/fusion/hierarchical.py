@@ -9,6 +9,7 @@ import numpy as np
 
 from raters.arrays import Array, Flags, Floats
 from raters.fusion.answers import (
+    MOST_FOR_SEVERAL,
     Answers,
     MStep,
     Options,
@@ -191,7 +192,7 @@ def hierarchical(
         starts: Where EM starts: `mean` (the vote shares), `vote`, `raters` (each in turn, up to
             16), `random`, a list of them, or `several` for the first three. The solution with the
             highest bound is kept in which raters are right more often than wrong. By default
-            `mean` and `vote`.
+            `mean` and `vote`; `mean` alone with more than 300,000 answers.
 
     Returns:
         truth `(tasks, L)`; posterior means as confusion and prior; the bounds as
@@ -215,7 +216,8 @@ def hierarchical(
         return dawid_skene(triplets, 1, max_iter=max_iter, prior=prior, start=start)
     answers = answers_of(triplets, num_classes)
     options = Options(max_iter, tol, 0.0, False)
-    kinds = DEFAULT_STARTS if starts is None else starts
+    several = len(answers.label) <= MOST_FOR_SEVERAL
+    kinds = (DEFAULT_STARTS if several else "mean") if starts is None else starts
     found, rows, notes = solve(answers, triplets.raters, Hierarchy(), options, prior, start, kinds)
     fitted = found.parameters
     assert isinstance(fitted, Expected)

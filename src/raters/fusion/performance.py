@@ -66,7 +66,7 @@ def measures(confusion: Floats, prior: Floats) -> Floats:
         >>> measures(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5]))[:, 1].round(3)
         array([0.8  , 0.9  , 0.889, 0.818])
     """
-    part, whole = _parts(prior[:, np.newaxis] * confusion)
+    part, whole = parts(prior[:, np.newaxis] * confusion)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = part / whole
     values[..., 0, :] = np.where(
@@ -75,7 +75,7 @@ def measures(confusion: Floats, prior: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _parts(joint: Floats) -> tuple[Floats, Floats]:
+def parts(joint: Floats) -> tuple[Floats, Floats]:
     """Return what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
     right = np.diagonal(joint, axis1=-2, axis2=-1)
     is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
@@ -96,8 +96,8 @@ def moved_measures(confusion: Floats, prior: Floats, moved: Floats, moved_prior:
     """
     joint = prior[:, np.newaxis] * confusion
     change = moved_prior[..., np.newaxis] * confusion + prior[:, np.newaxis] * moved
-    part, whole = _parts(joint)
-    moved_part, moved_whole = _parts(change)
+    part, whole = parts(joint)
+    moved_part, moved_whole = parts(change)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((moved_part - part / whole * moved_whole) / whole)
 
@@ -199,7 +199,7 @@ def _rest_on_labels(confusion: Floats, prior: Floats, labels: Array) -> Flags:
     Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
     which is not an error of 0.
     """
-    part, whole = _parts(prior[:, np.newaxis] * confusion)
+    part, whole = parts(prior[:, np.newaxis] * confusion)
     rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
     return np.asarray(rarer > LEAST)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from raters.arrays import Floats
 from raters.fusion.answers import Answers, answers_of
-from raters.fusion.performance import Errors, measures
+from raters.fusion.performance import LEAST, MEASURES, Errors, measures, parts
 from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import BEFORE, Counts, Prior, levels_pass
 from raters.study.triplets import Triplets
@@ -27,7 +27,8 @@ def posterior_errors(
 ) -> Errors | None:
     """Return the posterior spread and the 95 % intervals of the raters' measures.
 
-    Intervals are those of a normal distribution of the log odds of a measure.
+    Intervals are those of a normal distribution of the log odds of a measure; they end at 0 or 1
+    where less than half an answer speaks for anything else.
 
     Args:
         triplets: The answers.
@@ -39,7 +40,7 @@ def posterior_errors(
         return None
     answers = answers_of(triplets, len(fusion.prior))
     random = np.random.default_rng(seed)
-    drawn = []
+    drawn, speaks = [], np.zeros((2, answers.raters, len(MEASURES), answers.classes))
     for _ in range(DRAWS):
         counts, tasks = draw_counts(answers, fusion.truth.astype(np.float64), random)
         shares = fusion.prior
@@ -47,11 +48,14 @@ def posterior_errors(
             named = answers.used.any(axis=0)
             shares = _shares_of(random.standard_gamma(tasks + BEFORE * named))
         drawn.append(measures(draw_matrices(fusion.common, counts, random), shares))
+        part, whole = parts(counts.all.transpose(0, 2, 1))
+        speaks += part / DRAWS, (whole - part) / DRAWS
     values = np.clip(np.array(drawn), _EDGE, 1 - _EDGE)
     odds = np.log(values / (1 - values))
     centre, half = odds.mean(axis=0), _NORMAL * odds.std(axis=0)
-    ends = [1 / (1 + np.exp(-x)) for x in (centre - half, centre + half)]
-    return Errors(np.array(drawn).std(axis=0), np.full(centre.shape, np.inf), *ends)
+    low, high = (1 / (1 + np.exp(-x)) for x in (centre - half, centre + half))
+    low, high = np.where(speaks[0] < LEAST, 0, low), np.where(speaks[1] < LEAST, 1, high)
+    return Errors(np.array(drawn).std(axis=0), np.full(centre.shape, np.inf), low, high)
 
 
 def draw_counts(
