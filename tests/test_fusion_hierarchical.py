@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ from raters.fusion.dawid_skene import _m_step, dawid_skene
 from raters.fusion.hierarchical import Hierarchy, difficulties, hierarchical
 from raters.fusion.one_coin import one_coin
 from raters.fusion.posterior_draws import posterior_errors
+from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import LEVELS, Counts, Prior, climb, first_prior, psi, rows_of
 from raters.fusion.vote import vote_table
 from raters.study.study import Study
@@ -42,8 +44,10 @@ def drawn(
 
 
 def named(task: Any, rater: Any, label: Any, tasks: int, workers: int, classes: int) -> Triplets:
-    names = (tuple(map(str, range(n))) for n in (tasks, workers))
-    return Triplets(task, rater, label, *names, tuple(range(classes)))  # type: ignore[arg-type]
+    names = np.array([str(k) for k in range(tasks)], object)
+    return Triplets(
+        task, rater, label, names, tuple(map(str, range(workers))), tuple(range(classes))
+    )
 
 
 def coins(accuracies: Any, classes: int) -> Array:
@@ -267,9 +271,11 @@ def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
         80, 20, 3,
     )  # fmt: skip
     one, other = hierarchical(triplets, 3), hierarchical(turned, 3)
+    assert one.confusion is not None and other.confusion is not None
+    assert one.difficulty is not None and other.difficulty is not None
     np.testing.assert_allclose(other.truth[tasks], one.truth, atol=1e-9)
-    np.testing.assert_allclose(other.confusion[workers], one.confusion, atol=1e-9)  # type: ignore[index]
-    np.testing.assert_allclose(other.difficulty[tasks], one.difficulty, atol=1e-9)  # type: ignore[index]
+    np.testing.assert_allclose(other.confusion[workers], one.confusion, atol=1e-9)
+    np.testing.assert_allclose(other.difficulty[tasks], one.difficulty, atol=1e-9)
 
 
 CROWDS = {
@@ -283,10 +289,11 @@ CROWDS = {
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_it_is_within_a_point_of_the_best_rival(crowd: str) -> None:
     matrices, each, shares = CROWDS[crowd]
+    methods: list[Callable[..., Fusion]] = [vote_table, one_coin, dawid_skene, hierarchical]
     right = np.zeros((5, 4))
     for k in range(5):
         triplets, truth = drawn(matrices, 400, each, 50 + k, shares)
-        for m, method in enumerate((vote_table, one_coin, dawid_skene, hierarchical)):
+        for m, method in enumerate(methods):
             right[k, m] = (method(triplets, matrices.shape[1]).labels == truth).mean()
     mean = right.mean(axis=0)
     assert mean[3] > mean[:3].max() - 0.01, mean
@@ -316,7 +323,7 @@ def test_rows_have_intervals_about_the_mean_and_silent_raters_none() -> None:
         assert row["sensitivity_se"] > 0
     assert consensus.rows[8]["sensitivity"] is None
     assert consensus.rows[8]["sensitivity_low"] is None
-    assert consensus.skills.isna().tolist() == [False] * 4 + [True]
+    assert np.isnan(consensus.skills.to_numpy()).tolist() == [False] * 4 + [True]
 
 
 def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
