@@ -2,6 +2,7 @@
 
     python benchmarks/interval_coverage.py              # 200 simulated studies a row, minutes
     python benchmarks/interval_coverage.py --studies 50
+    python benchmarks/interval_coverage.py --crowds     # hierarchical, on crowd tables
 
 Raters of known matrices label independent voxels or tasks; the shares of raters and studies whose
 interval holds the true sensitivity, specificity, PPV and NPV of the foreground are printed, and how
@@ -21,7 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import raters
+from crowd_tables import KINDS, Kind, drawn
+from raters.fusion.hierarchical import hierarchical
 from raters.fusion.performance import MEASURES, measures
+from raters.fusion.posterior_draws import posterior_errors
 from raters.rows import Row
 from raters.scores import interval
 from raters.study.study import Study
@@ -142,6 +146,23 @@ def fused_rows(setting: Setting, share: float, studies: int) -> tuple[Array, flo
     return total, time.process_time() - began
 
 
+def crowd_coverage(kind: Kind, tables: int) -> Array:
+    """Tally intervals of `hierarchical` on drawn crowd tables, all classes, `(3, 4)`."""
+    found = np.zeros((3, len(MEASURES)))
+    for seed in range(1000, 1000 + tables):
+        triplets, truth, matrices = drawn(kind, seed)
+        shares = np.bincount(truth, minlength=kind.classes) / len(truth)
+        true = measures(matrices, np.array(kind.shares) if kind.shares else shares)
+        errors = posterior_errors(triplets, hierarchical(triplets, kind.classes))
+        assert errors is not None and errors.low is not None and errors.high is not None
+        seen = np.bincount(triplets.rater, minlength=kind.raters) > 0
+        low, true, high = (x[seen].transpose(1, 0, 2) for x in (errors.low, true, errors.high))
+        there = np.isfinite(true) & np.isfinite(low)
+        inside = there & (low <= true) & (true <= high)
+        found += [x.sum(axis=(1, 2)) for x in (inside, there, np.isfinite(true))]
+    return found
+
+
 def verdict(share: float) -> str:
     """Mark what is outside the bounds."""
     return f"{share:.3f}{' ' if LOWEST <= share <= HIGHEST else '!'}"
@@ -164,9 +185,17 @@ def main() -> None:
     """Print a line a setting and prevalence."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--studies", type=int, default=200, help="simulated studies a row")
-    studies = parser.parse_args().studies
+    parser.add_argument("--crowds", action="store_true", help="crowd tables, 3 of each kind")
+    given = parser.parse_args()
+    studies = given.studies
     known = Setting("masks, one case, prior known", one_case(2000), "staple", {}, RATERS)
     print(f"{'':48}{'sens.':>7}{'spec.':>7}{'PPV':>7}{'NPV':>7}   shown  CPU-s")
+    for kind in [k for k in KINDS if given.crowds and not (k.hard or k.fool)]:
+        hits, there, cells = crowd_coverage(kind, 3)
+        cover = "".join(f"{verdict(c):>7}" for c in hits / there)
+        print(f"{kind.name:48}{cover}  {there.sum() / cells.sum():6.2f}", flush=True)
+    if given.crowds:
+        return
     for setting in (known, *SETTINGS):
         for share in (0.1, 0.3):
             (hits, there, cells), took = fused_rows(setting, share, studies)

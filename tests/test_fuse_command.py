@@ -110,7 +110,7 @@ def test_other_raters_classes_or_rules_are_other_work(
     assert refused.code == 2 and "holds other work" in refused.err
 
 
-@pytest.mark.parametrize("method", ["mean", "dawid-skene", "one-coin"])
+@pytest.mark.parametrize("method", ["mean", "dawid-skene", "one-coin", "hierarchical"])
 def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) -> None:
     random = np.random.default_rng(0)
     lines = [
@@ -126,9 +126,10 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
     content = json.loads((tmp_path / "out/raters.json").read_text())
     if method != "mean":
         assert len(content["confusion"]) == 4 and content["raters"][0]["sensitivity"] > 0.6
-    if method == "dawid-skene":
+    assert (tmp_path / "out/tasks.csv").exists() == (method == "hierarchical")
+    if method in ("dawid-skene", "hierarchical"):
         row = content["raters"][0]
-        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] < 1
+        assert 0 < row["sensitivity_low"] < row["sensitivity"] < row["sensitivity_high"] <= 1
         assert "95 %" in done.out
 
 

@@ -102,6 +102,7 @@ def through(truth: torch.Tensor, matrix: NDArray[np.float64]) -> NDArray[np.floa
         ("mean", "mean", {}, ("mask", "table")),
         ("staple", "staple", {"soft": True, "pool": True}, ("mask",)),
         ("dawid-skene", "dawid-skene", {"soft": True}, ("table",)),
+        ("hierarchical", "hierarchical", {}, ("table",)),
     ],
 )
 def test_fused_labels_are_the_target_and_raters_are_counted_against_it(

@@ -19,6 +19,7 @@ from raters.rooms import Room
 if TYPE_CHECKING:
     from raters.fusion.consensus import Consensus as Consensus
     from raters.fusion.dawid_skene import dawid_skene as dawid_skene
+    from raters.fusion.hierarchical import hierarchical as hierarchical
     from raters.fusion.one_coin import one_coin as one_coin
     from raters.fusion.result import Fusion as Fusion
     from raters.fusion.simple import simple as simple
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     VoteOptions, MeanOptions = options_of(vote), options_of(mean)
     StapleOptions, SpatialStapleOptions = options_of(staple), options_of(spatial_staple)
     DawidSkeneOptions, OneCoinOptions = options_of(dawid_skene), options_of(one_coin)
-    SimpleOptions = options_of(simple)
+    HierarchicalOptions, SimpleOptions = options_of(hierarchical), options_of(simple)
 
 _WHERE = {"Consensus": "consensus", "Fusion": "result", "mean": "vote"}
 

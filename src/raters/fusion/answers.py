@@ -1,4 +1,4 @@
-"""EM over a table of answers: what `dawid_skene` and `one_coin` share.
+"""EM over a table of answers: what `dawid_skene`, `one_coin` and `hierarchical` share.
 
     E   w_i(t) ~ pi_t prod_(r, o in answers to i) C_r[t, o]
     M   pi_t = mean_i w_i(t);   C by the model, from n_r(t, o) = sum of w_i(t) over answers (r, o)
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,10 +92,20 @@ class Answers:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What EM estimates: the prior `(L,)` and the matrices `(R, L, L)`, `C[t, o]`."""
+    """What EM estimates: the prior `(L,)` and the matrices `(R, L, L)`, `C[t, o]`.
+
+    Variational methods also know a lower bound of the evidence; it is None for all others.
+    """
 
     prior: Floats
     confusion: Floats
+    bound: float | None = None
+
+    def logs(self) -> tuple[Floats, Floats]:
+        """Return what an E step adds up: log prior `(L,)` and log matrices `(R, o, t)`."""
+        with np.errstate(divide="ignore"):
+            by_label = np.ascontiguousarray(self.confusion.transpose(0, 2, 1))
+            return np.log(self.prior), np.log(by_label)
 
     def change(self, other: Parameters) -> float:
         """Return the greatest difference of an entry."""
@@ -181,10 +192,7 @@ def e_step(
         out: Where to write the posteriors.
     """
     posteriors = np.empty((answers.tasks, answers.classes)) if out is None else out
-    with np.errstate(divide="ignore"):
-        log_prior = np.log(parameters.prior)
-        log_confusion = np.log(np.ascontiguousarray(parameters.confusion.transpose(0, 2, 1)))
-    log_prior, log_confusion = on_grid([log_prior, log_confusion], answers.most + 1)
+    log_prior, log_confusion = on_grid(parameters.logs(), answers.most + 1)
 
     def work(start: int, stop: int) -> float:
         first, last = answers.task_stretch(start, stop)
@@ -245,9 +253,27 @@ def class_shares(tasks: Floats, used: Ints) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
+MStep = Callable[[Floats], Parameters]
+"""Returns parameters from posteriors `(tasks, L)`."""
+
+
+class Learner(Protocol):
+    """What tells the methods apart."""
+
+    @property
+    def free(self) -> int:
+        """How many numbers a rater has that are free."""
+
+    def m_step(self, answers: Answers, options: Options, fixed: Floats | None) -> MStep:
+        """Return the M step of one run of EM, with the prior fixed or estimated."""
+
+    def evidence(self, answers: Answers, options: Options, found: Parameters) -> float:
+        """Return what solutions are compared by."""
+
+
 @dataclass(frozen=True)
 class Model:
-    """What tells `dawid_skene` and `one_coin` apart.
+    """Point estimates: what tells `dawid_skene` and `one_coin` apart.
 
     Attributes:
         matrices: The M step.
@@ -258,6 +284,25 @@ class Model:
     matrices: MatrixStep
     free: int
     rows: float = 1.0
+
+    def m_step(self, answers: Answers, options: Options, fixed: Floats | None) -> MStep:
+        """Return the step from posteriors to the prior and the matrices."""
+
+        def step(posteriors: Floats) -> Parameters:
+            counts, tasks = expected_counts(answers, posteriors)
+            shares = class_shares(tasks, answers.used) if fixed is None else fixed
+            return Parameters(shares, self.matrices(counts, answers.used, options.smoothing))
+
+        return step
+
+    def evidence(self, answers: Answers, options: Options, found: Parameters) -> float:
+        """Return the log-likelihood; with smoothing, the log posterior."""
+        _, log_likelihood = e_step(answers, found)
+        if options.smoothing:
+            before = start_matrices(1, answers.classes, RIGHT_BEFORE)
+            logs = np.log(np.maximum(found.confusion, np.finfo(float).tiny))
+            log_likelihood += options.smoothing * self.rows * float((before * logs).sum())
+        return log_likelihood
 
 
 @dataclass(frozen=True)
@@ -273,7 +318,7 @@ class TableState:
 def run(
     triplets: Triplets,
     num_classes: int,
-    model: Model,
+    model: Learner,
     options: Options,
     prior: ArrayLike | None,
     start: ArrayLike | None,
@@ -281,15 +326,30 @@ def run(
 ) -> Fusion:
     """Run EM over a table, from one start or several, and keep the most likely solution."""
     answers = answers_of(triplets, num_classes)
+    found, rows, notes = solve(answers, triplets.raters, model, options, prior, start, starts)
+    return fusion_of(answers, found, rows, notes)
+
+
+def solve(
+    answers: Answers,
+    raters: Sequence[str],
+    model: Learner,
+    options: Options,
+    prior: ArrayLike | None,
+    start: ArrayLike | None,
+    starts: Starts | None,
+) -> tuple[TableState, list[Row], list[str]]:
+    """Return where EM ended, a row for each of several starts, and what is to be said of them."""
+    num_classes = answers.classes
     fixed = None if prior is None else _given("prior", prior, (num_classes,))
     if start is not None:
         guess = _given("start", start, (answers.tasks, num_classes))
-        return _fusion(answers, _em(answers, model, options, fixed, guess))
+        return _em(answers, model, options, fixed, guess), [], []
     enough = ANSWERS_A_PARAMETER * model.free * answers.raters
     several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
     kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
-        return _fusion(answers, _em(answers, model, options, fixed, vote_shares(answers)))
+        return _em(answers, model, options, fixed, vote_shares(answers)), [], []
     votes = _votes(answers)
 
     def said_by(rater: int) -> Floats:
@@ -297,39 +357,34 @@ def run(
 
     solutions = [
         _solution(answers, model, options, (kind, name), fixed, guess)
-        for kind, name, guess in guesses(kinds, votes, said_by, triplets.raters)
+        for kind, name, guess in guesses(kinds, votes, said_by, raters)
     ]
     if not solutions:
         raise RatersError(f"found starts={starts}, expected some that this table has")
     disputed = ((votes > 0).sum(axis=1) > 1).astype(np.float64)
     choice = choose(solutions, disputed, "tasks")
-    return _fusion(answers, choice.kept.state, choice.rows, choice.notes)
+    return choice.kept.state, choice.rows, choice.notes
 
 
 def _em(
-    answers: Answers, model: Model, options: Options, fixed: Floats | None, posteriors: Floats
+    answers: Answers, model: Learner, options: Options, fixed: Floats | None, posteriors: Floats
 ) -> TableState:
     """Take an M step, then E and M in turns until no parameter changes."""
-
-    def m_step(posteriors: Floats) -> Parameters:
-        counts, tasks = expected_counts(answers, posteriors)
-        shares = class_shares(tasks, answers.used) if fixed is None else fixed
-        return Parameters(shares, model.matrices(counts, answers.used, options.smoothing))
-
+    m_step = model.m_step(answers, options, fixed)
     parameters, converged = m_step(posteriors), False
-    log_likelihoods: list[float] = []
-    while len(log_likelihoods) < options.max_iter and not converged:
+    history: list[float] = []
+    while len(history) < options.max_iter and not converged:
         old = parameters
         posteriors, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
         parameters = m_step(posteriors)
-        log_likelihoods.append(log_likelihood)
+        history.append(log_likelihood if parameters.bound is None else parameters.bound)
         converged = parameters.change(old) <= options.tol
-    return TableState(posteriors, parameters, log_likelihoods, converged)
+    return TableState(posteriors, parameters, history, converged)
 
 
 def _solution(
     answers: Answers,
-    model: Model,
+    model: Learner,
     options: Options,
     name: tuple[str, str],
     fixed: Floats | None,
@@ -339,18 +394,15 @@ def _solution(
     if name[0] != "mean":
         guess = (1 - _DOUBT) * guess + _DOUBT * vote_shares(answers)
     state = _em(answers, model, options, fixed, np.array(guess))
-    _, log_likelihood = e_step(answers, state.parameters)
-    if options.smoothing:
-        before = start_matrices(1, answers.classes, RIGHT_BEFORE)
-        logs = np.log(np.maximum(state.parameters.confusion, np.finfo(float).tiny))
-        log_likelihood += options.smoothing * model.rows * float((before * logs).sum())
+    evidence = model.evidence(answers, options, state.parameters)
     counts = expected_counts(answers, state.posteriors)[0].sum(axis=0).T
-    return Solution(*name, state, log_likelihood, counts, _hard(answers, state.posteriors))
+    return Solution(*name, state, evidence, counts, _hard(answers, state.posteriors))
 
 
-def _fusion(
+def fusion_of(
     answers: Answers, found: TableState, rows: Sequence[Row] = (), notes: Sequence[str] = ()
 ) -> Fusion:
+    """Return what was found as the result of a method."""
     hard, fit = _hard(answers, found.posteriors), found.parameters
     history, number = found.log_likelihoods, int(answers.answered.sum())
     fitted = (fit.confusion, fit.prior, history, found.converged, number)

@@ -14,6 +14,7 @@ from raters.errors import RatersError
 from raters.fusion.methods import METHODS, FusionOptions, method_of
 from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
+from raters.fusion.posterior_draws import posterior_errors
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
 from raters.rows import Row, html
@@ -202,6 +203,15 @@ class Consensus:
         """What a table calls its classes: by their names, or by its own numbers without names."""
         return [c.value if c.name == str(c.value) else c.name for c in self.study.classes]
 
+    @property
+    def difficulty(self) -> pd.Series[float] | None:
+        """How hard each task of a table is (`Fusion.difficulty`); None where a method has none."""
+        if self.study.kind != "classification" or self.table.difficulty is None:
+            return None
+        import pandas as pd
+
+        return pd.Series(self.table.difficulty, self._tasks, name="difficulty")
+
     def write(
         self,
         folder: str | Path,
@@ -329,7 +339,10 @@ class Consensus:
         if fusion.confusion is None or fusion.prior is None:
             return []
         kind, groups, errors = self._method.errors, study.index.groups, None
-        if kind is not None:
+        if kind == "draws":
+            known = self._options.get("prior") is not None
+            errors = posterior_errors(study.triplets, fusion, known)
+        elif kind is not None:
             errors = table_errors(study.triplets, groups, fusion, kind, self._options)
         names = study.raters, study.classes.names
         labels = self._table_labels

@@ -56,7 +56,8 @@ class Method:
             `raters.fusion.pooled.PooledStaple` does; None if there is none.
         fixed: Options of the function for masks that make the method what it is.
         errors: The model that standard errors rest on: 'rows' (one matrix per rater), 'coin' (one
-            accuracy per rater); None for a method without errors.
+            accuracy per rater), 'draws' (the posterior of `hierarchical`); None for a method
+            without errors.
         compares: Whether a note says on how many tasks of a table other methods differ.
         slow: Whether fusing a case many times over takes too long for a report.
     """
@@ -66,7 +67,7 @@ class Method:
     table: str | None = None
     pooled: str | None = None
     fixed: Mapping[str, Any] | None = None
-    errors: Literal["rows", "coin"] | None = None
+    errors: Literal["rows", "coin", "draws"] | None = None
     compares: bool = True
     slow: bool = False
 
@@ -179,6 +180,11 @@ METHODS: dict[str, Method] = {
     ),
     "one-coin": Method(
         "one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin", errors="coin"
+    ),
+    "hierarchical": Method(
+        "matrices drawn to what raters have in common; tables",
+        table="raters.fusion.hierarchical:hierarchical",
+        errors="draws",
     ),
     "spatial-staple": Method(
         "matrices that vary over the image",

@@ -169,7 +169,7 @@ def _few_answers(triplets: Triplets, num_classes: int, method: str) -> list[str]
     return [
         f"half of the {len(given):,} raters have at most {np.median(given):,.0f} answers, and "
         f"{method} estimates {num_classes * (num_classes - 1):,} numbers of each (it needs "
-        f"about {ENOUGH} answers per class): compare with vote, one-coin and --option smoothing=2"
+        f"about {ENOUGH} answers per class): take hierarchical, or --option smoothing=2"
     ]
 
 

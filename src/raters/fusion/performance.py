@@ -47,10 +47,14 @@ class Errors:
     Attributes:
         error: The standard errors.
         freedom: The degrees of freedom that they were estimated with.
+        low: The lower ends of the intervals, where they do not follow from the errors.
+        high: The upper ends.
     """
 
     error: Floats
     freedom: Floats
+    low: Floats | None = None
+    high: Floats | None = None
 
 
 def measures(confusion: Floats, prior: Floats) -> Floats:
@@ -62,7 +66,7 @@ def measures(confusion: Floats, prior: Floats) -> Floats:
         >>> measures(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0.5, 0.5]))[:, 1].round(3)
         array([0.8  , 0.9  , 0.889, 0.818])
     """
-    part, whole = _parts(prior[:, np.newaxis] * confusion)
+    part, whole = parts(prior[:, np.newaxis] * confusion)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = part / whole
     values[..., 0, :] = np.where(
@@ -71,7 +75,7 @@ def measures(confusion: Floats, prior: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _parts(joint: Floats) -> tuple[Floats, Floats]:
+def parts(joint: Floats) -> tuple[Floats, Floats]:
     """Return what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
     right = np.diagonal(joint, axis1=-2, axis2=-1)
     is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
@@ -92,8 +96,8 @@ def moved_measures(confusion: Floats, prior: Floats, moved: Floats, moved_prior:
     """
     joint = prior[:, np.newaxis] * confusion
     change = moved_prior[..., np.newaxis] * confusion + prior[:, np.newaxis] * moved
-    part, whole = _parts(joint)
-    moved_part, moved_whole = _parts(change)
+    part, whole = parts(joint)
+    moved_part, moved_whole = parts(change)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((moved_part - part / whole * moved_whole) / whole)
 
@@ -195,7 +199,7 @@ def _rest_on_labels(confusion: Floats, prior: Floats, labels: Array) -> Flags:
     Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
     which is not an error of 0.
     """
-    part, whole = _parts(prior[:, np.newaxis] * confusion)
+    part, whole = parts(prior[:, np.newaxis] * confusion)
     rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
     return np.asarray(rarer > LEAST)
 
@@ -220,6 +224,11 @@ def performance_rows(
         if errors is not None:
             error = np.where(_rest_on_labels(confusion, prior, labels), errors.error, np.nan)
     low, high = share_interval(values, error, np.inf if errors is None else errors.freedom)
+    if errors is not None and errors.low is not None and errors.high is not None:
+        there = np.isfinite(values)
+        error, low, high = (
+            np.where(there, x, np.nan) for x in (errors.error, errors.low, errors.high)
+        )
     error = np.where(np.isnan(low), np.nan, error)
     names = [m + end for m in MEASURES for end in ("", "_se", "_low", "_high")]
     cells = np.stack([values, error, low, high], axis=2)  # (raters, 4, 4 columns, L)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Floats, Labels
 from raters.rows import Row
+
+if TYPE_CHECKING:
+    from raters.fusion.skill_levels import Prior
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +39,10 @@ class Fusion:
         notes: What has to be said about the result.
         skills: How far each rater can be trusted, `(raters,)`, as a method without matrices
             measures it (SIMPLE: the Dice with the consensus, 0 for a rater who was left out).
+        difficulty: How hard each task is, `(tasks,)`, as `hierarchical` measures it: how many times
+            as many answers are wrong as its raters' skills make likely; NaN without answers.
+        common: What raters have in common, where matrices are drawn to it (`hierarchical`): skills,
+            errors, and how strongly.
 
     Example:
         >>> Fusion(np.eye(2), np.array([0, 1], np.int16), skills=np.array([0.9, 0.5]))
@@ -52,6 +59,8 @@ class Fusion:
     starts: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skills: Floats | None = None
+    difficulty: Floats | None = None
+    common: Prior | None = None
 
     def __repr__(self) -> str:
         parts = [f"labels of shape {self.labels.shape}"]

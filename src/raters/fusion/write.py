@@ -5,6 +5,7 @@ soft/<case>.*   the probability of each class, as channels (on request)
 raters.csv      how far each rater can be trusted, by case or (pooled) for all
 raters.json     the same with matrices, prior, steps, log-likelihoods, starts and notes
 labels.csv      tables: the label of each task (with probabilities on request)
+tasks.csv       tables: how hard each task is, where the method says it
 """
 
 from __future__ import annotations
@@ -230,6 +231,10 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
         rows.append(row)
     write_csv(folder / "labels.csv", rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
+    if fusion.difficulty is not None:
+        hard = ({"task": task, "difficulty": None if np.isnan(d) else float(d)}
+                for task, d in zip(study.index.ids, fusion.difficulty, strict=True))  # fmt: skip
+        write_csv(folder / "tasks.csv", list(hard))
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     content["notes"] = consensus.notes
     write_json(folder / "raters.json", content)

@@ -68,6 +68,15 @@ METHODS: dict[str, MethodEntry] = {
         when="class labels, several for each case",
         learns_from="fused labels",
     ),
+    "hierarchical": MethodEntry(
+        "train on hierarchical Dawid-Skene",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "hierarchical"},
+        paper="after Kim and Ghahramani, Bayesian classifier combination, AISTATS 2012",
+        when="class labels by a crowd, also where many workers have few labels each",
+        learns_from="fused labels",
+    ),
     "truth": MethodEntry(
         "train on the reference: the ceiling",
         "raters.methods.supervised:TruthMethod",
