@@ -201,6 +201,9 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
         "separate": {"labelled"},
         "oracle-cm": {"mean_matrices"},
         "pixel-cm": {"raters.own.sums"},
+        "wdn": {"labelled"},
+        "agg-net": {"raters.counts"},
+        "max-mig": {"raters.counts"},
     }
     counts = isinstance(method, SupervisedMethod)
     assert buffers == expected.get(name, {"rater_matrices"} if counts else set())
@@ -220,11 +223,13 @@ def test_what_kind_each_method_is() -> None:
     made = {name: method_of(name, "mask") for name in METHODS}
     assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
+    trained_on_labels |= {"wdn", "crowd-layer", "agg-net", "max-mig"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
-    assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
+    shared = {"global-cm", "single-cm", "crowd-layer", "max-mig"}
+    assert {name for name, m in made.items() if m.matrix_parameters()} == shared
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
     assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
 
