@@ -143,13 +143,12 @@ def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() 
 
 
 def test_phases_of_wdn() -> None:
-    phases = {
-        (epochs, share): [
-            made("wdn", "table", epochs, weight_epochs=share).phase(k) for k in range(epochs)
-        ]  # fmt: skip  # noqa: E501
-        for epochs, share in [(1, 0.25), (2, 0.25), (8, 0.25), (5, 3), (3, 9)]
-    }
-    heads = {key: found.count("heads") for key, found in phases.items()}
+    heads = {}
+    for epochs, share in [(1, 0.25), (2, 0.25), (8, 0.25), (5, 3), (3, 9)]:
+        method = made("wdn", "table", epochs, weight_epochs=share)
+        phases = [method.phase(epoch) for epoch in range(epochs)]
+        assert phases == sorted(phases)  # heads first
+        heads[epochs, share] = phases.count("heads")
     assert heads == {(1, 0.25): 1, (2, 0.25): 1, (8, 0.25): 6, (5, 3): 2, (3, 9): 1}
     assert made("wdn", "table", 1).warm_up == 0 and made("wdn", "table", 8).warm_up == 6
 
@@ -375,7 +374,7 @@ def test_gradients_over_processes_add_up_to_those_of_one(monkeypatch: pytest.Mon
 
 def test_information_of_one_pair_and_of_none_is_finite() -> None:
     h, g, p = (part.log_softmax(-1) for part in parts_of(1, 1))
-    k = float(((h + g).exp() / p.exp()).sum())
+    k = ((h + g).exp() / p.exp()).sum().item()
     assert lost_information(h, g, p, torch.ones(1)).item() == pytest.approx(-1 - math.log(k) + k)
     assert lost_information(h, g, p, torch.zeros(1)).item() == pytest.approx(-1)
 
