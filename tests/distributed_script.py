@@ -71,6 +71,13 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {**PLAIN, "batch_size": 7, "patch_size": (4, 4), "patches_per_case": 1}
         | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
     ),
+    "wdn": (table, "wdn", {"batch_size": 9, "class_weights": "balanced"}),
+    "agg-net": (table, "agg-net", {"batch_size": 7, "warm_up": 1}),
+    "max-mig": (
+        masks,
+        "max-mig",
+        {**PLAIN, "batch_size": 7, "warm_up": 1, "class_weights": "balanced"},
+    ),
     **{name: (masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
 }
 RUNS["toy-em"][2]["patch_size"] = (5, 4)  # tiles of a case, that are seen by one process
