@@ -242,7 +242,7 @@ def test_one_sample_must_be_answered() -> None:
 def test_a_method_must_say_how_it_learns() -> None:
     method = Method(made_task(), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
-    for ask in (*alone, method.draw_latent):
+    for ask in (*alone, method.draw_latent, method.fused):
         with pytest.raises(NotImplementedError):
             ask(None)  # type: ignore[arg-type]
     for ask_with in (method.as_rater, method.sample, method.weighted):
