@@ -153,7 +153,7 @@ METHODS: dict[str, MethodEntry] = {
         {"likelihood": "joint", **_NO_TRACE},
         paper="Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in "
         "breast cancer histology images, IEEE Transactions on Medical Imaging 35, 2016",
-        when="class labels or masks by named raters; matrices need no learning rate",
+        when="class labels by named raters, also many with few labels each",
     ),
     "max-mig": MethodEntry(
         "network and label aggregator share information",

@@ -113,11 +113,15 @@ class WeightedDoctorNet(Method):
         """Note who labelled anything: the head of a rater who did not is no prediction."""
         self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
-    def _heads(self, image: Tensor) -> Tensor:
-        """Return `log p_r(o | x)`, `(batch, raters, L, *space)`."""
+    def _logits(self, image: Tensor) -> Tensor:
+        """Return what the heads give, `(batch, raters, L, *space)`."""
         logits: Tensor = self.network(image)[1]
         shape = len(self.task.raters), self.task.num_classes, *logits.shape[2:]
-        return logits.view(len(logits), *shape).log_softmax(2)
+        return logits.view(len(logits), *shape)
+
+    def _heads(self, image: Tensor) -> Tensor:
+        """Return `log p_r(o | x)`, `(batch, raters, L, *space)`."""
+        return self._logits(image).log_softmax(2)
 
     @property
     def rater_weights(self) -> Tensor:
@@ -137,12 +141,15 @@ class WeightedDoctorNet(Method):
             labels, weights = batch["labels"], self.class_weights[batch["labels"].clamp(min=0)]
             known = labels >= 0
             return mean_step(-(said * weights * known).sum(), known.sum())
-        total, count = self._own(self._heads(batch["image"]), batch, self.class_weights)
+        total, count = self._own(self._logits(batch["image"]), batch, self.class_weights)
         return mean_step(total, count)
 
-    def _own(self, heads: Tensor, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed cross entropy of each label under its rater's own head."""
-        own = per_answer(heads, batch["labels"], batch.get("raters"))
+    def _own(self, logits: Tensor, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the summed cross entropy of each label under its rater's own head.
+
+        Of many workers few answer a task: only their heads are normalised.
+        """
+        own = per_answer(logits, batch["labels"], batch.get("raters")).log_softmax(2)
         return cross_entropy(own.flatten(0, 1), batch["labels"].flatten(0, 1), weights)
 
     def _by_others(self, heads: Tensor, batch: Batch) -> Tensor:
@@ -161,9 +168,9 @@ class WeightedDoctorNet(Method):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the labels under the raters' own heads."""
-        heads = self._heads(batch["image"])
-        loss, count = self._own(heads, batch, torch.ones_like(self.class_weights))
-        return HeldOut(loss, count, _mean(heads, self.rater_weights))
+        logits = self._logits(batch["image"])
+        loss, count = self._own(logits, batch, torch.ones_like(self.class_weights))
+        return HeldOut(loss, count, _mean(logits.log_softmax(2), self.rater_weights))
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the heads' mean, weighted as was learnt."""
