@@ -311,7 +311,7 @@ class TestFiles:
         ("vote", ["--samples", "2"], "found vote, expected a method with samples: it has none"),
         ("vote", ["--samples", "2"], "vote can answer as_rater, confusion, truth"),
         ("vote", ["--samples", "2"], "methods that can answer samples: toy, mapper"),
-        ("vote", ["--weights", "ann=1"], "methods that can answer weights: toy, mapper"),
+        ("vote", ["--weights", "ann=1"], "methods that can answer weights: wdn, toy, mapper"),
         ("toy", ["--as-rater", "ann"], "toy can answer samples, truth, weights"),
         ("toy", ["--confusion"], "methods that can answer confusion: vote, mean"),
         ("toy", ["--samples", "-1"], "found -1 samples, expected at least 0"),
@@ -340,7 +340,7 @@ def test_reports_say_what_is_not_answered() -> None:
         assert "raters' matrices. It answers: samples, truth, weights" in str(missing) or told
 
 
-def test_no_packaged_method_samples_or_takes_weights() -> None:
+def test_the_page_knows_whether_packaged_methods_sample_or_take_weights() -> None:
     """The page on prediction says so; the day one does, it has to be mended."""
     page = (Path(__file__).parents[1] / "docs" / "predicting.md").read_text(encoding="utf-8")
     answers = set().union(*(METHODS[name].load().answers for name in METHODS if name not in TOYS))
