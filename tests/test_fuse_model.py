@@ -225,6 +225,11 @@ class TestCommand:
         assert all(name in said for name in FUSES) and set(CONFUSION) <= set(FUSES)
         assert "separate," not in said.split("expected one of")[1]
 
+    def test_a_learning_method_needs_its_model(self, folder: Path, run: Run) -> None:
+        said = run("fuse", pattern(folder), "-m", "max-mig", "-o", folder / "out")
+        assert said.code == 2
+        assert "found the method 'max-mig' without a model, expected --model RUN" in said.err
+
     def test_no_images(self, folder: Path, run: Run) -> None:
         words = self.words(folder)
         del words[2:4]

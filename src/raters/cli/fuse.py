@@ -63,6 +63,7 @@ def fuse(
     from raters.study.places import remember_study
 
     _refuse_engine(engine, scheduler, model)
+    _refuse_untrained(method, model)
     progress = sys.stderr.isatty()
     options = named_values(option or [])
     consensus = fuse_study(opened(), method, pool, progress, model, **options)
@@ -82,6 +83,19 @@ def _refuse_engine(engine: str, scheduler: str, model: str | None) -> None:
         raise RatersError("expected --engine dask together with --scheduler ADDRESS")
     if scheduler and model is not None:
         raise RatersError("found --scheduler with --model, expected one of them")
+
+
+def _refuse_untrained(method: str | None, model: str | None) -> None:
+    """Name --model where a learning method is asked for without one."""
+    if model is not None or method is None or method in METHODS:
+        return
+    from raters.methods.registry import METHODS as LEARNT
+
+    if method in LEARNT:
+        raise RatersError(
+            f"found the method {method!r} without a model, expected --model RUN (a run of raters "
+            f"train -m {method}) or one of: {', '.join(METHODS)}"
+        )
 
 
 def named_values(given: list[str]) -> dict[str, Any]:
