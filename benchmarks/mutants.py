@@ -68,6 +68,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods": (LOSS, METHODS, PAPERS),
     "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say|targets"),
     "methods/confusion_method.py": (LOSS, METHODS, PAPERS, "tests/test_extend.py?joined|extend"),
+    **{
+        f"methods/{name}.py": ("tests/test_crowd_methods.py",)
+        for name in ("agg_net", "counting", "crowd_layer", "max_mig", "wdn")
+    },
     "methods/phases.py": (
         f"{METHODS}?schedule",
         "tests/test_method_protocol.py?Test",

@@ -11,6 +11,7 @@ import torch
 import yaml
 
 import raters
+from make_models import told_through
 from raters.confusion import squared_frobenius
 from raters.errors import RatersError
 from raters.methods import METHODS
@@ -74,7 +75,7 @@ def check_predictions(model: raters.Model, study: Study, tmp_path: Path) -> None
     matrix = model.confusion(case)
     assert matrix.shape[:3] == (len(study.raters), truth.shape[0], truth.shape[0])
     assert np.allclose(matrix.sum(axis=2), 1, atol=1e-5)
-    through = (truth[:, np.newaxis] * matrix[1]).sum(axis=0)
+    through = told_through(model.config.method, truth, matrix[1])
     assert np.allclose(told, through, atol=1e-5)
     assert np.allclose(copy.confusion(case), matrix, atol=1e-6)
 

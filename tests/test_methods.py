@@ -204,6 +204,9 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
         "pixel-cm": {"raters.own.sums"},
         "multi-hypothesis": {"wins"},
         "pionono": {"labelled"},
+        "wdn": {"labelled"},
+        "agg-net": {"raters.counts"},
+        "max-mig": {"raters.counts"},
     }
     counts = isinstance(method, SupervisedMethod)
     assert buffers == expected.get(name, {"rater_matrices"} if counts else set())
@@ -225,11 +228,12 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     trained_on_labels |= {"gem", "mbem"}
     trained_on_labels |= {"label-sampling", "multi-hypothesis", "prob-unet", "pionono"}
+    trained_on_labels |= {"wdn", "crowd-layer", "agg-net", "max-mig"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
-    shared = {"global-cm", "single-cm", "pionono"}
+    shared = {"global-cm", "single-cm", "pionono", "crowd-layer", "max-mig"}
     assert {name for name, m in made.items() if m.matrix_parameters()} == shared
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
     assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
@@ -243,7 +247,7 @@ def test_one_sample_must_be_answered() -> None:
 def test_a_method_must_say_how_it_learns() -> None:
     method = Method(made_task(), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
-    for ask in (*alone, method.draw_latent):
+    for ask in (*alone, method.draw_latent, method.fused):
         with pytest.raises(NotImplementedError):
             ask(None)  # type: ignore[arg-type]
     for ask_with in (method.as_rater, method.sample, method.weighted):

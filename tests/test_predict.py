@@ -18,7 +18,7 @@ from scipy.stats import entropy
 
 import raters
 from command_line import Run, run_in_process
-from make_models import RATERS, make_model
+from make_models import RATERS, make_model, told_through
 from makers import save
 from raters.errors import RatersError
 from raters.methods import METHODS
@@ -130,7 +130,7 @@ class TestOneCase:
         found = predict_case(model, RNG.normal(size=(1, 9, 12)), Asked(RATERS, confusion=True))
         assert found.confusion is not None
         for k, rater in enumerate(RATERS):
-            expected = (found.truth[:, np.newaxis] * found.confusion[k]).sum(axis=0)
+            expected = told_through(method, found.truth, found.confusion[k])
             assert np.allclose(found.as_rater(rater), expected, atol=1e-6)
         assert np.allclose(found.truth.sum(axis=0), 1, atol=1e-6)
 

@@ -28,8 +28,8 @@ Target = NDArray[Any]
 Maps = dict[str, Tensor]
 """What a method says of images, by name: 'truth', 'as:NAME', 'confusion', 'sample:K'."""
 
-Answer = Literal["truth", "as_rater", "confusion", "samples", "weights"]
-"""What a method may be able to say of an image."""
+Answer = Literal["truth", "as_rater", "confusion", "samples", "weights", "fusion"]
+"""What a method may be able to say of an image; 'fusion': of an image and its labels together."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ _SAID: dict[Answer, str] = {
     "confusion": "matrices",
     "samples": "samples",
     "weights": "weights of raters",
+    "fusion": "fusion of image and labels",
 }
 
 
@@ -261,6 +262,19 @@ class Method(Training):
 
     def weighted(self, image: Tensor, weights: Tensor) -> Tensor:
         """Return the truth for a given weighting of the raters, `(raters,)`."""
+        raise NotImplementedError
+
+    def fused(self, batch: Batch) -> Tensor:
+        """Return the truth that image and labels show together, `p(t | x, labels)`.
+
+        Where nobody labelled it is `p(t | x)`.
+
+        Args:
+            batch: 'image' and 'labels' as in training; of tables also 'raters'.
+
+        Returns:
+            `(batch, L, *space)`.
+        """
         raise NotImplementedError
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:

@@ -31,6 +31,7 @@ from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,
     pixel_weights,
+    posterior,
     prior_term,
     sum_and_count,
     trace_term,
@@ -55,7 +56,7 @@ class ConfusionMethod(NetworkMethod):
         raters: The rater model.
     """
 
-    answers = frozenset({"truth", "as_rater", "confusion"})
+    answers = frozenset({"truth", "as_rater", "confusion", "fusion"})
     options: ConfusionOptions
 
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
@@ -195,6 +196,16 @@ class ConfusionMethod(NetworkMethod):
         matrix = self._confusion(image, features).matrix()
         matrix = matrix.expand(-1, len(self.task.raters), *matrix.shape[2:])
         return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
+
+    def fused(self, batch: Batch) -> Tensor:
+        r"""Return the joint posterior of image and labels.
+
+        .. math:: p(t \mid x, o) \propto p(t \mid x) \prod_r C_r[t, o_r]
+        """
+        features, logits = self.network(batch["image"])
+        confusion = self._confusion(batch["image"], features)
+        column = confusion.see(batch["labels"], batch.get("raters")).log_column
+        return posterior(logits.log_softmax(1), column)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the image."""

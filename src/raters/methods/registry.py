@@ -6,12 +6,14 @@ from typing import Any
 
 from raters.errors import RatersError
 from raters.methods import bootstrap_options as b
+from raters.methods import crowd_options as crowd
 from raters.methods import em_options as em
 from raters.methods import options as o
 from raters.methods import sampling_options as s
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
+_NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
 _FUSED = "raters.methods.supervised:FusedMethod"
 _VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
 _REED = (
@@ -216,6 +218,41 @@ METHODS: dict[str, MethodEntry] = {
         least_raters=2,
         learns_from="one rater of each case at a time",
         costs="one pass and a small head",
+    ),
+    "wdn": MethodEntry(
+        "one head per rater, learnt weights of raters",
+        "raters.methods.wdn:WeightedDoctorNet",
+        crowd.WdnOptions,
+        paper="Guan et al., Who said what: modeling individual labelers improves classification, "
+        "AAAI 2018",
+        when="raters of unlike skill with many labels each, if each one's prediction is wanted, or "
+        "the truth in other weightings of raters",
+        least_raters=2,
+    ),
+    "crowd-layer": MethodEntry(
+        "a layer per rater on the truth's probabilities",
+        "raters.methods.crowd_layer:CrowdLayer",
+        crowd.CrowdLayerOptions,
+        paper="Rodrigues and Pereira, Deep learning from crowds, AAAI 2018",
+        when="class labels by many workers, as a rival of global-cm",
+    ),
+    "agg-net": MethodEntry(
+        "counted matrices aggregate labels in each batch",
+        "raters.methods.agg_net:AggNet",
+        crowd.AggNetOptions,
+        {"likelihood": "joint", **_NO_TRACE},
+        paper="Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in "
+        "breast cancer histology images, IEEE Transactions on Medical Imaging 35, 2016",
+        when="class labels by named raters, also many with few labels each",
+    ),
+    "max-mig": MethodEntry(
+        "network and label aggregator share information",
+        "raters.methods.max_mig:MaxMIG",
+        crowd.MaxMigOptions,
+        {"likelihood": "marginal", **_NO_TRACE},
+        paper="Cao et al., Max-MIG: an information theoretic approach for joint learning from "
+        "crowds, ICLR 2019",
+        when="raters who make the same mistakes, if these have nothing to do with the image",
     ),
 }
 
