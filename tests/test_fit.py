@@ -96,7 +96,7 @@ def test_every_method_learns_from_answers(method: str, answers: Study, tmp_path:
 
 @pytest.mark.parametrize("method", ["staple", "spatial-staple"])
 def test_staple_refuses_answers(method: str, answers: Study) -> None:
-    with pytest.raises(RatersError, match="does not take them"):
+    with pytest.raises(RatersError, match=f"expected masks: {method} takes no others"):
         raters.fit(answers, method, progress=False)
 
 

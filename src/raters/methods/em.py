@@ -10,6 +10,7 @@ from torch import Tensor
 
 from raters.distributed import summed
 from raters.methods.base import Batch, HeldOut, Step, Task, cross_entropy, label_counts, mean_step
+from raters.methods.counting import count_labels
 from raters.methods.em_options import EMOptions, GemOptions, rounds
 from raters.methods.phases import Snapshot
 from raters.methods.supervised import SupervisedMethod
@@ -38,6 +39,7 @@ class EMMethod(SupervisedMethod):
         through: The matrices that the targets of the round are made with.
     """
 
+    answers = SupervisedMethod.answers | {"fusion"}
     has_targets = False
     counts_raters = False  # they are fitted, together with the network
     training_only: ClassVar[tuple[str, ...]] = ("through",)
@@ -266,37 +268,6 @@ def mean_label(labels: Tensor, num_classes: int) -> Tensor:
     """
     counts = label_counts(labels, num_classes)
     return counts / counts.sum(1, keepdim=True).clamp(min=1)
-
-
-def count_labels(
-    truth: Tensor, labels: Tensor, number: int, raters: Tensor | None = None
-) -> Tensor:
-    """Count how often each rater said `o` where the truth is `t`, `(raters, L, L)`.
-
-    Args:
-        truth: The weight of each class, `(batch, L, *space)`.
-        labels: `(batch, answers, *space)`, with MISSING.
-        number: How many raters there are.
-        raters: Who gave each answer, `(batch, answers)`; without it answer k is of rater k.
-
-    Example:
-        >>> truth, labels = torch.tensor([[0.9, 0.1], [0.0, 1.0]]), torch.tensor([[0, 1], [1, -1]])
-        >>> count_labels(truth, labels, 2).tolist() == [
-        ...     [[truth[0, 0].item(), 0.0], [truth[0, 1].item(), 1.0]],
-        ...     [[0.0, truth[0, 0].item()], [0.0, truth[0, 1].item()]],
-        ... ]
-        True
-    """
-    classes = truth.shape[1]
-    if raters is None:
-        by_label = [
-            torch.einsum("bt...,br...->rt", truth, (labels == o).to(truth)) for o in range(classes)
-        ]
-        return torch.stack(by_label, 2)
-    case, answer = (labels != MISSING).nonzero(as_tuple=True)
-    row = raters[case, answer] * classes + labels[case, answer]
-    counts = truth.new_zeros(number * classes, classes).index_add_(0, row, truth[case])
-    return counts.view(number, classes, classes).transpose(1, 2)
 
 
 _NONE = 1e-6  # labels: no more than rounding where posteriors are zero

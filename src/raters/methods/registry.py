@@ -77,6 +77,7 @@ METHODS: dict[str, MethodEntry] = {
         {"fusion": "hierarchical"},
         paper="after Kim and Ghahramani, Bayesian classifier combination, AISTATS 2012",
         when="class labels by a crowd, also where many workers have few labels each",
+        kinds=("classification",),
         learns_from="fused labels",
     ),
     "truth": MethodEntry(
