@@ -113,6 +113,16 @@ METHODS: dict[str, MethodEntry] = {
         when="masks of many classes, where full matrices at each pixel take too much memory",
         costs="one pass and the likelihood: about 1.4",
     ),
+    "mrnet": MethodEntry(
+        "a prediction that follows any weighting of the raters",
+        "raters.methods.mrnet:MRNet",
+        paper="Ji et al., Learning calibrated medical image segmentation via multi-rater agreement "
+        "modeling, CVPR 2021",
+        when="masks by named raters, if predictions should follow whom you trust (--weights)",
+        kinds=("segmentation",),
+        least_raters=2,
+        costs="one pass and three small heads, for three weightings each: about 2",
+    ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
         "raters.methods.global_cm:OracleCM",

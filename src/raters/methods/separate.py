@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, cross_entropy, mean_step
+from raters.methods.labelled import who_labelled
 from raters.methods.options import MethodOptions
 from raters.study.classes import MISSING
 
@@ -41,18 +41,7 @@ class Separate(Method):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
-        labelled = np.zeros(len(self.task.raters), bool)
-        for case in study.iter_cases():
-            if case.kind == "classification":
-                labelled[case.answers.rater] = True
-            elif study.rules.absent == "empty":
-                labelled[:] = True
-            else:
-                masks = [case.mask_facts(name) for name in self.task.raters]
-                labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
-            if labelled.all():
-                break
-        self.labelled.copy_(torch.from_numpy(labelled))
+        self.labelled.copy_(torch.from_numpy(who_labelled(study)))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
