@@ -199,6 +199,8 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
     buffers = set(method.state_dict()) - {name for name, _ in method.named_parameters()}
     expected = {
         "separate": {"labelled"},
+        "mrnet": {"labelled"},
+        "diag": {"rater_matrices", "rater_weights"},
         "oracle-cm": {"mean_matrices"},
         "pixel-cm": {"raters.own.sums"},
     }
@@ -211,7 +213,7 @@ def test_truth_sums_to_one() -> None:
         method = method_of(name, "mask")
         truth = method.truth(images("mask"))
         torch.testing.assert_close(truth.sum(1), torch.ones(2, *SPACES["mask"]))
-        if isinstance(method, NetworkMethod):
+        if isinstance(method, NetworkMethod) and method.truth_networks():
             logits = method.network(images("mask"))[1]
             torch.testing.assert_close(truth, logits.softmax(1))
 
@@ -219,7 +221,7 @@ def test_truth_sums_to_one() -> None:
 def test_what_kind_each_method_is() -> None:
     made = {name: method_of(name, "mask") for name in METHODS}
     assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
-    trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
+    trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm", "mrnet"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}

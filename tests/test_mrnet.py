@@ -73,7 +73,9 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
     assert int(found.observed) == observed
     for name, total in parts.items():
         assert float(found.terms[name].detach()) == pytest.approx(total / (3 * observed), rel=1e-4)
-    assert float(found.loss.detach()) == pytest.approx(sum(parts.values()) / (3 * observed), rel=1e-4)
+    assert float(found.loss.detach()) == pytest.approx(
+        sum(parts.values()) / (3 * observed), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("dims", [2, 3])

@@ -22,8 +22,8 @@ from raters.methods.base import (
     cross_entropy,
     number_of,
 )
-from raters.methods.labelled import who_labelled
 from raters.methods.options import MethodOptions
+from raters.methods.separate import who_labelled
 from raters.networks.backbone import convolution
 from raters.rater_models.start import pointwise
 from raters.study.classes import MISSING
@@ -86,7 +86,7 @@ class MRNet(NetworkMethod):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the others weigh nothing in the truth."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study)))
+        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
     def start_epoch(self, epoch: int) -> None:
         """Note the epoch: weightings depend on the seed, the epoch and the case."""

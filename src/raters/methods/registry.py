@@ -123,6 +123,16 @@ METHODS: dict[str, MethodEntry] = {
         least_raters=2,
         costs="one pass and three small heads, for three weightings each: about 2",
     ),
+    "diag": MethodEntry(
+        "train on masks weighted by what they tell of the diagnosis",
+        "raters.methods.diag:Diag",
+        paper="after Wu et al., Opinions vary? Diagnosis first!, arXiv:2202.06505, 2022",
+        when="masks by named raters, drawn for a diagnosis that is known of most cases",
+        kinds=("segmentation",),
+        least_raters=2,
+        learns_from="fused labels",
+        needs="diagnoses",
+    ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
         "raters.methods.global_cm:OracleCM",
