@@ -107,11 +107,13 @@ def why_empty(method: str | None) -> str:
     """Return why a row cannot have results: '' if it can.
 
     Example:
-        >>> why_empty("vote"), why_empty(None), why_empty("telepathy")
-        ('', 'published only', 'not in raters yet')
+        >>> why_empty("vote"), why_empty(None), why_empty("telepathy"), why_empty("diag")
+        ('', 'published only', 'not in raters yet', 'no diagnoses in this data')
     """
     if method is None:
         return "published only"
+    if method in METHODS and METHODS[method].needs == "diagnoses":
+        return "no diagnoses in this data"  # nor in that of any other benchmark
     return "" if method in METHODS or method == ANNOTATORS else "not in raters yet"
 
 
