@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from raters.errors import RatersError
-from raters.simulate import phantom_study, simulate, true_confusion, write_true_confusion
+from raters.simulate import (
+    phantom_study,
+    simulate,
+    streak_study,
+    true_confusion,
+    write_true_confusion,
+)
 from raters.simulate.calibrate import dice
+from raters.simulate.noise import generator
+from raters.simulate.phantoms import streak_parts
 from raters.study.study import Study
 from raters.study.write import import_study
 
@@ -184,3 +192,38 @@ def test_truth_is_needed() -> None:
         simulate(np.arange(4) % 2, "hammer-spammer")
     with pytest.raises(RatersError, match="for class labels, expected pairwise-flipper"):
         simulate(np.arange(4) % 2, "over:1")
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (24, 24, 24)])
+def test_streaks_are_marked_by_the_careless_majority_and_faint_lesions_by_the_careful(
+    shape: tuple[int, ...],
+) -> None:
+    study = streak_study(30, shape, seed=3)
+    marked, found = np.zeros((5, 4)), np.zeros(4)
+    for k, case in enumerate(study):
+        parts = streak_parts(shape, generator(3, case.id))[1]
+        assert np.array_equal(case.reference, np.isin(parts, (1, 2)))
+        there = np.stack([parts == p for p in range(4)]).reshape(4, -1)
+        marked += case.labels.reshape(5, -1) @ there.T.astype(float)
+        found += there.sum(axis=1)
+        grey = case.image[0].astype(float)
+        assert np.median(grey[parts == 2]) > np.median(grey[parts == 0]) + 0.1
+        assert (parts == 1).sum() == 0 or np.median(grey[parts == 1]) > 0.6
+        if k:
+            continue
+        counted = true_confusion(study, 0)
+        assert counted.shape == (5, 2, 2)
+        np.testing.assert_allclose(counted.sum(axis=2), 1)
+        lesion = there[1:3].any(axis=0)
+        expected = 0.99 * there[1].sum() / lesion.sum() + 0.005  # of the careless: the bright one
+        np.testing.assert_allclose(counted[2:, 1, 1], expected, atol=0.02)
+        streaks = there[3].sum() / (~lesion).sum()
+        np.testing.assert_allclose(counted[2:, 0, 1], 0.8 * streaks + 0.005, atol=0.5 * streaks)
+    shares = marked / found
+    np.testing.assert_allclose(shares[:2], np.tile([0.005, 0.995, 0.995, 0.005], (2, 1)), atol=0.02)
+    np.testing.assert_allclose(shares[2:, :3], np.tile([0.005, 0.995, 0.005], (3, 1)), atol=0.02)
+    assert (np.abs(shares[2:, 3] - 0.8) < 0.25).all()
+    one = streak_study(30, shape, seed=3, assign="one")
+    assert all(
+        (case.labels >= 0).any(axis=tuple(range(1, 1 + len(shape)))).sum() == 1 for case in one
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -50,39 +50,51 @@ def simulate(
     form: Annotated[str, typer.Option(help="canonical or packed; by default that of STUDY.")] = "",
     overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
     number: Annotated[
-        int, typer.Option(help="How many phantoms to draw.", rich_help_panel=_DRAW)
+        int,
+        typer.Option(
+            help="How many phantoms to draw: lesions, disc-cup, vessels, or streaks (with raters "
+            "of their own, most of whom err alike).",
+            rich_help_panel=_DRAW,
+        ),
     ] = 24,
     shape: Annotated[
         str, typer.Option(help="Shape of a phantom: 128x128, 64x64x32.", rich_help_panel=_DRAW)
     ] = "128x128",
 ) -> None:
-    """Simulate raters on true masks or classes, or on phantoms (lesions, disc-cup, vessels).
+    """Simulate raters on true masks or classes, or on drawn phantoms, such as lesions.
 
     raters simulate "truth/{case}.png" --images "images/{case}.png" -o study/ --raters good,over
 
     raters simulate lesions --number 50 -o study/ --assign one
+
+    raters simulate streaks --number 200 --shape 40x40 -o study/    # most raters err alike
     """
     from raters.simulate.specs import parse_assign
+    from raters.simulate.streaks import streak_study
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
-    truth = _truth(opened, number, shape, seed)
+    named = opened.keywords["study"]  # type: ignore[attr-defined]
+    truth = _truth(opened, named, number, shape, seed)
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     if confusion:
         Inputs.of(truth).refuse_file(confusion)
-    usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
-    study = make(
-        truth,
-        raters or usual,
-        severity=severity,
-        mean_dice=mean_dice,
-        assign=parse_assign(assign),
-        seed=seed,
-        target=target or None,
-        require_dominance=demand_dominance,
-    )
+    if named == "streaks" and not raters:
+        study = streak_study(number, _space(shape), seed, parse_assign(assign))
+    else:
+        usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
+        study = make(
+            truth,
+            raters or usual,
+            severity=severity,
+            mean_dice=mean_dice,
+            assign=parse_assign(assign),
+            seed=seed,
+            target=target or None,
+            require_dominance=demand_dominance,
+        )
     progress = sys.stderr.isatty()
     _say(study)
     result = import_study(study, out, form or _form(truth), overwrite, progress)
@@ -92,20 +104,23 @@ def simulate(
     report(result)
 
 
-def _truth(opened: Any, number: int, shape: str, seed: int) -> Study:  # noqa: ANN401
+def _truth(opened: OpenStudy, named: str, number: int, shape: str, seed: int) -> Study:
     """Open the truth, or draw phantoms if it is the name of one."""
     from raters.simulate.phantoms import PHANTOMS, phantom_study
 
-    named = opened.keywords["study"]
     if named not in PHANTOMS:
-        return opened(truth=True)  # type: ignore[no-any-return]
-    try:
-        space = [int(part) for part in shape.lower().split("x")]
-    except ValueError:
-        raise RatersError(f"--shape: found {shape!r}, expected a shape such as 128x128") from None
+        return opened(truth=True)
+    space = _space(shape)
     if number < 1:
         raise RatersError(f"--number: found {number}, expected at least 1")
     return phantom_study(named, number, space, seed)
+
+
+def _space(shape: str) -> list[int]:
+    try:
+        return [int(part) for part in shape.lower().split("x")]
+    except ValueError:
+        raise RatersError(f"--shape: found {shape!r}, expected a shape such as 128x128") from None
 
 
 def _form(truth: Study) -> str:

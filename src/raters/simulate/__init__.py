@@ -14,6 +14,7 @@ from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study
 from raters.simulate.specs import Spec, parse_assign, parse_raters
+from raters.simulate.streaks import streak_study
 from raters.simulate.study import simulate, true_confusion, write_true_confusion
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "phantom_study",
     "rater_confusion",
     "simulate",
+    "streak_study",
     "true_confusion",
     "write_true_confusion",
 ]

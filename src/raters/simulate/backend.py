@@ -200,6 +200,11 @@ class SimulatedTable(TableBackend):
         super().__init__(triplets, Source(study) if has_inputs else None, reference)
         self.confusions = confusions
 
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """The names of the raters."""
+        return tuple(self.confusions)
+
     def true_confusion(self, case: int, draws: int = 16) -> Floats:  # noqa: ARG002
         """Return the matrices `(raters, L, L)`, the same for every case."""
         return np.stack(list(self.confusions.values()))

@@ -205,12 +205,39 @@ def _around(dimensions: int, k: int, number: int, rng: Rng) -> Point:
     return np.asarray(direction / np.linalg.norm(direction))
 
 
+def draw_streaks(space: Space, rng: Rng) -> tuple[Image, Truth]:
+    """Draw a bright and a faint lesion, and a streak that is none, in noise."""
+    image, parts = streak_parts(space, rng)
+    return image, np.isin(parts, (1, 2)).astype(np.int16)
+
+
+def streak_parts(space: Space, rng: Rng) -> tuple[Image, Truth]:
+    """Draw the image and what is where: a bright lesion (1), a faint one (2), a streak (3)."""
+    size = min(space)
+    bright = _ball(space, size * rng.uniform(0.05, 0.1), rng)
+    faint = _ball(space, size * rng.uniform(0.075, 0.125), rng)
+    streak = np.zeros(space, bool)
+    start = [int(rng.integers(2, n - 3)) for n in space[:-1]]
+    across = tuple(slice(k, k + max(2, size // 20)) for k in start)
+    streak[*across, space[-1] // 10 : space[-1] // 2] = True
+    parts = np.select([faint, bright, streak], [2, 1, 3]).astype(np.int16)
+    image = np.array([0.3, 0.7, 0.45, 0.7])[parts] + 0.06 * rng.standard_normal(space)
+    return image.astype(np.float32), parts
+
+
+def _ball(space: Space, radius: float, rng: Rng) -> Flags:
+    centre = np.array([rng.uniform(0.15 * n, 0.85 * n) for n in space])
+    offset = np.indices(space, np.float32) - centre.reshape(-1, *[1] * len(space))
+    return np.asarray((offset**2).sum(axis=0) < radius**2)
+
+
 Phantom = Callable[[Space, Rng], tuple[Image, Truth]]
 
 PHANTOMS: dict[str, tuple[Phantom, tuple[str, ...]]] = {
     "lesions": (draw_lesions, ("background", "lesion")),
     "disc-cup": (draw_discs, ("background", "disc", "cup")),
     "vessels": (draw_vessels, ("background", "vessel")),
+    "streaks": (draw_streaks, ("background", "lesion")),
 }
 """What can be drawn, and its classes; each is a function of shape and randomness."""
 
@@ -219,8 +246,9 @@ def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Ima
     """Draw one phantom.
 
     Args:
-        kind: 'lesions' in textured tissue, 'disc-cup' (nested, three classes), or 'vessels'
-            (branching, of varying width).
+        kind: 'lesions' in textured tissue, 'disc-cup' (nested, three classes), 'vessels'
+            (branching, of varying width), or 'streaks' (a bright lesion, a faint one, and a
+            streak that is none; `streak_study` has raters for them).
         shape: The spatial shape, 2D or 3D, at least 16 along each axis.
         rng: Randomness.
 

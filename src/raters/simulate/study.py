@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, cast
 
 import numpy as np
 
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
-from raters.simulate.backend import SimulatedMasks, SimulatedTable
+from raters.simulate.backend import SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
@@ -152,15 +153,25 @@ def write_true_confusion(
         )
 
 
-def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
-    if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
+class Simulated(Protocol):
+    """A store whose raters have a known confusion."""
+
+    @property
+    def raters(self) -> Iterable[str]:
+        """The names of all raters, in the order of the matrices."""
+
+    def true_confusion(self, case: int, draws: int = 16) -> Floats:
+        """Return the matrices `(raters, L, L)` of a case."""
+
+
+def _simulated(study: Study) -> Simulated:
+    if not hasattr(study.backend, "true_confusion"):
         raise RatersError("found raters who were not simulated: their confusion is unknown")
-    return study.backend
+    return cast(Simulated, study.backend)
 
 
 def _columns(study: Study) -> list[int]:
-    backend = _simulated(study)
-    names = list(backend.raters if isinstance(backend, SimulatedMasks) else backend.confusions)
+    names = list(_simulated(study).raters)
     return [names.index(rater) for rater in study.raters]
 
 
