@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array, Floats, Labels
+from raters.benchmarks.drawn_streaks import drawn_streaks
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError
@@ -476,6 +477,7 @@ SOURCES: dict[str, Source] = {
     "drawn-masks": Source(drawn_masks),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
+    "drawn-streaks": Source(drawn_streaks),
     "study": Source(own_study),
 }
 
