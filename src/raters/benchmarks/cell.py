@@ -108,12 +108,12 @@ def why_empty(method: str | None) -> str:
 
     Example:
         >>> why_empty("vote"), why_empty(None), why_empty("telepathy"), why_empty("diag")
-        ('', 'published only', 'not in raters yet', 'no diagnoses in this data')
+        ('', 'published only', 'not in raters yet', 'not for data without diagnoses')
     """
     if method is None:
         return "published only"
     if method in METHODS and METHODS[method].needs == "diagnoses":
-        return "no diagnoses in this data"  # nor in that of any other benchmark
+        return "not for data without diagnoses"  # none of these benchmarks has any
     return "" if method in METHODS or method == ANNOTATORS else "not in raters yet"
 
 
