@@ -120,6 +120,7 @@ def test_check_shows_them(run: Run, tmp_path: Path) -> None:
     outcome = run("check", source, "--json")
     assert json.loads(outcome.out)["diagnoses"] == {"glaucoma": 2, "normal": 1}
     assert "glaucoma 2, normal 1, none 1" in run("check", source).out
+    assert "glaucoma" in raters.read(source)._repr_html_()
 
 
 def test_a_case_with_two_is_refused(tmp_path: Path) -> None:

@@ -317,11 +317,15 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Show the study in a notebook; nothing is read for it."""
-        index = zip(self.index.ids, self.index.groups, self.index.splits, strict=True)
+        index = self.index
+        columns = {"case": index.ids, "group": index.groups, "split": index.splits}
+        if any(index.diagnoses):
+            columns["diagnosis"] = index.diagnoses
         names = {"raters": ", ".join(self.raters[:20])}
         if self._classes is not None:
             names["classes"] = ", ".join(self.classes.names[:20])
-        cases = [{"case": c, "group": g, "split": s} for c, g, s in index]
+        rows = zip(*columns.values(), strict=True)
+        cases = [dict(zip(columns, row, strict=True)) for row in rows]
         return html(repr(self), {"": [names], "cases": cases})
 
     def __len__(self) -> int:
