@@ -13,7 +13,7 @@ import torch
 import raters
 from raters.errors import RatersError
 from raters.methods.base import Task
-from raters.methods.mrnet import MRNet, disagreement, draw_weights, weighted_mean
+from raters.methods.mrnet import FASTER, MRNet, disagreement, draw_weights, weighted_mean
 from raters.methods.options import MethodOptions
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 
@@ -29,7 +29,24 @@ def made(dims: int = 2, seed: int = 0) -> MRNet:
         return TruthNetwork(build_backbone(options, 1, dims), L, dims)
 
     torch.manual_seed(seed)
-    return MRNet(Task("segmentation", tuple("abc"), L, dims, network), MethodOptions())
+    method = MRNet(Task("segmentation", tuple("abc"), L, dims, network), MethodOptions())
+    with torch.no_grad():  # heads that start at zero would hide what they are given
+        for parameter in method.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    return method
+
+
+def test_all_raters_begin_at_what_the_network_predicts() -> None:
+    network = made().task.network
+    method = MRNet(Task("segmentation", tuple("abc"), L, 2, network), MethodOptions())
+    with torch.no_grad():
+        method.embed.weight.zero_()
+    image = made_batch()["image"]
+    expected = method.network(image)[1].softmax(1)
+    said = [method.truth(image), *(method.as_rater(image, r) for r in range(R))]
+    said.append(method.weighted(image, torch.tensor([1.0, 0, 0])))
+    for found in said:
+        torch.testing.assert_close(found, expected)
 
 
 def made_batch(dims: int = 2, cases: int = 3) -> dict[str, torch.Tensor]:
@@ -57,8 +74,8 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
     for b in range(len(labels)):
         there = torch.tensor([bool((labels[b, r] >= 0).any()) for r in range(R)])
         for weights in draw_weights(there, 5, 2, int(batch["case"][b])):
-            look = method.network(batch["image"][b : b + 1])
-            said = method._said(look, weights[None])
+            features = method.network(batch["image"][b : b + 1])[0]
+            said = method._said(features, weights[None])
             raw, own, final = (part[0].detach().numpy() for part in said)
             for place in np.ndindex(*SPACES[dims]):
                 given = [(r, int(labels[(b, r, *place)])) for r in range(R)]
@@ -82,16 +99,19 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
 def test_the_parts_are_their_formulas(dims: int) -> None:
     method, batch = made(dims), made_batch(dims)
     weights = torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1)
-    features, logits = method.network(batch["image"])
-    said = method._said((features, logits), weights)
-    table = method.embed.weight.detach().numpy() @ weights[0].numpy()
+    features = method.network(batch["image"])[0]
+    said = method._said(features, weights)
+    table = method.embed.weight.detach().numpy() @ weights[0].numpy() * FASTER
     scale, shift = np.split(table, 2)
     across = (None, slice(None), *(None,) * dims)
     moved = features.detach().numpy() * (1 + scale[across]) + shift[across]
     mixed = torch.from_numpy(moved).float()
-    raw = (logits + method.calibrate(mixed)).softmax(1)
+    raw = (method.network.head(mixed) + method.calibrate(mixed)).softmax(1)
     torch.testing.assert_close(said.raw.exp(), raw)
-    torch.testing.assert_close(said.raters.exp().sum(2), torch.ones_like(said.raters[:, :, 0]))
+    known = torch.cat([features, raw], 1)
+    each = method.rebuild(known).chunk(R, 1)
+    drawn_by = torch.stack([(raw.log() + part).softmax(1) for part in each], 1)
+    torch.testing.assert_close(said.raters.exp(), drawn_by)
     own = said.raters.exp().detach().numpy()
     spread = 2 * np.sqrt(((own - own.mean(1, keepdims=True)) ** 2).mean(1)).max(1)
     np.testing.assert_allclose(
@@ -243,7 +263,7 @@ def test_a_rater_without_labels_weighs_nothing_in_the_truth() -> None:
     labels = np.array([case.labels for case in study.iter_cases()])
     images = np.array([case.image for case in study.iter_cases()])
     labels[:, 2] = -1
-    some = raters.Study.from_arrays(images, labels, raters=["a", "b", "nobody"])
+    some = raters.Study.from_arrays(images, labels, raters=["a", "b", "c"])
     method = made()
     method.prepare(some)
     image = torch.from_numpy(images[:1]).float()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -25,11 +25,15 @@ from raters.methods.base import (
 from raters.methods.options import MethodOptions
 from raters.methods.separate import who_labelled
 from raters.networks.backbone import convolution
-from raters.rater_models.start import pointwise
+from raters.rater_models.start import constant_head
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.study.study import Study
+
+
+FASTER = 4.0
+"""How much faster than all else the scales and shifts of raters learn: they are few, and shared."""
 
 
 class Said(NamedTuple):
@@ -50,18 +54,19 @@ class MRNet(NetworkMethod):
     r"""Learns what any weighting of the raters would draw.
 
     W. Ji et al., Learning calibrated medical image segmentation via multi-rater agreement
-    modeling, CVPR 2021. With features f(x) and logits z(x) of the truth network:
+    modeling, CVPR 2021. With the features f(x) of the truth network and its head h:
 
     .. math::
-        f_w &= f (1 + G w) + B w                        && \text{the weighting, by channels} \\
-        p_w &= \mathrm{softmax}(z + h_1(f_w))           && \text{raw prediction} \\
-        q_r &= \mathrm{softmax}(h_2(f, p_w)_r)          && \text{what each rater would draw} \\
-        u   &= \max_c 2 \, \mathrm{std}_r \, q_r(c)     && \text{where they differ, 0 to 1} \\
-        P_w &= \mathrm{softmax}(\log p_w + h_3(f_w (1 + u)))    && \text{the prediction}
+        f_w &= f (1 + G w) + B w  && \text{the weighting, by channels} \\
+        p_w &= \mathrm{softmax}(h(f_w) + h_1(f_w))  && \text{raw prediction} \\
+        q_r &= \mathrm{softmax}(\log p_w + h_2(f, p_w)_r)  && \text{what a rater would draw} \\
+        u   &= \max_c 2 \, \mathrm{std}_r \, q_r(c)  && \text{where they differ, 0 to 1} \\
+        P_w &= \mathrm{softmax}(\log p_w + h_3(f_w (1 + u)))  && \text{the prediction}
 
     and the loss is the cross entropy of raw and final prediction with the raters' mean under w,
-    and of each q with its rater. What goes from one part into the next is detached, so that no
-    prediction is bent to be a message.
+    and of each q with its rater. The three new heads start at zero: all raters begin at what the
+    network predicts, and learn how they differ from it. What goes from one part into the next is
+    detached, so that no prediction is bent to be a message.
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
@@ -71,6 +76,7 @@ class MRNet(NetworkMethod):
         raters, classes, dims = len(task.raters), task.num_classes, task.spatial_dims
         width = self.network.backbone.features
         self.embed = nn.Linear(raters, 2 * width, bias=False)
+        nn.init.uniform_(self.embed.weight, -0.5 / FASTER, 0.5 / FASTER)
         self.calibrate = _block(width, width, classes, dims)
         self.rebuild = _block(width + classes, width, raters * classes, dims)
         self.refine = _block(width, width, classes, dims)
@@ -92,15 +98,16 @@ class MRNet(NetworkMethod):
         """Note the epoch: weightings depend on the seed, the epoch and the case."""
         self._epoch = epoch
 
-    def _said(self, look: tuple[Tensor, Tensor], weights: Tensor) -> Said:
-        """Return what all parts say of features and logits, for weights `(batch, raters)`."""
-        features, logits = look
-        scale, shift = self.embed(weights)[(...,) + (None,) * (features.ndim - 2)].chunk(2, 1)
+    def _said(self, features: Tensor, weights: Tensor) -> Said:
+        """Return what all parts say of features, for weights `(batch, raters)`."""
+        scale, shift = self.embed(FASTER * weights)[(...,) + (None,) * (features.ndim - 2)].chunk(
+            2, 1
+        )
         weighted = features * (1 + scale) + shift
-        raw = (logits + self.calibrate(weighted)).log_softmax(1)
+        raw = (self.network.head(weighted) + self.calibrate(weighted)).log_softmax(1)
         known = torch.cat([features, raw.detach().exp()], 1)
         shape = (len(features), len(self.task.raters), -1, *features.shape[2:])
-        raters = self.rebuild(known).view(shape).log_softmax(2)
+        raters = (raw.detach().unsqueeze(1) + self.rebuild(known).view(shape)).log_softmax(2)
         there = self.labelled if self.labelled.any() else ~self.labelled
         differ = disagreement(raters.detach().exp()[:, there])
         final = (raw + self.refine(weighted * (1 + differ))).log_softmax(1)
@@ -113,9 +120,9 @@ class MRNet(NetworkMethod):
                  zip(_labelled_by(labels), batch["case"], strict=True)]  # fmt: skip
         weights = torch.stack(drawn, 1).to(labels.device)  # (weightings, batch, raters)
         many = len(weights)
-        look = self.network(batch["image"])
-        features, logits = (part.repeat(many, *(1,) * (part.ndim - 1)) for part in look)
-        said = self._said((features, logits), weights.flatten(0, 1))
+        features = self.network(batch["image"])[0]
+        features = features.repeat(many, *(1,) * (features.ndim - 1))
+        said = self._said(features, weights.flatten(0, 1))
         chosen = one_hot(labels.clamp(min=0), self.task.num_classes).movedim(-1, 2)
         chosen = chosen * (labels != MISSING).unsqueeze(2)
         target = torch.cat([weighted_mean(chosen, each) for each in weights])
@@ -135,7 +142,7 @@ class MRNet(NetworkMethod):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels: of what each of them would draw."""
-        said = self._said(self.network(batch["image"]), self._even(batch["image"]))
+        said = self._said(self.network(batch["image"])[0], self._even(batch["image"]))
         labels, even = batch["labels"].flatten(0, 1), torch.ones_like(self.class_weights)
         loss, count = cross_entropy(said.raters.flatten(0, 1), labels, even)
         return HeldOut(loss, count, said.final.exp())
@@ -159,26 +166,26 @@ class MRNet(NetworkMethod):
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth and what some raters would draw; the network looks once."""
-        look = cast("tuple[Tensor, Tensor]", self.network(image))
+        features: Tensor = self.network(image)[0]
         even = weights = self._even(image)
         if asked.weights is not None:
             given = torch.tensor(asked.weights, dtype=even.dtype, device=image.device)
             weights = (given / given.sum()).expand_as(even)
-        said = self._said(look, weights)
+        said = self._said(features, weights)
         found = {"truth": said.final.exp()}
         if asked.raters:
-            raters = (said if weights is even else self._said(look, even)).raters.exp()
+            raters = (said if weights is even else self._said(features, even)).raters.exp()
             numbers = [number_of(self.task, rater) for rater in asked.raters]
             found |= {as_key(self.task, number): raters[:, number] for number in numbers}
         return found | self.sampled(image, asked, latents)
 
 
 def _block(channels: int, width: int, outputs: int, spatial_dims: int) -> nn.Sequential:
-    """Make a 3 x 3 convolution and a layer at each pixel."""
+    """Make a 3 x 3 convolution and a layer at each pixel, which starts at zero."""
     return nn.Sequential(
         convolution(spatial_dims, channels, width, 3, padding=1),
         nn.LeakyReLU(0.1),
-        pointwise(width, outputs, spatial_dims),
+        constant_head(width, torch.zeros(outputs), spatial_dims),
     )
 
 
