@@ -73,6 +73,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_method_protocol.py?Test",
     ),  # not those of killed processes
     "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
+    "methods/diag.py": ("tests/test_diag.py",),
+    "methods/diagnosis.py": ("tests/test_diag.py",),
+    "methods/mrnet.py": ("tests/test_mrnet.py",),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),

@@ -100,9 +100,8 @@ class MRNet(NetworkMethod):
 
     def _said(self, features: Tensor, weights: Tensor) -> Said:
         """Return what all parts say of features, for weights `(batch, raters)`."""
-        scale, shift = self.embed(FASTER * weights)[(...,) + (None,) * (features.ndim - 2)].chunk(
-            2, 1
-        )
+        moved: Tensor = self.embed(FASTER * weights)
+        scale, shift = moved.view(*moved.shape, *(1,) * (features.ndim - 2)).chunk(2, 1)
         weighted = features * (1 + scale) + shift
         raw = (self.network.head(weighted) + self.calibrate(weighted)).log_softmax(1)
         known = torch.cat([features, raw.detach().exp()], 1)
