@@ -19,7 +19,7 @@ from raters.study import formats
 KEYS = {
     "kind", "cases", "groups", "images", "references", "raters", "classes", "grids",
     "image_types", "splits", "labels", "repeated_readings", "about", "notes", "errors", "warnings",
-    "problems",
+    "problems", "diagnoses",
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def masks() -> Study:
         labels=np.stack([case.labels for case in drawn.iter_cases()]),
         reference=np.stack([case.reference for case in drawn.iter_cases()]),
         raters=list(drawn.raters),
+        diagnoses=["ill", "well"] * (len(drawn) // 2),
     )
 
 

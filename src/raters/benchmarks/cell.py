@@ -108,11 +108,13 @@ def why_empty(method: str | None) -> str:
     """Return why a row cannot have results: '' if it can.
 
     Example:
-        >>> why_empty("vote"), why_empty(None), why_empty("telepathy")
-        ('', 'published only', 'not in raters yet')
+        >>> why_empty("vote"), why_empty(None), why_empty("telepathy"), why_empty("diag")
+        ('', 'published only', 'not in raters yet', 'not for data without diagnoses')
     """
     if method is None:
         return "published only"
+    if method in METHODS and METHODS[method].needs == "diagnoses":
+        return "not for data without diagnoses"  # none of these benchmarks has any
     return "" if method in METHODS or method == ANNOTATORS else "not in raters yet"
 
 

@@ -13,6 +13,8 @@ from raters.cli.study_options import AsJson, OpenStudy, takes_study
 from raters.wording import many, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
     from raters.study.check_report import CheckReport, Problem
@@ -70,9 +72,11 @@ def _show_summary(report: CheckReport, console: Console) -> None:
     table.add_row("kind", report.kind)
     table.add_row("cases", f"{report.cases:,}{groups}")
     if report.splits:
-        table.add_row(
-            "splits", ", ".join(f"{printable(name)} {n:,}" for name, n in report.splits.items())
-        )
+        table.add_row("splits", _counted(report.splits))
+    if report.diagnoses:
+        without = report.cases - sum(report.diagnoses.values())
+        unknown = f", none {without:,}" if without else ""
+        table.add_row("diagnoses", _counted(report.diagnoses) + unknown)
     if report.images:
         kinds = ", ".join(f"{c} x {t}" for (c, t), _ in report.image_types.most_common(3))
         table.add_row("images", f"{report.images:,} ({kinds})")
@@ -89,6 +93,10 @@ def _show_summary(report: CheckReport, console: Console) -> None:
         readings = f" ({many(again, 'repeated reading')})" if again else ""
         table.add_row("labels", f"{labels:,}{readings}")
     console.print(table)
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    return ", ".join(f"{_cell(name)} {n:,}" for name, n in names.items())
 
 
 def _cell(text: str) -> str:

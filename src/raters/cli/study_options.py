@@ -63,6 +63,7 @@ _OPTIONS = (
     _option("cases", "Keep these cases: a1,b*.", _CHOOSE),
     _option("classes", "Keep these classes; in masks others become background.", _CHOOSE),
     _option("split", "Keep the cases of a split.", _CHOOSE),
+    _option("diagnosis", "Keep the cases of a diagnosis.", _CHOOSE),
     _option("anonymous", _ONE_NAME, _CHOOSE, False, bool),
     _option("values", "What values mean: '0=background,1=tumour'.", metavar="V=NAME,..."),
     _option("ignore", "Values that mean 'not labelled'.", metavar="V,..."),

@@ -133,6 +133,26 @@ METHODS: dict[str, MethodEntry] = {
         when="masks of many classes, where full matrices at each pixel take too much memory",
         costs="one pass and the likelihood: about 1.4",
     ),
+    "mrnet": MethodEntry(
+        "a prediction that follows any weighting of the raters",
+        "raters.methods.mrnet:MRNet",
+        paper="Ji et al., Learning calibrated medical image segmentation via multi-rater agreement "
+        "modeling, CVPR 2021",
+        when="masks by named raters, if predictions should follow whom you trust (--weights)",
+        kinds=("segmentation",),
+        least_raters=2,
+        costs="one pass and three small heads, for three weightings each: about 2",
+    ),
+    "diag": MethodEntry(
+        "train on masks weighted by what they tell of the diagnosis",
+        "raters.methods.diag:Diag",
+        paper="after Wu et al., Opinions vary? Diagnosis first!, arXiv:2202.06505, 2022",
+        when="masks by named raters, drawn for a diagnosis that is known of most cases",
+        kinds=("segmentation",),
+        least_raters=2,
+        learns_from="fused labels",
+        needs="diagnoses",
+    ),
     "oracle-cm": MethodEntry(
         "the raters' matrices are known",
         "raters.methods.global_cm:OracleCM",

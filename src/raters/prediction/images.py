@@ -19,7 +19,7 @@ from raters.study.files_index import FilesIndex, index_images, index_manifest, r
 from raters.study.geometry import Geometry
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern, natural_key, there
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE, files_below
 from raters.training.config import refuse_other_study
 
@@ -152,10 +152,8 @@ def _of_index(found: FilesIndex, config: ModelConfig) -> Study:
     if found.problems:
         raise found.problems[0]
     backend = ImageFiles(found.files, found.modalities, config.spatial_dims)
-    index = CaseIndex.of(found.ids, found.groups, found.splits)
-    return Study(
-        backend, index, (), channels=tuple(found.modalities), _classes=config.classes_of_study()
-    )
+    channels = tuple(found.modalities)
+    return Study(backend, found.cases(), (), channels=channels, _classes=config.classes_of_study())
 
 
 def _rows(path: Path, config: ModelConfig) -> NDArray[Any] | None:

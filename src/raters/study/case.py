@@ -31,6 +31,7 @@ class Case:
         id: The name of the case.
         group: The patient (or the like) that the case belongs to.
         split: The split of the case; '' for none.
+        diagnosis: What the case was found to be; '' where nobody knows.
     """
 
     def __init__(self, study: Study, position: int) -> None:
@@ -40,6 +41,7 @@ class Case:
         self.id: str = study.index.ids[position]
         self.group: str = study.index.groups[position]
         self.split: str = study.index.splits[position]
+        self.diagnosis: str = study.index.diagnoses[position]
 
     def __repr__(self) -> str:
         raters = len(self._study.raters)

@@ -168,6 +168,7 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
         len(set(study.index.groups)),
         dict.fromkeys(study.raters, 0),
         splits=dict(Counter(s for s in study.index.splits if s)),
+        diagnoses=dict(Counter(d for d in study.index.diagnoses if d)),
         problems=_problems(study),
         about=dict(study.about),
         notes=list(study.notes),

@@ -231,6 +231,7 @@ class CheckReport:
         grids: How many cases have which shape and spacing.
         image_types: How many images have which channels and type.
         splits: How many cases are in which split.
+        diagnoses: How many cases have which diagnosis.
         reference_counts: Labels of each class in the reference; empty without one.
         about: Title, licence, citation and the like.
         notes: What a user should know of how the study was opened.
@@ -251,6 +252,7 @@ class CheckReport:
     )
     image_types: Counter[tuple[int, str]] = field(default_factory=Counter)
     splits: dict[str, int] = field(default_factory=dict)
+    diagnoses: dict[str, int] = field(default_factory=dict)
     reference_counts: list[int] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -317,6 +319,7 @@ class CheckReport:
                 for (channels, kind), n in self.image_types.most_common()
             ],
             "splits": self.splits,
+            "diagnoses": self.diagnoses,
             "labels": None if self.answers is None else self.answers[0],
             "repeated_readings": None if self.answers is None else self.answers[1],
             "about": self.about,

@@ -13,9 +13,13 @@ from raters.study import formats
 from raters.study.backend_files import CaseFiles
 from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
+from raters.study.study import CaseIndex
 
 NOT_IDENTITY = ("rater", "class", "modality")
 """Names in a pattern that do not tell one case from another; all others do."""
+
+FACTS = ("group", "split", "diagnosis")
+"""What names of files, or the rows of a manifest, may tell of a case."""
 
 Identity = tuple[str, ...]
 
@@ -32,6 +36,11 @@ class FilesIndex:
     class_names: list[str] = field(default_factory=list)
     modalities: list[str] = field(default_factory=list)
     problems: list[RatersError] = field(default_factory=list)
+    diagnoses: list[str] | None = None
+
+    def cases(self) -> CaseIndex:
+        """Return the names of the cases, with what the file names tell of each."""
+        return CaseIndex.of(self.ids, self.groups, self.splits, self.diagnoses)
 
 
 def index_patterns(
@@ -166,7 +175,7 @@ class _Table:
             self.class_names |= {fields["class"]} if "class" in fields else set()
             self._put(case.reference, fields.get("class", ""), match.path, key)
         known = self.extra.setdefault(key, {})
-        known |= {n: v for n, v in fields.items() if n in ("group", "split") and n not in known}
+        known |= {n: v for n, v in fields.items() if n in FACTS and n not in known}
 
     def _put(self, files: dict[str, Path], name: str, path: Path, key: Identity) -> None:
         if name in files:
@@ -188,6 +197,7 @@ class _Table:
             ids=["/".join(key) for key in keys],
             groups=self._column("group", keys),
             splits=self._column("split", keys),
+            diagnoses=self._column("diagnosis", keys),
             files=[self.files[key] for key in keys],
             raters=sorted(self.raters, key=natural_key),
             class_names=sorted(self.class_names, key=natural_key),
@@ -196,7 +206,7 @@ class _Table:
         )
 
     def _column(self, name: str, keys: Sequence[Identity]) -> list[str] | None:
-        """Return the group or split of each case, from the masks' names or else the images'."""
+        """Return one of the facts of each case, from the masks' names or else the images'."""
         if name in self.identity:
             return [self._part(key, [name])[0] for key in keys]
         if not any(name in extra for extra in self.extra.values()):
@@ -205,7 +215,7 @@ class _Table:
         return [self.extra.get(key, {}).get(name) or unnamed(key) for key in keys]
 
 
-COLUMNS = ("case", "rater", "mask", "image", "reference", "group", "split", "modality", "class")
+COLUMNS = ("case", "rater", "mask", "image", "reference", *FACTS, "modality", "class")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
 
 
@@ -267,6 +277,7 @@ def index_manifest(path: Path) -> FilesIndex:
         ids=ids,
         groups=[facts[c].get("group", c) for c in ids] if "group" in columns else None,
         splits=[facts[c].get("split", "") for c in ids] if "split" in columns else None,
+        diagnoses=[facts[c].get("diagnosis", "") for c in ids],
         files=[files[case] for case in ids],
         raters=sorted({r for case in cases for r in case.masks}, key=natural_key),
         class_names=sorted(named - {""}, key=natural_key),
@@ -321,7 +332,7 @@ def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Ite
 
 
 def _add_facts(row: dict[str, str], facts: dict[str, str], path: Path, line: int) -> None:
-    for column in ("group", "split"):
+    for column in FACTS:
         value = row.get(column)
         if value and facts.setdefault(column, value) != value:
             raise RatersError(

@@ -31,6 +31,7 @@ USUAL = {
     "reference": ("reference", "truth", "gold"),
     "group": ("group", "patient"),
     "split": ("split",),
+    "diagnosis": ("diagnosis",),
 }
 """Names of columns that are known without being told; the first one that a frame has is taken."""
 
@@ -59,7 +60,7 @@ def frame_study(
         name = table.found[what]
         return None if name is None else table.by_task(name, tasks)
 
-    truth, groups, splits = map(column, ("reference", "group", "split"))
+    truth, groups, splits, diagnoses = map(column, ("reference", "group", "split", "diagnosis"))
     return table_study(
         triplets,
         None if truth is None else as_values(truth, None),
@@ -68,6 +69,7 @@ def frame_study(
         None,
         None if groups is None else [g or t for g, t in zip(groups, tasks, strict=True)],
         None if splits is None else [split or "" for split in splits],
+        None if diagnoses is None else [diagnosis or "" for diagnosis in diagnoses],
     )
 
 
@@ -115,6 +117,8 @@ def _tables(
     frame = frame.reset_index() if levels else frame
     names = [str(name) for name in frame.columns]
     found = {what: _known(names, named.get(what), what) for what in USUAL}
+    if named.get("diagnosis") is None and found["diagnosis"] in (named.get("label"), *features):
+        found["diagnosis"] = None  # it is what the raters say, or what is learnt from
     if wide is None:  # columns are raters where none names the raters and none holds labels
         wide = found["worker"] is None and found["label"] is None
     if not wide:
@@ -127,7 +131,8 @@ def _tables(
             raise RatersError("found an index of True and False, expected the names of tasks")
         frame, own = frame.reset_index(names="task"), "task"
     found["task"] = own
-    beside = {found["reference"], found["group"], found["split"], *levels, *features}
+    facts = ("reference", "group", "split", "diagnosis")
+    beside = {*(found[what] for what in facts), *levels, *features}
     columns = enumerate(map(str, frame.columns))
     kept = [k for k, name in columns if name == own or name not in beside]
     return _Frame(frame, found), _Frame(frame.iloc[:, kept]), True

@@ -245,6 +245,7 @@ class StudySource(BaseModel):
     cases: list[str] | None = None
     classes: list[str] | None = None
     split: str | None = None
+    diagnosis: str | None = None
     task: str = "task"
     worker: str = "worker"
     label: str = "label"

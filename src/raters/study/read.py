@@ -20,7 +20,7 @@ from raters.study.foreign import library_class
 from raters.study.journal import JOURNAL_FILE
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.study import ANONYMOUS, CaseIndex, Study, many
+from raters.study.study import ANONYMOUS, Study, many
 from raters.study.study_file import CASES_FILE, STUDY_FILE
 from raters.study.table_files import Missing
 
@@ -45,6 +45,7 @@ def read(
     cases: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     split: str | None = None,
+    diagnosis: str | None = None,
     task: str = "task",
     worker: str = "worker",
     label: str = "label",
@@ -76,6 +77,7 @@ def read(
         cases: Keep only these cases (names or wildcards).
         classes: Keep only these classes; in masks the others become background.
         split: Keep only the cases of this split.
+        diagnosis: Keep only the cases of this diagnosis.
         task: The column of a table that names the task.
         worker: The column of a table that names the rater.
         label: The column of a table that holds the label.
@@ -101,7 +103,7 @@ def read(
         told: dict[str, Any] = {n: None if columns[n] == n else columns[n] for n in _COLUMNS}
         told |= {"reference": reference, "images": images, "classes": values}
         study = Study.from_frame(source, wide=wide or None, missing=missing, **told)
-        study = study.select(raters, cases, classes, split)
+        study = study.select(raters, cases, classes, split, diagnosis)
         return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
     for path, expected in ((source, _STUDIES), (images, _FILES), (reference, _FILES)):
         if not isinstance(path, str | os.PathLike) and (path is not None or path is source):
@@ -129,7 +131,7 @@ def read(
     study = replace(study, sources=_sources(text, images, reference))
     if anonymous:
         study = replace(study, about={**study.about, "raters": ANONYMOUS})
-    chosen = study.select(raters, cases, classes, split)
+    chosen = study.select(raters, cases, classes, split, diagnosis)
     chosen = chosen if raters is None else _without_empty(chosen)
     return replace(chosen, opened=_plain(given))
 
@@ -286,10 +288,9 @@ def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> 
     two = classes is not None and sorted(classes.values, key=str) == [0, 1]
     white = two and 255 not in rules.ignore
     backend = FilesBackend(found.files, rules, names, found.modalities, white=white)
-    index = CaseIndex.of(found.ids, found.groups, found.splits)
     return Study(
         backend,
-        index,
+        found.cases(),
         tuple(found.raters),
         rules=rules,
         channels=tuple(found.modalities),

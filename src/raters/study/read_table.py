@@ -52,8 +52,9 @@ def table_study(
     path: Path | None,
     groups: Sequence[str] | None = None,
     splits: Sequence[str] | None = None,
+    diagnoses: Sequence[str] | None = None,
 ) -> Study:
-    """Make the study of a table, with what is beside it: true labels, images, groups, splits."""
+    """Make the study of a table, with what is beside it: true labels, images, groups and so on."""
     classes = _classes(triplets, truth, values, path)
     position = {v: k for k, c in enumerate(classes) for v in (c.value, *c.also)}
     table = np.array([position[v] for v in triplets.values] or [0], np.int16)
@@ -64,7 +65,7 @@ def table_study(
         else np.array([MISSING if v is None else position[v] for v in truth], np.int16)
     )
     backend = TableBackend(coded, inputs, known)
-    index = CaseIndex.of(list(triplets.tasks), groups, splits)
+    index = CaseIndex.of(list(triplets.tasks), groups, splits, diagnoses)
     return Study(backend, index, triplets.raters, "classification", _classes=classes)
 
 

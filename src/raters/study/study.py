@@ -85,11 +85,12 @@ def name_array(names: Iterable[str]) -> Names:
 
 @dataclass(frozen=True)
 class CaseIndex:
-    """The names of cases, the group (patient) of each, and its split ('' for none)."""
+    """The names of cases, the group (patient) of each, its split and its diagnosis ('': none)."""
 
     ids: Names
     groups: Names
     splits: Names
+    diagnoses: Names
 
     @classmethod
     def of(
@@ -97,13 +98,15 @@ class CaseIndex:
         ids: Sequence[str],
         groups: Sequence[str] | None = None,
         splits: Sequence[str] | None = None,
+        diagnoses: Sequence[str] | None = None,
     ) -> CaseIndex:
         """Make an index; without groups every case is its own."""
-        names = name_array(ids)
+        names, nothing = name_array(ids), [""] * len(ids)
         return cls(
             names,
             names if groups is None else name_array(groups),
-            name_array([""] * len(names) if splits is None else splits),
+            name_array(nothing if splits is None else splits),
+            name_array(nothing if diagnoses is None else diagnoses),
         )
 
     def __len__(self) -> int:
@@ -111,7 +114,8 @@ class CaseIndex:
 
     def take(self, rows: NDArray[np.intp]) -> CaseIndex:
         """Keep some cases, by position."""
-        return CaseIndex(self.ids[rows], self.groups[rows], self.splits[rows])
+        columns = (self.ids, self.groups, self.splits, self.diagnoses)
+        return CaseIndex(*(column[rows] for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +126,7 @@ class Study:
 
     Attributes:
         backend: The store that is read from.
-        index: Names, groups and splits of the cases.
+        index: Names, groups, splits and diagnoses of the cases.
         raters: The names of the raters.
         kind: 'segmentation' (masks) or 'classification' (one label per case).
         rules: How mask files were understood.
@@ -184,6 +188,7 @@ class Study:
         groups: Sequence[str] | None = None,
         cases: Sequence[str] | None = None,
         splits: Sequence[str] | None = None,
+        diagnoses: Sequence[str] | None = None,
         affines: Sequence[Floats | None] | None = None,
         channels: Sequence[str] = (),
         about: Mapping[str, str] | None = None,
@@ -203,6 +208,8 @@ class Study:
             groups: The patient (or the like) of each case; splits never tear a group apart.
             cases: Names of the cases; by default '0', '1', ...
             splits: The split of each case.
+            diagnoses: What each case was found to be, such as the disease that its masks are drawn
+                for; '', None or NaN where nobody knows.
             affines: One affine per case (RAS millimetres).
             channels: Names of the image channels.
             about: Title, licence, citation.
@@ -211,13 +218,24 @@ class Study:
         from raters.study.foreign import converted
 
         images, labels, reference, affines = converted(images, labels, reference, affines)
-        beside = {"groups": groups, "cases": cases, "splits": splits, "affines": affines}
-        number = same_length(images=images, labels=labels, reference=reference, **beside)
+        number = same_length(
+            images=images,
+            labels=labels,
+            reference=reference,
+            groups=groups,
+            cases=cases,
+            splits=splits,
+            diagnoses=diagnoses,
+            affines=affines,
+        )
         ids = names_of_cases(cases, number)
         index = CaseIndex.of(
             ids,
             None if groups is None else [str(group) for group in groups],
             None if splits is None else [str(split) for split in splits],
+            None
+            if diagnoses is None
+            else ["" if _unknown(name) else str(name) for name in diagnoses],
         )
         backend, kind, names, found = arrays_backend(
             index.ids, images, labels, reference, raters, classes, affines
@@ -245,6 +263,7 @@ class Study:
         reference: str | None = None,
         group: str | None = None,
         split: str | None = None,
+        diagnosis: str | None = None,
         features: Sequence[str] | None = None,
         images: Any = None,  # noqa: ANN401
         classes: Any = None,  # noqa: ANN401
@@ -255,8 +274,8 @@ class Study:
         one column per rater, tasks named by a column or by the index. A frame with a column of
         raters or of labels is long, any other is wide. Columns are known by usual names
         (`raters.study.frames.USUAL`): task, case or item; worker, rater or annotator; label or
-        answer; reference or truth; group or patient; split. All other columns of a wide frame are
-        raters.
+        answer; reference or truth; group or patient; split; diagnosis. All other columns of a wide
+        frame are raters.
 
         Args:
             frame: The frame. Levels of the index that have names count as columns.
@@ -268,6 +287,7 @@ class Study:
             reference: The column of true labels, where they are known.
             group: The column of groups (patients); splits never tear a group apart.
             split: The column of splits.
+            diagnosis: The column of diagnoses.
             features: Columns of numbers to learn from.
             images: Images or features, one per task in the natural order of their names; or a
                 pattern of files, an `.npy` file, or a column of paths.
@@ -285,7 +305,7 @@ class Study:
         from raters.study.frames import frame_study
 
         named = {"task": task, "worker": worker, "label": label}
-        beside = {"reference": reference, "group": group, "split": split}
+        beside = {"reference": reference, "group": group, "split": split, "diagnosis": diagnosis}
         return frame_study(frame, wide, missing, features, images, classes, **named, **beside)
 
     def __repr__(self) -> str:
@@ -297,11 +317,15 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Show the study in a notebook; nothing is read for it."""
-        index = zip(self.index.ids, self.index.groups, self.index.splits, strict=True)
+        index = self.index
+        columns = {"case": index.ids, "group": index.groups, "split": index.splits}
+        if any(index.diagnoses):
+            columns["diagnosis"] = index.diagnoses
         names = {"raters": ", ".join(self.raters[:20])}
         if self._classes is not None:
             names["classes"] = ", ".join(self.classes.names[:20])
-        cases = [{"case": c, "group": g, "split": s} for c, g, s in index]
+        rows = zip(*columns.values(), strict=True)
+        cases = [dict(zip(columns, row, strict=True)) for row in rows]
         return html(repr(self), {"": [names], "cases": cases})
 
     def __len__(self) -> int:
@@ -451,6 +475,7 @@ class Study:
         cases: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         split: str | None = None,
+        diagnosis: str | None = None,
     ) -> Study:
         """Select a part of the study; nothing is copied, and read only to find unnamed classes.
 
@@ -460,12 +485,15 @@ class Study:
             classes: Names (or values) of classes; in masks the others become background,
                 in tables they become MISSING.
             split: Keep the cases of one split.
+            diagnosis: Keep the cases of one diagnosis.
         """
         keep = np.ones(len(self), bool)
         if cases is not None:
             keep &= self._named(cases)
         if split is not None:
-            keep &= self._in_split(split)
+            keep &= _those_of("split", split, self.index.splits)
+        if diagnosis is not None:
+            keep &= _those_of("diagnosis", diagnosis, self.index.diagnoses)
         chosen = replace(
             self.take(np.flatnonzero(keep)),
             raters=self.raters if raters is None else self._known_raters(raters),
@@ -487,14 +515,6 @@ class Study:
                     f"found no case {name!r}, expected a name like {self.index.ids[0]!r}"
                 )
             keep |= fits
-        return keep
-
-    def _in_split(self, split: str) -> Flags:
-        keep = np.asarray(self.index.splits == split, bool)
-        if not keep.any():
-            found = sorted(set(self.index.splits) - {""})
-            known = f"expected one of {', '.join(found)}" if found else "this study has no splits"
-            raise RatersError(f"found no case in the split {split!r}, {known}")
         return keep
 
     def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -544,6 +564,24 @@ class Study:
         from raters.study.to_torch import TorchDataset
 
         return TorchDataset(self, transform)
+
+
+def _unknown(name: object) -> bool:
+    return name is None or (isinstance(name, float | np.floating) and bool(np.isnan(name)))
+
+
+_SEVERAL = {"split": "splits", "diagnosis": "diagnoses"}
+
+
+def _those_of(column: str, name: str, values: Names) -> Flags:
+    """Return which cases are of a split, or of a diagnosis."""
+    keep = np.asarray(values == name, bool)
+    if not keep.any():
+        found = sorted(set(values) - {""})
+        nothing = f"this study has no {_SEVERAL[column]}"
+        known = f"expected one of {', '.join(found)}" if found else nothing
+        raise RatersError(f"found no case in the {column} {name!r}, {known}")
+    return keep
 
 
 def _refuse_unknown(numbers: Array, num_classes: int) -> None:

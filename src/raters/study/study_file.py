@@ -98,9 +98,12 @@ def read_study_file(folder: Path) -> StudyFile:
 
 
 def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:
-    """Write `cases.csv`: case, group, split and any further columns."""
-    rows = zip(index.ids, index.groups, index.splits, *columns.values(), strict=True)
-    write_cells(folder / CASES_FILE, [("case", "group", "split", *columns), *rows])
+    """Write `cases.csv`: case, group, split, any diagnosis and any further columns."""
+    own = {"case": index.ids, "group": index.groups, "split": index.splits}
+    if any(index.diagnoses):
+        own["diagnosis"] = index.diagnoses
+    rows = zip(*own.values(), *columns.values(), strict=True)
+    write_cells(folder / CASES_FILE, [(*own, *columns), *rows])
 
 
 def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:
@@ -125,7 +128,8 @@ def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:
         if "group" in table
         else None
     )
-    index = CaseIndex.of(table.pop("case"), groups, table.pop("split", None))
+    splits, diagnoses = table.pop("split", None), table.pop("diagnosis", None)
+    index = CaseIndex.of(table.pop("case"), groups, splits, diagnoses)
     table.pop("group", None)
     return index, table
 

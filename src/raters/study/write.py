@@ -1,7 +1,7 @@
 """Writes a study as a folder that `raters` opens at once: the canonical or the packed form.
 
 study.yaml            what it is: raters, classes with their values, channels
-cases.csv             case, group, split
+cases.csv             case, group, split, any diagnosis
 canonical:            images/<case>.*, labels/<rater>/<case>.*, reference/<case>.*
 packed:               images.npy, labels.npy, reference.npy, affines.npy
 tables, both forms:   labels.parquet (task, worker, label), features.npy
