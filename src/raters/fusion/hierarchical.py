@@ -68,7 +68,7 @@ class Hierarchy:
     free: int = 0
 
     def m_step(self, answers: Answers, options: Options, fixed: Floats | None) -> MStep:  # noqa: ARG002
-        """Return the step from posteriors to matrices; it goes on from the prior found last."""
+        """Return the step from posteriors to matrices; it continues from the prior found last."""
         named: Flags = answers.used.any(axis=0) | (answers.used.sum() == 0)
         common = self.known or first_prior(named)
         number = int(answers.answered.sum())
