@@ -152,20 +152,3 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a table in Markdown."""
     lines = [list(header), ["---"] * len(header), *[list(row) for row in rows]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def paired(rows: list[Row], key: str, ours: Row, theirs: Row) -> str:
-    """Write the mean paired difference over seeds with its 95 % interval (Student's t)."""
-    from scipy import stats
-
-    by_seed = [
-        {row["seed"]: row[key] for row in rows if all(row.get(k) == v for k, v in who.items())}
-        for who in (ours, theirs)
-    ]
-    seeds = sorted(set(by_seed[0]) & set(by_seed[1]))
-    difference = 100 * np.array([by_seed[0][s] - by_seed[1][s] for s in seeds])
-    if len(difference) < 2:
-        return f"{difference.mean():+.1f}"
-    half = stats.t.ppf(0.975, len(seeds) - 1) * difference.std(ddof=1) / np.sqrt(len(seeds))
-    mean = difference.mean()
-    return f"{mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]"

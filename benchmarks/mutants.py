@@ -68,10 +68,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods": (LOSS, METHODS, PAPERS),
     "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say|targets"),
     "methods/confusion_method.py": (LOSS, METHODS, PAPERS, "tests/test_extend.py?joined|extend"),
+    **{
+        f"methods/{name}.py": ("tests/test_crowd_methods.py",)
+        for name in ("agg_net", "counting", "crowd_layer", "max_mig", "wdn")
+    },
     "methods/phases.py": (
         f"{METHODS}?schedule",
         "tests/test_method_protocol.py?Test",
     ),  # not those of killed processes
+    "methods/bootstrap.py": ("tests/test_bootstrap.py",),
+    "methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
+    "methods/em_options.py": ("tests/test_em.py?TestRounds",),
     "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),

@@ -43,6 +43,7 @@ _GIVES = {
     "confusion": "matrices",
     "samples": "samples",
     "weights": "any weighting of raters",
+    "fusion": "fusion with labels",
 }
 
 

@@ -71,6 +71,22 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {**PLAIN, "batch_size": 7, "patch_size": (4, 4), "patches_per_case": 1}
         | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
     ),
+    "gem": (
+        masks,
+        "gem",
+        {**PLAIN, "batch_size": 5, "em_steps": 3, "order": "paper", "patch_size": (5, 4)},
+    ),
+    "mbem": (table, "mbem", {"batch_size": 7, "em_steps": 2, "lr": 0.05}),
+    # What they draw, and what one counts, must not depend on who has a case.
+    "hypotheses": (table, "multi-hypothesis", {"batch_size": 9, "class_weights": "balanced"}),
+    "prob-unet": (masks, "prob-unet", {**PLAIN, "batch_size": 5}),
+    "wdn": (table, "wdn", {"batch_size": 9, "class_weights": "balanced"}),
+    "agg-net": (table, "agg-net", {"batch_size": 7, "warm_up": 1}),
+    "max-mig": (
+        masks,
+        "max-mig",
+        {**PLAIN, "batch_size": 7, "warm_up": 1, "class_weights": "balanced"},
+    ),
     **{name: (masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
 }
 RUNS["toy-em"][2]["patch_size"] = (5, 4)  # tiles of a case, that are seen by one process

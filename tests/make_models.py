@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from raters.methods.registry import learning_method
 from raters.networks import NetworkOptions
@@ -13,6 +15,17 @@ from raters.training.model import Model
 from raters.training.options import TrainingOptions
 
 RATERS = ("ann", "../x", "bob")
+
+
+def told_through(method: str, truth: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return what a rater says, of the truth `(L, *space)` and a matrix `(L, L, *space or 1)`.
+
+    That is a mean over the true class, but for crowd-layer, which has the geometric mean.
+    """
+    if method != "crowd-layer":
+        return np.asarray((truth[:, np.newaxis] * matrix).sum(axis=0))
+    means = np.exp((truth[:, np.newaxis] * np.log(matrix)).sum(axis=0))
+    return np.asarray(means / means.sum(axis=0))
 
 
 def make_model(

@@ -16,7 +16,7 @@ import torch
 from raters import fit
 from raters.benchmarks import held_out, own, own_table, run
 from raters.benchmarks.cell import Cell
-from raters.benchmarks.data import folded
+from raters.benchmarks.folds import folded
 from raters.benchmarks.held_out import LabelFit, agreement, counted_matrices
 from raters.benchmarks.own import compare_study
 from raters.benchmarks.own_cell import BY_LABEL, read_kept, score_own
@@ -516,10 +516,10 @@ def test_studies_that_cannot_be_compared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["folds", "seed", "num_workers", "progress"])
 def test_options_of_the_command_are_none_of_training(name: str) -> None:
-    from raters.cli.bench import _of_training
+    from raters.cli.bench_options import of_training
 
     with pytest.raises(RatersError, match=f"--option: found '{name}', expected "):
-        _of_training({"epochs": 3, name: 3})
+        of_training({"epochs": 3, name: 3})
 
 
 def test_default_methods_exist() -> None:

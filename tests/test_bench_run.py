@@ -214,6 +214,31 @@ class TestRefused:
         refused(outcome, said)
         assert not folder.exists()
 
+    def test_a_folder_of_other_data_is_found_once_and_before_all_cells(
+        self, run: Run, no_training: list[Cell], tmp_path: Path
+    ) -> None:
+        (tmp_path / "sets/mnist").mkdir(parents=True)
+        (tmp_path / "sets/mnist/notes.txt").write_text("nothing here\n")
+        words = ("run", "pixel-cm-table-1", "--scale", "laptop", "--data", tmp_path / "sets")
+        outcome = run(*words, "-o", tmp_path / "results")
+        refused(outcome, "sets/mnist/train-images-idx3-ubyte.gz: no such file", "notes.txt")
+        assert outcome.err.count("Expected for mnist") == 1
+        assert no_training == []
+        assert not (tmp_path / "results").exists()
+        checked = run(*words, "-o", tmp_path / "results", "--dry-run")
+        assert checked.code == 2
+        assert checked.err.count("Expected for mnist") == 1
+
+    def test_all_data_that_are_missing_are_named(self, run: Run, tmp_path: Path) -> None:
+        path = write_spec(
+            tmp_path,
+            "two",
+            data={"source": "public"},
+            raters={},
+            settings={name: {"data": {"name": name}} for name in ("labelme", "music-genre")},
+        )
+        refused(run("run", path), "found no data set 'labelme'", "found no data set 'music-genre'")
+
     def test_options_of_methods_and_checks(self, run: Run, tmp_path: Path) -> None:
         rows = {"vote": {"method": "vote", "options": {"temper": 3}}}
         refused(run("run", write_spec(tmp_path, "a", rows=rows)), "a, row 'vote': ", "temper")
@@ -266,7 +291,7 @@ class TestRefused:
         refused(run(*words), path, "cannot be read")
         path.write_text(good)
         write_spec(tmp_path, train={**TINY["train"], "epochs": 5})
-        refused(run(*words), "another version of the benchmark (train epochs: 2 there, 5 now)", "--again")  # fmt: skip  # noqa: E501
+        refused(run(*words), "another version of the benchmark (train epochs 2 there, 5 now)", "--again")  # fmt: skip  # noqa: E501
         assert "other version" in run("table", spec, "-o", tmp_path / "results").out
         assert len(no_training) == 2
         assert run(*words, "--again").code == 0

@@ -220,11 +220,16 @@ class TestClaims:
         def said(check: str) -> str:
             return str(answer_check(parse_check(check, found.spec), found))
 
-        assert said("dice: vote @ one label < vote @ all") == "unclear (one seed: -20.0)"
+        one = "one seed: unclear by rule"
+        assert said("dice: vote @ one label < vote @ all") == f"unclear (-20.0, {one})"
         ends = stats.ttest_rel(PIXEL, VOTE).confidence_interval(0.95)
         words = f"yes (+10.3 [{100 * ends.low:+.1f}, {100 * ends.high:+.1f}])"
         assert said("dice: pixel-cm, paper's form @ all > vote @ all") == words
         assert said("dice: AGNet @ all > 5") == "not run (AGNet: published only)"
+        single = found.spec.rows["mean"].model_copy(update={"seeds": 1})
+        found.spec.rows["mean"] = single
+        absent = "not run (mean: not run yet"
+        assert said("dice: mean @ one label > vote @ all") == f"{absent}; {one})"
 
     def test_several_checks(self, found: Collected) -> None:
         claims = found.spec.claims
@@ -275,6 +280,20 @@ class TestClaims:
     @pytest.mark.parametrize("name", builtin())
     def test_checks_of_all_benchmarks_can_be_answered(self, name: str) -> None:
         refuse_checks(read_spec(name))
+
+
+def test_drawn_data_answer_nothing(spec: Specification, run: Run, tmp_path: Path) -> None:
+    for cell in cells_of(spec, "smoke"):
+        write_result(cell, tmp_path / "results", {"dice": 0.5 + len(cell.row) / 100})
+    small = collect(spec, "smoke", tmp_path / "results")
+    assert rank_correlations(small) == []
+    assert claim_rows(small) == []
+    words = ("bench", "table", tmp_path / "dice.yaml", "-o", tmp_path / "results")
+    for told in (run(*words), run(*words, "--format", "md")):
+        text = " ".join(told.out.split())
+        assert text.count("ranks and claims are left out") == 1
+        assert "ahead of the vote" not in text
+        assert "rank correlation" not in text
 
 
 EXPECTED = """\
@@ -461,6 +480,12 @@ class TestPages:
         assert "raters bench run dice --scale laptop -o results\n" in page
         assert "| ahead of the vote | yes | dice: pixel-cm, paper's form @ all &gt; vote" in page
         assert "[Clouds of points](dice.md) |  | laptop | 10 of 21 | all: 1.00 | 1 yes, 1 no, 1 not checked |" in before["index.md"]  # fmt: skip  # noqa: E501
+
+    def test_a_finding_quotes_results(self, only: Path, tmp_path: Path) -> None:
+        finding = "At 0.5\n<!-- bench dice; all; vote; dice; mean -->1<!-- /bench -->\npercent."
+        write_results(made_spec(tmp_path, "dice", **DICE, finding=finding), only, SCORES)
+        said = "At 0.5 <!-- bench dice; all; vote; dice; mean -->71.0<!-- /bench --> percent."
+        assert said in pages.pages(only)["dice.md"]
 
     def test_figure_3_comes_before_figure_11(self) -> None:
         names = [name for name in pages.shown_benchmarks() if "global-cm-figure" in name]

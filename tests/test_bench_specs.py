@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,7 @@ from raters.errors import RatersError
 
 NAMES = sorted(builtin())
 COMING = {
-    "prob-unet", "gem", "mbem", "soft-bootstrap", "hard-bootstrap", "wdn", "crowd-layer", "agg-net",
-    "max-mig", "label-sampling", "multi-hypothesis", "mrnet", "diag", "pionono",
+    "agg-net", "crowd-layer", "diag", "max-mig", "mrnet", "wdn",
 }  # fmt: skip
 """Methods whose rows wait for them."""
 
@@ -220,6 +220,8 @@ def test_a_view_of_what_is_not_there_is_rejected(part: str) -> None:
         ({"settings": {"one": {}, "One!": {}}}, "settings 'one' and 'One!'"),
         ({"scales": {"smoke": {"seeds": [0, 1, 0]}}}, "seeds .* of smoke, expected each once"),
         ({"rows": {"vote": {"published": {"": {"dicee": 1.0}}}}}, "score 'dicee'"),
+        ({"rows": {"vote": {"note": {"all": "a note"}}}}, "setting 'all'"),
+        ({"data": {"images": 3}}, "found data without a source"),
     ],
 )
 def test_what_would_share_a_result_or_never_be_shown_is_refused(
@@ -233,8 +235,44 @@ def test_what_would_share_a_result_or_never_be_shown_is_refused(
         "scales": {"smoke": {"seeds": [0]}},
     }
     Specification.model_validate(plain)
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(RatersError, match=expected):
         Specification.model_validate({**plain, **change})
+
+
+@pytest.mark.parametrize("lines", ["data: {source: drawn-masks}\nrows: {vote: {}}\nscales: {}\n", "cells: pixel-cm-digits\n"])  # fmt: skip  # noqa: E501
+def test_a_wrong_score_is_named_with_its_file_and_nothing_else(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"title: t\nscores: [dise]\n{lines}")
+    with pytest.raises(RatersError) as caught:
+        read_spec(path)
+    known = "expected a known one; did you mean 'dice'?"
+    assert str(caught.value) == f"{path}: found the score 'dise', {known}"
+
+
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("title: t\ndata: {source: a}\nscores: [dice]\ndata: {source: b}\n")
+    with pytest.raises(RatersError, match=r"found the key 'data' twice, expected it once.*line 4"):
+        read_spec(path)
+
+
+def test_notes_of_one_setting_stay_there() -> None:
+    rows = {"vote": {"method": "vote", "note": {"one": "its own vote"}}, "mean": {"note": "soft"}}
+    whole = Specification.model_validate({**WHOLE.model_dump(), "rows": rows})
+    for settings, notes in {("one",): {"one": "its own vote"}, ("all",): {}}.items():
+        view = View(cells="whole", title="t", scores=("dice",), settings=settings)
+        found = view.of(whole, "view").rows
+        assert found["vote"].note == notes
+        assert found["vote"].note_in(settings[0]) == notes.get(settings[0], "")
+        assert found["mean"].note_in(settings[0]) == "soft"
+
+
+@pytest.mark.parametrize("name", builtin())
+def test_notes_on_one_label_stand_where_there_is_one(name: str) -> None:
+    spec = known(name)
+    for setting in spec.settings:
+        said = " ".join(row.note_in(setting) for row in spec.rows.values())
+        assert "one label" not in said or "one label" in setting
 
 
 def test_unknown_options_of_raters_are_named() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from raters.errors import RatersError
 from raters.scores import CutCounts, CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
-from raters.scores.cut import GRID
+from raters.scores.choose_cut import GRID
 
 
 def softmax(classes: int, *space: int, seed: int = 0) -> np.ndarray:

@@ -398,6 +398,27 @@ def test_a_file_where_a_folder_is_expected(tmp_path: Path) -> None:
         refused(name, tmp_path / "a.txt", "a.txt is a file", f"Expected for {name}:")
 
 
+@pytest.mark.parametrize(
+    ("changed", "hint"),
+    [
+        (np.full((8, 9), 9, np.uint8), "--values names the classes"),
+        (np.zeros((5, 9), np.uint8), "--resample nearest puts masks"),
+    ],
+)
+def test_options_that_only_import_has_are_called_so(
+    tmp_path: Path, changed: Any, hint: str
+) -> None:
+    source = made("gleason2019", tmp_path / "source")
+    mask = sorted((source / "Maps1_T").glob("*.png"))[0]
+    save(mask, changed)
+    failures = prepare("gleason2019", source, tmp_path / "study").failures
+    [error] = [one for one in failures if one.file == str(mask)]
+    assert hint in str(error)
+    assert str(error).endswith("no options for other files: those of raters import read them")
+    others = [one for one in DATASETS if one not in str(error)]
+    assert len(others) == len(DATASETS) - 1  # it names the data set, and no other
+
+
 # Tables.
 
 

@@ -59,7 +59,7 @@ def method_of(name: str, space: str, **given: Any) -> Method:
 
 def made_task(dims: int = 2, network: Any = None) -> Task:
     kind = "segmentation" if dims else "classification"
-    return Task(kind, tuple("abc"), L, dims, network)  # type: ignore[arg-type]
+    return Task(kind, tuple("abc"), L, dims, network, channels=2)  # type: ignore[arg-type]
 
 
 def images(space: str) -> torch.Tensor:
@@ -202,6 +202,11 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
         "separate": {"labelled"},
         "oracle-cm": {"mean_matrices"},
         "pixel-cm": {"raters.own.sums"},
+        "multi-hypothesis": {"wins"},
+        "pionono": {"labelled"},
+        "wdn": {"labelled"},
+        "agg-net": {"raters.counts"},
+        "max-mig": {"raters.counts"},
     }
     counts = isinstance(method, SupervisedMethod)
     assert buffers == expected.get(name, {"rater_matrices"} if counts else set())
@@ -221,11 +226,15 @@ def test_what_kind_each_method_is() -> None:
     made = {name: method_of(name, "mask") for name in METHODS}
     assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
+    trained_on_labels |= {"gem", "mbem"}
+    trained_on_labels |= {"label-sampling", "multi-hypothesis", "prob-unet", "pionono"}
+    trained_on_labels |= {"wdn", "crowd-layer", "agg-net", "max-mig"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}
     assert {name for name, entry in METHODS.items() if not entry.raters} == {"truth"}
-    assert {name for name, m in made.items() if m.matrix_parameters()} == {"global-cm", "single-cm"}
+    shared = {"global-cm", "single-cm", "pionono", "crowd-layer", "max-mig"}
+    assert {name for name, m in made.items() if m.matrix_parameters()} == shared
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
     assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
 
@@ -238,7 +247,7 @@ def test_one_sample_must_be_answered() -> None:
 def test_a_method_must_say_how_it_learns() -> None:
     method = Method(made_task(), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
-    for ask in (*alone, method.draw_latent):
+    for ask in (*alone, method.draw_latent, method.fused):
         with pytest.raises(NotImplementedError):
             ask(None)  # type: ignore[arg-type]
     for ask_with in (method.as_rater, method.sample, method.weighted):
@@ -359,3 +368,47 @@ def test_studies_that_a_method_does_not_take_are_refused(
     entry.refuse_study("m", "segmentation", 2)
     with pytest.raises(RatersError, match=found):
         entry.refuse_study("m", kind, raters)
+
+
+# The warm-up on a consensus
+
+
+@pytest.mark.parametrize("name", ["global-cm", "pixel-cm", "single-cm"])
+@pytest.mark.parametrize("positivity", ["softmax", "softplus"])
+@every_space
+def test_a_warm_up_on_a_consensus_learns_from_it_and_matrices_start_at_its_own(
+    name: str, positivity: str, space: str
+) -> None:
+    study = study_of(space)
+    method = method_of(name, space, warm_up_on="consensus", warm_up=1, positivity=positivity)
+    method.prepare(study)
+    consensus = fuse(study, "dawid-skene", pool=space == "mask")
+    consensus.prepare()
+    known = np.array(consensus.fitted()["confusion"])
+    known = known.mean(0, keepdims=True) if name == "single-cm" else known
+    known = np.clip(known, 0.01, None)
+    known /= known.sum(2, keepdims=True)
+    method.eval()
+    found = method.confusion(images(space)).detach().numpy()
+    expected = known.reshape(1, -1, L, L, *(1 for _ in SPACES[space]))
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-4)
+
+    case = study[1]
+    target = method.target(case)
+    truth = consensus.table.truth[1] if space == "table" else consensus.fuse_case(case).truth
+    known_at = True if space == "table" else (case.labels >= 0).any(axis=0)
+    np.testing.assert_allclose(target, np.where(known_at, truth, 0), rtol=1e-5)
+
+    method.train()
+    method.start_epoch(0)
+    batch = {
+        "image": torch.from_numpy(np.asarray(case.image))[None],
+        "labels": torch.full((1, R, *SPACES[space]), MISSING),
+        "target": torch.from_numpy(target)[None],
+        "case": torch.zeros(1, dtype=torch.long),
+    }
+    with torch.no_grad():
+        log_truth = method.truth(batch["image"]).log()[0].numpy()
+        loss = float(method.step(batch).loss)
+    entropy = -(target * log_truth).sum() / max((target.sum(axis=0) > 0).sum(), 1)
+    assert loss == pytest.approx(entropy, rel=1e-4)

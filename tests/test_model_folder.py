@@ -58,7 +58,10 @@ def test_a_copy_predicts_the_same(method: str, tmp_path: Path) -> None:
     image = np.random.default_rng(0).normal(size=(1, 9, 12))
     copy = raters.load(model.save(tmp_path / "model"))
     assert np.array_equal(copy.truth(image), model.truth(image))
-    assert np.array_equal(copy.as_rater(image, "bob"), model.as_rater(image, "bob"))
+    if "as_rater" in model.method.answers:
+        assert np.array_equal(copy.as_rater(image, "bob"), model.as_rater(image, "bob"))
+    if "samples" in model.method.answers:
+        assert np.array_equal(copy.samples(image, 2), model.samples(image, 2))
 
 
 def test_a_network_without_layers_of_its_width_loads(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import raters
 from make_models import make_model
 from raters.confusion import count_answers, count_case
 from raters.errors import RatersError
-from raters.methods.registry import METHODS, learning_method
+from raters.methods.registry import METHODS
 from raters.rater_models.confusion import PixelConfusion, SharedConfusion
 from raters.report import TableBlock
 from raters.report.blocks import all_blocks
@@ -258,7 +258,7 @@ def test_answers_of_nobody_knows_whom_are_refused(make: Callable[[], Any]) -> No
     assert make().see(labels, torch.tensor([[2, 0]] * 4)).log_column.shape == (4, 2, 2)
 
 
-FOR_TABLES = [name for name in METHODS if learning_method(name).raters and "staple" not in name]
+FOR_TABLES = [m for m, e in METHODS.items() if e.raters and "classification" in e.kinds]
 
 
 @pytest.mark.parametrize("method", FOR_TABLES)

@@ -180,6 +180,8 @@ class TestKilled:
         ("global-cm", {"warm_up": 3, "schedule": "constant"}, 2, RuntimeError),
         ("pixel-cm", {"num_workers": 1, "class_weights": "balanced"}, 3, RuntimeError),
         ("pixel-cm", {"precision": "bf16"}, 2, RuntimeError),
+        ("wdn", {"weight_epochs": 2}, 4, RuntimeError),
+        ("max-mig", {"warm_up": 1}, 3, RuntimeError),
         # So many pixels that some are drawn to follow each rater's own matrix.
         (
             "pixel-cm",

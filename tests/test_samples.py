@@ -310,8 +310,13 @@ class TestFiles:
     [
         ("vote", ["--samples", "2"], "found vote, expected a method with samples: it has none"),
         ("vote", ["--samples", "2"], "vote can answer as_rater, confusion, truth"),
-        ("vote", ["--samples", "2"], "methods that can answer samples: toy, mapper"),
-        ("vote", ["--weights", "ann=1"], "methods that can answer weights: toy, mapper"),
+        (
+            "vote",
+            ["--samples", "2"],
+            "methods that can answer samples: multi-hypothesis, prob-unet",
+        ),
+        ("prob-unet", ["--as-rater", "ann"], "prob-unet can answer samples, truth"),
+        ("vote", ["--weights", "ann=1"], "methods that can answer weights: wdn, toy, mapper"),
         ("toy", ["--as-rater", "ann"], "toy can answer samples, truth, weights"),
         ("toy", ["--confusion"], "methods that can answer confusion: vote, mean"),
         ("toy", ["--samples", "-1"], "found -1 samples, expected at least 0"),
@@ -340,11 +345,13 @@ def test_reports_say_what_is_not_answered() -> None:
         assert "raters' matrices. It answers: samples, truth, weights" in str(missing) or told
 
 
-def test_no_packaged_method_samples_or_takes_weights() -> None:
-    """The page on prediction says so; the day one does, it has to be mended."""
+def test_the_page_names_methods_that_sample_or_take_weights() -> None:
     page = (Path(__file__).parents[1] / "docs" / "predicting.md").read_text(encoding="utf-8")
-    answers = set().union(*(METHODS[name].load().answers for name in METHODS if name not in TOYS))
-    assert {"samples", "weights"}.isdisjoint(answers) == ("No packaged method" in page)
+    listed = page[page.index("### Samples and weights") :].split("\n###")[0]
+    for answer in ("samples", "weights"):
+        can = [m for m in METHODS if m not in TOYS and answer in METHODS[m].load().answers]
+        assert all(f"`{name}`" in listed for name in can), answer
+        assert (f"No packaged method takes {answer}" in listed) == (not can)
 
 
 class TestPython:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -123,6 +124,31 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
     if close:
         return f"expected a known one{hint}"
     return f"expected one of {', '.join(listed[:MOST_LISTED])} and {len(listed) - MOST_LISTED} more"
+
+
+def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return where two sets of options differ first, as JSON has it; of parts, in which key.
+
+    Example:
+        >>> first_difference({"a": 1, "train": {"epochs": 2}}, {"a": 1, "train": {"epochs": 5}})
+        'train epochs 2 there, 5 now'
+        >>> first_difference({"a": 1, "old": 2}, {"a": 1})
+        'written by another version'
+    """
+    for key, new in now.items():
+        old = there.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = next(k for k in (*new, *old) if old.get(k) != new.get(k))
+            key, old, new = f"{key} {inner}", old.get(inner), new.get(inner)
+        return f"{key} {_as_json(old)} there, {_as_json(new)} now"
+    return "written by another version"
+
+
+def _as_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def many(number: int, what: str) -> str:

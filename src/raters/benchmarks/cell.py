@@ -16,6 +16,7 @@ from raters.errors import RatersError
 from raters.methods.registry import METHODS
 from raters.rows import Row, to_json
 from raters.study.paths import read_text, written_whole
+from raters.wording import first_difference
 
 FORMAT = "raters-bench-cell 1"
 """The number is raised when cells are computed in another way."""
@@ -255,20 +256,9 @@ def result_of(cell: Cell, folder: Path) -> Result | None:
     asked = cell.asked()
     if result.asked != asked:
         raise RatersError(
-            f"is of another version of the benchmark ({_difference(result.asked, asked)}), "
+            f"is of another version of the benchmark ({first_difference(result.asked, asked)}), "
             "expected the same: --again runs such cells again",
             kind="other-version",
             file=path,
         )
     return result
-
-
-def _difference(found: Row, expected: Row) -> str:
-    for part in expected:
-        there, now = found.get(part), expected[part]
-        if there != now and isinstance(there, dict) and isinstance(now, dict):
-            name = next(k for k in (*now, *there) if there.get(k) != now.get(k))
-            return f"{part} {name}: {there.get(name)!r} there, {now.get(name)!r} now"
-        if there != now:
-            return f"{part}: {there!r} there, {now!r} now"
-    return "other parts"

@@ -27,6 +27,9 @@ Answer = Literal["yes", "no", "unclear", "not run", "not checked"]
 Operand = tuple[str, str] | float
 """A row and a setting, or a number."""
 
+ONE_SEED = "one seed: unclear by rule"
+"""What is said of a comparison of rows of which one has a single seed, and so no interval."""
+
 _OPERATOR = re.compile(r"\s([<>~])\s")
 _WITHIN = re.compile(r"^(.*)\swithin\s+(\S+)$", re.DOTALL)
 
@@ -164,8 +167,16 @@ def answer_check(check: Check, found: Collected) -> Verdict:
         right = found.by_seed(check.right[1], check.right[0], check.score)
     difference = paired(left, right)
     if difference is None:
-        return Verdict("not run", _absent(check, found))
+        why = [_absent(check, found), *([ONE_SEED] if _fewest_seeds(check, found) == 1 else [])]
+        return Verdict("not run", "; ".join(why))
     return Verdict(_decided(check, difference), difference_words(difference, check.score))
+
+
+def _fewest_seeds(check: Check, found: Collected) -> int:
+    """Return how many seeds the rows of a check will have in common at most."""
+    whole = len(found.spec.scale(found.scale).seeds)
+    places = [place for place in (check.left, check.right) if not isinstance(place, float)]
+    return min(min(found.spec.rows[row].seeds or whole, whole) for row, _ in places)
 
 
 def _absent(check: Check, found: Collected) -> str:
@@ -197,13 +208,13 @@ def difference_words(difference: Difference, score: str) -> str:
         >>> difference_words(Difference(1.23, 0.5, 2.0, 3), "dice")
         '+1.2 [+0.5, +2.0]'
         >>> difference_words(Difference(1.23, None, None, 1), "dice")
-        'one seed: +1.2'
+        '+1.2, one seed: unclear by rule'
         >>> difference_words(Difference(-0.01, -0.2, 0.18, 2), "error")
         '-0.010 [-0.200, +0.180], two seeds'
     """
     mean = signed(difference.mean, score)
     if difference.low is None or difference.high is None:
-        return f"one seed: {mean}"
+        return f"{mean}, {ONE_SEED}"
     few = ", two seeds" if difference.n == 2 else ""
     return f"{mean} [{signed(difference.low, score)}, {signed(difference.high, score)}]{few}"
 

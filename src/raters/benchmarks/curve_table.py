@@ -73,7 +73,8 @@ def _curve_notes(
         notes += [
             f"{x:g}: {spec.settings[s].note}" for x, s in points.items() if spec.settings[s].note
         ]
-        notes += [f"{row}: {spec.rows[row].note}" for row in rows if spec.rows[row].note]
+        own = [(row, spec.rows[row].note_in(s)) for row in rows for s in points.values()]
+        notes += [f"{row}: {note}" for row, note in dict.fromkeys(own) if note]
     counts = sorted({len(found.by_seed(s, r, score)) for s in points.values() for r in rows} - {0})
     seeds = " or ".join(seeds_words(n, n) for n in counts)
     notes.append(f"seeds: {seeds}" + ("; without ±: one" if counts[0] == 1 < counts[-1] else ""))

@@ -6,7 +6,7 @@ unless it has its own. `SOURCES` lists them: a new one is a function and a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array, Floats, Labels
+from raters.benchmarks.drawn import drawn_classes, drawn_crowd, drawn_masks, streaks
+from raters.benchmarks.folds import own_study
+from raters.benchmarks.in_memory import dealt, in_memory
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError
 from raters.rows import to_json
-from raters.simulate import phantom_study, simulate, true_confusion
+from raters.simulate import simulate, true_confusion
 from raters.simulate.classes import SPREAD
 from raters.simulate.specs import parse_raters
 from raters.simulate.study import matrices_of
@@ -27,8 +30,8 @@ from raters.study.backend import Backend, RawMask
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.read import read
-from raters.study.study import Study, assign_splits
-from raters.wording import expected_one_of, many
+from raters.study.study import Study
+from raters.wording import expected_one_of
 
 Places = Mapping[str, Path]
 """Folders of data sets by name; '' is the folder that holds one folder for each."""
@@ -143,6 +146,21 @@ def place_of(name: str, places: Places) -> Path:
     )
 
 
+def opened(name: str, places: Places, at: str = "") -> Study:
+    """Open a data set, or a study where raters has no reader of that name.
+
+    Args:
+        name: The data set.
+        places: Where data sets lie.
+        at: The name that it lies under, where that is another.
+
+    Raises:
+        RatersError: It is not there, or something else is.
+    """
+    place = place_of(at or name, places)
+    return open_dataset(name, place) if name in DATASETS else read(place)
+
+
 def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
     """Simulate raters; groups are drawn until dominance clearly holds (or fails) if asked for."""
     options = dict(how)
@@ -162,32 +180,11 @@ def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
     )
 
 
-def in_memory(study: Study) -> Study:
-    """Draw all labels once: simulated masks are drawn again whenever a case is read."""
-    cases = list(study.iter_cases())
-    labels = [case.labels.astype(np.int8) for case in cases]
-    return Study.from_arrays(
-        images=[case.image for case in cases],
-        labels=labels,
-        reference=[case.reference for case in cases],
-        raters=study.raters,
-        classes=study.classes,
-        cases=[case.id for case in cases],
-        groups=[case.group for case in cases],
-        splits=list(study.index.splits),
-    )
-
-
-def _parts(seed: int, images: int, val: int, test: int) -> list[str]:
-    splits = ["train"] * images + ["val"] * val + ["test"] * test
-    return [str(name) for name in np.random.default_rng(seed + 1000).permutation(splits)]
-
-
 def digit_masks(
     places: Places, seed: int, images: int, val: int = 200, test: int = 400, noise: float = 0.3
 ) -> Study:
     """Return MNIST digits in noise with the masks of their strokes as references."""
-    whole = open_dataset("mnist-masks", place_of("mnist", places))
+    whole = opened("mnist-masks", places, at="mnist")
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
     pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
@@ -195,7 +192,7 @@ def digit_masks(
     return Study.from_arrays(
         images=pictures,
         reference=np.stack([_reference(case) for case in cases]),
-        splits=_parts(seed, images, val, test),
+        splits=dealt(seed, images, val, test),
     )
 
 
@@ -227,14 +224,14 @@ def class_images(
     flat: bool = False,
 ) -> Study:
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
-    whole = open_dataset(name, place_of(name, places)).select(raters=[])
+    whole = opened(name, places).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
     return Study.from_arrays(
         images=pictures.reshape(len(cases), -1) if flat else pictures,
         reference=np.array([int(_reference(case)) for case in cases]),
         classes=whole.classes,
-        splits=_parts(seed, images, val, test),
+        splits=dealt(seed, images, val, test),
     )
 
 
@@ -260,8 +257,7 @@ def public(
         shrink: Average images over squares of this side, and keep the label in the middle of each.
         truth: The rater whose masks are the references; there are no other raters then.
     """
-    place = place_of(name, places)
-    study = open_dataset(name, place) if name in DATASETS else read(place)
+    study = opened(name, places)
     if cases is not None and cases < len(study):
         share = study.split(seed=seed, kept=cases, rest=len(study) - cases)
         study = share.select(split="kept")
@@ -288,20 +284,15 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
             kept = random.choice(there) if len(there) else 0
             found[np.arange(len(found)) != kept] = MISSING
         drawn.append(found)
-    references = [
-        None if case.reference is None else middles(case.reference, shrink) for case in read
-    ]
-    made = Study.from_arrays(
+    masks = [case.reference for case in read]
+    return in_memory(
+        study,
+        read,
         images=[averages(_image(case), shrink) for case in read],
         labels=drawn,
-        reference=None if any(mask is None for mask in references) else references,
-        raters=study.raters,
-        classes=study.classes,
-        cases=[case.id for case in read],
-        groups=[case.group for case in read],
-        splits=list(study.index.splits),
+        reference=[None if mask is None else middles(mask, shrink) for mask in masks],
+        about=study.about,
     )
-    return replace(made, about=study.about)
 
 
 def averages(image: Array, side: int) -> Array:
@@ -345,122 +336,6 @@ class _OneTrusted:
         return {**self._backend.holds(), "reference": True}
 
 
-def drawn_masks(
-    _: Places,
-    seed: int,
-    images: int = 24,
-    val: int = 8,
-    test: int = 8,
-    kind: str = "lesions",
-    shape: Sequence[int] = (32, 32),
-) -> Study:
-    """Return drawn images with known masks: they come along with `raters`."""
-    study = phantom_study(kind, images + val + test, tuple(shape), seed)
-    cases = list(study.iter_cases())
-    return Study.from_arrays(
-        images=[case.image for case in cases],
-        reference=[case.reference for case in cases],
-        classes=study.classes,
-        splits=_parts(seed, images, val, test),
-    )
-
-
-def drawn_classes(
-    _: Places,
-    seed: int,
-    images: int = 200,
-    val: int = 50,
-    test: int = 100,
-    num_classes: int = 10,
-    features: int = 16,
-) -> Study:
-    """Return drawn feature vectors: each class is a cloud around its own centre."""
-    random = np.random.default_rng(seed)
-    number = images + val + test
-    truth = random.integers(0, num_classes, number)
-    centres = random.normal(0, 2, (num_classes, features))
-    vectors = centres[truth] + random.normal(0, 1, (number, features))
-    return Study.from_arrays(
-        images=vectors.astype(np.float32),
-        reference=truth,
-        classes=[str(k) for k in range(num_classes)],
-        splits=_parts(seed, images, val, test),
-    )
-
-
-def drawn_crowd(
-    _: Places,
-    seed: int,
-    images: int = 200,
-    test: int = 100,
-    workers: int = 8,
-    answers: int = 3,
-    num_classes: int = 4,
-) -> Study:
-    """Return drawn feature vectors with answers of crowd workers of mixed skill."""
-    study = drawn_classes({}, seed, images, 0, test, num_classes)
-    random = np.random.default_rng(seed + 4000)
-    crowd = ",".join(f"hammer-spammer:{skill:.2f}" for skill in random.uniform(0.4, 0.9, workers))
-    return simulate(study, crowd, assign=answers, seed=seed)
-
-
-def own_study(
-    _: Places,
-    __: int,
-    read: Mapping[str, Any],
-    fold: int,
-    folds: int,
-    val_fraction: float = 0.15,
-    digest: str = "",  # noqa: ARG001
-) -> Study:
-    """Return a user's study with one fold as 'test'; the same for all seeds.
-
-    Args:
-        read: The arguments of `raters.read`.
-        fold: The fold that is held out, from 0.
-        folds: How many there are.
-        val_fraction: The share of the other cases that chooses the best epoch.
-        digest: Of what was read, so that results of another study are seen to be that.
-    """
-    from raters.study.read import read as open_study
-
-    return folded(without_test(open_study(**read)), fold, folds, val_fraction)
-
-
-def without_test(study: Study) -> Study:
-    """Leave out the cases of the split 'test': what chooses a method must not see them."""
-    return study.take(np.flatnonzero(study.index.splits != "test"))
-
-
-def folded(study: Study, fold: int, folds: int, val_fraction: float = 0.15) -> Study:
-    """Deal cases into folds by group; one is 'test', of the others a share is 'val'.
-
-    Raises:
-        RatersError: There are fewer groups than folds, or none is left to choose the epoch by.
-
-    Example:
-        >>> study = Study.from_arrays(labels=np.zeros((6, 2, 1, 1), int))
-        >>> [list(folded(study, fold, 3).index.splits) for fold in range(2)]
-        [['val', 'train', 'train', 'test', 'test', 'train'],
-         ['test', 'train', 'test', 'val', 'train', 'train']]
-    """
-    groups = study.index.groups
-    number = len(set(groups))
-    if number < max(folds, 3):
-        raise RatersError(
-            f"found {many(number, 'group')} for {many(folds, 'fold')}, expected at least "
-            f"{max(folds, 3)}: a group (patient) is in one fold only, and some choose the epoch",
-            kind="groups",
-        )
-    dealt = np.array(assign_splits(groups, dict.fromkeys(map(str, range(folds)), 1.0)))
-    splits = np.where(dealt == str(fold), "test", "").astype(object)
-    rest = splits == ""
-    splits[rest] = assign_splits(
-        groups[rest], {"train": 1 - val_fraction, "val": val_fraction}, seed=fold
-    )
-    return replace(study, index=replace(study.index, splits=splits))
-
-
 def _one(name: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     return lambda _: (name,)
 
@@ -474,6 +349,7 @@ SOURCES: dict[str, Source] = {
     "class-images": Source(class_images, _named),
     "public": Source(public, _named),
     "drawn-masks": Source(drawn_masks),
+    "streaks": Source(streaks),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
     "study": Source(own_study),
@@ -486,11 +362,14 @@ def needed(parts: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def missing_data(parts: Iterable[Mapping[str, Any]], places: Places) -> list[RatersError]:
-    """Return what is wrong with the data of several settings, each data set once."""
+    """Return what is wrong with the data of several settings, each data set once.
+
+    Each is opened: in a folder that is there may lie something else.
+    """
     found = []
     for name in needed(parts):
         try:
-            place_of(name, places)
+            opened(name, places)
         except RatersError as error:
             found.append(error)
     return found

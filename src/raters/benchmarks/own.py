@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from raters.benchmarks.cell import cells_of
-from raters.benchmarks.data import folded, without_test
+from raters.benchmarks.folds import folded, without_test
 from raters.benchmarks.own_cell import BY_LABEL
 from raters.benchmarks.own_table import FILES, StudyComparison, compare_cells
 from raters.benchmarks.run import run_cells

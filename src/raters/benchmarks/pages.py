@@ -1,7 +1,8 @@
 """The pages of benchmarks in the docs, and numbers that other pages quote: made from results alone.
 
-`python docs/make_tables.py` renews all of them; the same results give the same text. A page quotes
-a value, a paired difference or a whole table by comments (`;` between names):
+`python docs/make_tables.py` renews all of them; the same results give the same text. A page, or the
+`finding` of a benchmark, quotes a value, a paired difference or a whole table by comments (`;`
+between names):
 
     <!-- bench pixel-cm-table-1; usual raters; vote; dice -->92.4 ± 0.2<!-- /bench -->
     <!-- bench pixel-cm-table-1; usual raters; pixel-cm; dice; difference -->...<!-- /bench -->
@@ -84,7 +85,8 @@ def pages(folder: Path) -> dict[str, str]:
     """Return the text of all pages by the name of their file."""
     found = all_committed(folder)
     made = {INDEX: index_page(found)}
-    return made | {f"{name}.md": page(one) for name, one in found.items() if one is not None}
+    told = {f"{name}.md": page(one) for name, one in found.items() if one is not None}
+    return made | {file: quoted(text, folder) for file, text in told.items()}
 
 
 def page(found: Collected) -> str:

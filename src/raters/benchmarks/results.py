@@ -118,6 +118,11 @@ class Collected:
         return sum(self.done.values())
 
     @property
+    def comparable(self) -> bool:
+        """Whether numbers can be held against those of a paper: not those of drawn data."""
+        return self.scale != "smoke"
+
+    @property
     def most_seeds(self) -> int:
         """The most seeds that a row has results of."""
         return max(self.done.values(), default=0)
@@ -356,9 +361,12 @@ def rank_correlation(published: Mapping[str, float], ours: Mapping[str, float]) 
 
 
 def rank_correlations(found: Collected) -> list[RankCorrelation]:
-    """Compare the published with our order of rows, for each setting and score with both."""
+    """Compare the published with our order of rows, for each setting and score with both.
+
+    There are none at a scale whose numbers cannot be compared.
+    """
     answers = []
-    for setting in found.settings:
+    for setting in found.settings if found.comparable else ():
         for score in found.scores:
             published = _known(
                 (row, found.published(setting, row, score)) for row in found.spec.rows

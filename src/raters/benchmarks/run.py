@@ -81,8 +81,9 @@ def run_cells(
             version, or another process works in the folder.
     """
     refuse_options(list(cells))
-    for error in missing_data((cell.data for cell in cells), places):
-        raise error
+    missing = missing_data((cell.data for cell in cells), places)
+    if missing:
+        raise RatersError("\n".join(map(str, missing)), kind=missing[0].kind)
     names = sorted({cell.benchmark for cell in cells})
     with _alone([folder / name for name in names]) as notes:
         left = [cell for cell in cells if not _is_done(cell, folder, again)]

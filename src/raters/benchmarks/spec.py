@@ -37,18 +37,18 @@ then only selects and claims:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from raters.benchmarks.scores import SCORES
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.study.paths import read_text
 from raters.study.plain_yaml import read_plain_yaml
-from raters.wording import expected_one_of, worded
+from raters.wording import expected_one_of
 
 SCALES = ("smoke", "laptop", "paper")
 ANNOTATORS = "annotators"
@@ -72,7 +72,7 @@ class BenchRow(_Part):
             method that raters does not have (yet) is a row without results that says so.
         options: Options of the method.
         published: Values that the paper prints, by setting and score, in the units shown.
-        note: What a reader must know of the row.
+        note: What a reader must know of the row; by setting where it is true of some only.
         settings: The settings that it is run in; by default all.
         seeds: At most so many of the scale's seeds.
         matrices: Whose matrices are scored: the model's, or those of its fusion of validation
@@ -82,10 +82,30 @@ class BenchRow(_Part):
     method: str | None = None
     options: Options = Field(default_factory=dict)
     published: dict[str, dict[str, float]] = Field(default_factory=dict)
-    note: str = ""
+    note: str | dict[str, str] = ""
     settings: tuple[str, ...] | None = None
     seeds: int | None = Field(default=None, ge=1)
     matrices: Literal["model", "fusion"] = "model"
+
+    def note_in(self, setting: str) -> str:
+        """Return what a reader must know of the row in a setting."""
+        return self.note if isinstance(self.note, str) else self.note.get(setting, "")
+
+    @property
+    def named_settings(self) -> list[str]:
+        """All settings that the row names anywhere."""
+        noted = () if isinstance(self.note, str) else self.note
+        return [*(self.settings or ()), *self.published, *noted]
+
+    def within(self, settings: Collection[str]) -> BenchRow:
+        """Return the row with what it says of some settings only."""
+
+        def kept(said: Mapping[str, T]) -> dict[str, T]:
+            return {setting: said[setting] for setting in said if setting in settings}
+
+        note = self.note if isinstance(self.note, str) else kept(self.note)
+        own = {"published": kept(self.published), "note": note}
+        return self.model_copy(update={**own, "settings": _kept(self.settings, settings)})
 
 
 class Setting(_Part):
@@ -181,39 +201,37 @@ class Specification(_Part):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Specification:
+        if "source" not in self.data:
+            raise RatersError("found data without a source, expected data: {source: NAME, ...}")
         for what, used, known in self._used():
             for name in used:
                 if name not in known:
-                    raise ValueError(f"{what} {name!r}, {expected_one_of(known, name)}")
+                    raise RatersError(f"found the {what} {name!r}, {expected_one_of(known, name)}")
         for what, names in (("row", self.rows), ("setting", self.settings)):
             files: dict[str, str] = {}
             for name in names:
                 other = files.setdefault(slug(name), name)
                 if other != name:
-                    raise ValueError(
-                        f"{what}s {other!r} and {name!r}, expected names that differ in letters "
-                        f"or digits: results of both would be at {slug(name)!r}"
+                    raise RatersError(
+                        f"found the {what}s {other!r} and {name!r}, expected names that differ in "
+                        f"letters or digits: results of both would be at {slug(name)!r}"
                     )
         for scale, size in self.scales.items():
             if len(set(size.seeds)) < len(size.seeds):
-                raise ValueError(f"seeds {list(size.seeds)} of {scale}, expected each once")
+                raise RatersError(
+                    f"found the seeds {list(size.seeds)} of {scale}, expected each once"
+                )
         return self
 
     def _used(self) -> list[tuple[str, list[str], list[str]]]:
-        rows, settings = list(self.rows), list(self.settings)
-        every: list[BenchRow | Scale] = [*self.rows.values(), *self.scales.values()]
+        rows, settings, scales = list(self.rows), list(self.settings), self.scales.values()
+        printed = [k for r in self.rows.values() for s in r.published.values() for k in s]
         return [
             ("baseline", [self.baseline] if self.baseline else [], rows),
-            ("score", list(self.scores), list(SCORES)),
-            ("setting", [s for part in every for s in part.settings or ()], settings),
-            ("row", [r for scale in self.scales.values() for r in scale.rows or ()], rows),
-            ("setting", [s for row in self.rows.values() for s in row.published], settings),
-            (
-                "score",
-                [k for r in self.rows.values() for s in r.published.values() for k in s],
-                list(SCORES),
-            ),
-            ("source", [] if "source" in self.data else [""], ["a source in data"]),
+            ("score", [*self.scores, *printed], list(SCORES)),
+            ("setting", [s for scale in scales for s in scale.settings or ()], settings),
+            ("setting", [s for row in self.rows.values() for s in row.named_settings], settings),
+            ("row", [r for scale in scales for r in scale.rows or ()], rows),
         ]
 
     def scale(self, name: str) -> Scale:
@@ -291,12 +309,7 @@ class View(_Part):
         """
         settings = _selected("setting", self.settings, whole.settings)
         rows = {
-            key: row.model_copy(
-                update={
-                    "published": {k: v for k, v in row.published.items() if k in settings},
-                    "settings": _kept(row.settings, settings),
-                }
-            )
+            key: row.within(settings)
             for key, row in _selected("row", self.rows, whole.rows).items()
         }
         scales = {}
@@ -311,10 +324,7 @@ class View(_Part):
         words = {key: getattr(self, key) for key in View.model_fields}
         parts = {"settings": settings, "rows": rows, "scales": scales}
         found = whole.model_copy(update={**words, **parts, "name": name})
-        try:
-            return Specification.model_validate(found.model_dump())
-        except ValidationError as error:
-            raise RatersError(f"{name}: {worded(error)}", kind="study-file") from None
+        return Specification.model_validate(found.model_dump())
 
 
 def _selected(what: str, names: tuple[str, ...] | None, known: dict[str, T]) -> dict[str, T]:
@@ -324,7 +334,7 @@ def _selected(what: str, names: tuple[str, ...] | None, known: dict[str, T]) -> 
     return {name: known[name] for name in names or known}
 
 
-def _kept(names: tuple[str, ...] | None, known: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _kept(names: tuple[str, ...] | None, known: Collection[str]) -> tuple[str, ...] | None:
     return None if names is None else tuple(name for name in names if name in known)
 
 
@@ -351,15 +361,17 @@ def read_spec(name: str | Path) -> Specification:
         hint = expected_one_of(known, str(name))
         message = f"found the benchmark {str(name)!r}, {hint}; or a file NAME.yaml"
         raise RatersError(message, kind="unknown-benchmark")
-    if not _is_view(path):
-        whole = read_plain_yaml(path, Specification, "raters-bench")
-        return whole.model_copy(update={"name": path.stem})
-    view = read_plain_yaml(path, View, "raters-bench")
-    whole = read_spec(view.cells)
-    if whole.cells:
-        message = f"found the cells of {view.cells!r}, expected {whole.cells!r}: it has none itself"
-        raise RatersError(message, kind="study-file", file=path)
-    return view.of(whole, path.stem)
+    with placed(file=path):
+        if not _is_view(path):
+            whole = read_plain_yaml(path, Specification, "raters-bench")
+            return whole.model_copy(update={"name": path.stem})
+        view = read_plain_yaml(path, View, "raters-bench")
+        whole = read_spec(view.cells)
+        if whole.cells:
+            raise RatersError(
+                f"found the cells of {view.cells!r}, expected {whole.cells!r}: it has none itself"
+            )
+        return view.of(whole, path.stem)
 
 
 def _is_view(path: Path) -> bool:

@@ -158,9 +158,8 @@ def _notes(
     notes = []
     if scores[0] == found.spec.scores[0]:  # once, where scores have tables of their own
         notes = [found.spec.settings[setting].note]
-        notes += [
-            f"{row}: {found.spec.rows[row].note}" for row in rows if found.spec.rows[row].note
-        ]
+        own = {row: found.spec.rows[row].note_in(setting) for row in rows}
+        notes += [f"{row}: {note}" for row, note in own.items() if note]
     notes += [
         rank_words(one, found.spec.order_only)
         for one in rank_correlations(found)
@@ -269,9 +268,12 @@ def flat_rows(found: Collected) -> list[Row]:
 
 
 def claim_rows(found: Collected) -> list[Row]:
-    """Return one row for each claim: what it says, the answer, and why."""
+    """Return one row for each claim: what it says, the answer, and why.
+
+    There are none at a scale whose numbers cannot be compared.
+    """
     rows = []
-    for claim in found.spec.claims:
+    for claim in found.spec.claims if found.comparable else ():
         verdict = answer_claim(claim, found)
         checks = [
             {"check": text, **asdict(answer_check(parse_check(text, found.spec), found))}

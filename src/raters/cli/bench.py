@@ -5,16 +5,47 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from raters.cli.bench_options import (
+    FORMATS,
+    RESULTS,
+    Again,
+    Data,
+    DryRun,
+    File,
+    Folder,
+    Folds,
+    Form,
+    Json,
+    Methods,
+    Name,
+    Names,
+    OwnStudy,
+    Picture,
+    Rows,
+    Scale,
+    Scheduler,
+    Seeds,
+    Settings,
+    Size,
+    Training,
+    Workers,
+    Written,
+    chosen,
+    of_training,
+    places_of,
+    seeds_of,
+    with_seeds,
+)
 from raters.cli.bench_show import print_json, rendered, show_table
 from raters.cli.fuse import named_values
 from raters.cli.study_options import OpenStudy, takes_study
 from raters.cli.tables import end_with_failures, say, show_notes, wrapped
 from raters.errors import RatersError
-from raters.wording import duration, expected_one_of, many
+from raters.wording import duration, many
 
 if TYPE_CHECKING:
     from raters.benchmarks.cell import Cell
@@ -23,27 +54,7 @@ if TYPE_CHECKING:
     from raters.benchmarks.spec import Specification
     from raters.rows import Row
 
-RESULTS = "results"
-_FORMATS = ("md", "csv", "html", "json")
-
 bench = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
-
-_Folder = Annotated[str, typer.Option("-o", "--results", help="The folder of results.")]
-_Name = Annotated[
-    str, typer.Argument(help="A benchmark (raters bench list) or a file.", metavar="NAME|FILE.yaml")
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-_Scale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help="smoke, laptop or paper; by default the largest with results.",
-        metavar="smoke|laptop|paper",
-    ),
-]
-_Seeds = Annotated[
-    str, typer.Option("--seeds", help="These seeds instead of the scale's: 0,1,2.", metavar="N,...")
-]
 
 
 @bench.callback()
@@ -58,7 +69,7 @@ def about() -> None:
 
 
 @bench.command("list")
-def list_(results: _Folder = RESULTS, as_json: _Json = False) -> None:
+def list_(results: Folder = RESULTS, as_json: Json = False) -> None:
     """List the benchmarks: what each repeats, how many cells are done, and how long the rest takes.
 
     raters bench list -o docs/results
@@ -104,76 +115,22 @@ def _scale_words(row: Row) -> str:
 @takes_study
 def run(
     opened: OpenStudy,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Benchmarks (raters bench list) or files.", metavar="NAME|FILE.yaml"),
-    ] = None,
-    results: Annotated[
-        str, typer.Option("-o", "--results", help="The folder of results, one JSON per cell.")
-    ] = RESULTS,
-    scale: Annotated[
-        str,
-        typer.Option(
-            "--scale",
-            help="smoke (seconds), laptop (hours), paper (GPU).",
-            metavar="smoke|laptop|paper",
-        ),
-    ] = "smoke",
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data",
-            help="The folder that holds the data sets, or NAME=FOLDER of one; can be repeated.",
-            metavar="FOLDER|NAME=FOLDER",
-        ),
-    ] = None,
-    rows: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--row",
-            "--rows",
-            help="Only these rows: 'vote;pixel-cm'; can be repeated.",
-            metavar="ROW;...",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--setting", help="Only these settings; can be repeated.", metavar="SETTING;..."
-        ),
-    ] = None,
-    seeds: _Seeds = "",
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes; by default one per core.", min=1)
-    ] = None,
-    scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
-    again: Annotated[
-        bool, typer.Option("--again", help="Run cells again whose result is of another version.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check options and data, list the cells, run nothing.")
-    ] = False,
-    as_json: _Json = False,
-    study: Annotated[
-        str,
-        typer.Option("--study", help="Compare methods on a study of your own.", metavar="STUDY"),
-    ] = "",
-    methods: Annotated[
-        str,
-        typer.Option(
-            "--methods",
-            help="With --study: vote,pixel-cm,...; see `raters methods`.",
-            metavar="NAME,...",
-        ),
-    ] = "",
-    folds: Annotated[
-        int,
-        typer.Option("--folds", help="With --study: folds by group, each held out once.", min=2),
-    ] = 3,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", help="With --study: an option of training: epochs=20."),
-    ] = None,
+    names: Names = None,
+    results: Written = RESULTS,
+    scale: Size = "smoke",
+    data: Data = None,
+    rows: Rows = None,
+    settings: Settings = None,
+    seeds: Seeds = "",
+    workers: Workers = None,
+    scheduler: Scheduler = "",
+    again: Again = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    study: OwnStudy = "",
+    methods: Methods = "",
+    folds: Folds = 3,
+    option: Training = None,
 ) -> None:
     """Run benchmarks and show their tables; called again, finished cells are skipped.
 
@@ -202,7 +159,7 @@ def run(
             num_workers=workers,
             scheduler=scheduler or None,
             again=again,
-            **_of_training(named_values(option or [])),
+            **of_training(named_values(option or [])),
         )
         return
     if option or methods:
@@ -225,92 +182,6 @@ def run(
     tell = say if scheduler or not bar else None
     done = run_cells(cells, folder, places, workers, scheduler or None, again, bar, tell)
     _show_run(names or [], specs, scale, folder, done, as_json)
-
-
-_OWN_OPTIONS = {
-    name: f"--{name}" for name in ("study", "methods", "folds", "seeds", "scheduler", "again")
-} | {"seed": "--seeds", "num_workers": "--workers", "folder": "-o", "results": "-o"}
-"""What options of the command are called, where somebody looks for them among those of training."""
-
-
-def _of_training(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what is an option of the command."""
-    for name in options:
-        if name in (*_OWN_OPTIONS, "as_json", "progress", "tell"):
-            instead = _OWN_OPTIONS.get(name, "none such")
-            raise RatersError(f"--option: found {name!r}, expected {instead} for it")
-    return options
-
-
-def with_seeds(spec: Specification, scale: str, seeds: str) -> Specification:
-    """Return a benchmark with other seeds at a scale; '' leaves those of the scale."""
-    if not seeds:
-        spec.scale(scale)
-        return spec
-    numbers = seeds_of(seeds)
-    other = spec.scale(scale).model_copy(update={"seeds": numbers})
-    return spec.model_copy(update={"scales": {**spec.scales, scale: other}})
-
-
-def seeds_of(text: str) -> tuple[int, ...]:
-    """Return the seeds that `--seeds 0,1,2` names."""
-    try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 0:
-        raise RatersError(f"--seeds: found {text!r}, expected whole numbers such as 0,1,2")
-    return numbers
-
-
-def chosen(
-    spec: Specification, scale: str, rows: Sequence[str], settings: Sequence[str]
-) -> list[Cell]:
-    """Return the cells of some rows and settings; all by default.
-
-    Raises:
-        RatersError: for a row or a setting that the benchmark does not have, or without any cell.
-    """
-    from raters.benchmarks.cell import cells_of, why_empty
-
-    wanted = _listed("--row", rows, spec.rows)
-    places = _listed("--setting", settings, spec.settings)
-    for name in wanted:
-        reason = why_empty(spec.rows[name].method)
-        if reason:
-            raise RatersError(f"--row: found {name!r}, which is {reason}, expected one that runs")
-    cells = [c for c in cells_of(spec, scale, wanted) if not places or c.setting in places]
-    if not cells:
-        raise RatersError(f"found no cells of {spec.name} at the scale {scale!r}, expected some")
-    return cells
-
-
-def _listed(option: str, given: Sequence[str], known: Any) -> tuple[str, ...]:  # noqa: ANN401
-    """Split names at semicolons (they may hold commas) and reject unknown ones."""
-    found = [part.strip() for text in given for part in text.split(";") if part.strip()]
-    for name in found:
-        if name not in known:
-            raise RatersError(f"{option}: found {name!r}, {expected_one_of(known, name)}")
-    return tuple(dict.fromkeys(found))
-
-
-def places_of(given: Sequence[str]) -> dict[str, Path]:
-    """Return where data sets lie: '' is the folder that holds one folder for each.
-
-    Example:
-        >>> sorted(places_of(["mnist=/sets/digits", "/sets"]).items())
-        [('', PosixPath('/sets')), ('mnist', PosixPath('/sets/digits'))]
-    """
-    places: dict[str, Path] = {}
-    for text in given:
-        name, sign, folder = text.partition("=")
-        key, place = (name.strip(), folder) if sign else ("", text)
-        if not place or (sign and not key):
-            raise RatersError(f"--data: found {text!r}, expected FOLDER or NAME=FOLDER")
-        if key in places:
-            raise RatersError(f"--data: found {text!r} after {places[key]}, expected one of them")
-        places[key] = Path(place)
-    return places
 
 
 def _dry_run(cells: list[Cell], folder: Path, places: dict[str, Path], as_json: bool) -> None:
@@ -394,19 +265,12 @@ def end_with_failed_cells(done: BenchRun) -> None:
 
 @bench.command("table")
 def table(
-    name: _Name,
-    results: _Folder = RESULTS,
-    scale: _Scale = "",
-    seeds: _Seeds = "",
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="By default for the terminal, or by the name of --out.",
-            metavar="md|csv|html|json",
-        ),
-    ] = "",
-    out: Annotated[str, typer.Option("--out", help="The file to write.", metavar="FILE")] = "",
+    name: Name,
+    results: Folder = RESULTS,
+    scale: Scale = "",
+    seeds: Seeds = "",
+    form: Form = "",
+    out: File = "",
 ) -> None:
     """Show the table of a benchmark: means over seeds, differences, and what the paper printed.
 
@@ -415,9 +279,9 @@ def table(
     from raters.study.paths import written_whole
 
     form = form or Path(out).suffix[1:]
-    if (form or out) and form not in _FORMATS:
+    if (form or out) and form not in FORMATS:
         option = "--format" if not out or form != Path(out).suffix[1:] else "--out"
-        raise RatersError(f"{option}: found {form or out!r}, expected {', '.join(_FORMATS)}")
+        raise RatersError(f"{option}: found {form or out!r}, expected {', '.join(FORMATS)}")
     _refuse_among(results, name, out)
     found = _collected(name, results, scale, seeds)
     if not form:
@@ -433,13 +297,7 @@ def table(
 
 @bench.command("plot")
 def plot(
-    name: _Name,
-    results: _Folder = RESULTS,
-    scale: _Scale = "",
-    seeds: _Seeds = "",
-    out: Annotated[
-        str, typer.Option("--out", help="The picture; by default NAME.png.", metavar="PNG|SVG|PDF")
-    ] = "",
+    name: Name, results: Folder = RESULTS, scale: Scale = "", seeds: Seeds = "", out: Picture = ""
 ) -> None:
     """Draw a benchmark: each seed, the mean, and what the paper printed.
 

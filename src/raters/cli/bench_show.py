@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SMOKE = (
     "drawn data and next to no training, which only shows that it runs; these numbers cannot be "
-    "compared with published ones"
+    "compared with published ones, so that ranks and claims are left out"
 )
 
 
@@ -31,7 +31,7 @@ def rendered(found: Collected, form: str) -> str:
         return tables.to_json_page(found)
     made = [*tables.blocks(found), *tables.claim_blocks(found)]
     title = f"{found.spec.title} ({found.spec.name}, {found.scale})"
-    if found.scale == "smoke":
+    if not found.comparable:
         title += f": {SMOKE}"
     if form == "html":
         return tables.to_html(title, made)
@@ -49,7 +49,7 @@ def show_table(found: Collected) -> None:
         typer.echo(wrapped(f"paper: {found.spec.paper}", indent=7))
     done, time = f"{found.num_done:,} of {many(found.num_wanted, 'cell')}", duration(found.seconds)
     typer.echo(f"scale: {found.scale}; {done} done, {time} on one core")
-    if found.scale == "smoke":
+    if not found.comparable:
         typer.echo(wrapped(f"note: {SMOKE}", indent=6))
     for block in [*blocks(found, Console().width), *claim_blocks(found)]:
         heads = _different(block.header)

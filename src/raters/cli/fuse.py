@@ -1,4 +1,4 @@
-"""`raters fuse`: a consensus from labels alone, and how far each rater can be trusted."""
+"""`raters fuse`: a consensus from labels, alone or with a model, and how far to trust raters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,22 @@ def fuse(
     opened: OpenStudy,
     out: Out,
     method: Annotated[
-        str, typer.Option("-m", "--method", help=f"{', '.join(METHODS)}; see `raters methods`.")
-    ] = "staple",
+        str | None,
+        typer.Option(
+            "-m",
+            "--method",
+            help=f"{', '.join(METHODS)}; see `raters methods`. With --model, its own method.",
+            show_default="staple",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder of a trained model: labels are fused with what it says of the images.",
+            metavar="RUN",
+            show_default=False,
+        ),
+    ] = None,
     pool: Annotated[
         bool, typer.Option("--pool", help="All cases share the raters' matrices.")
     ] = False,
@@ -38,7 +52,9 @@ def fuse(
     engine: Annotated[str, typer.Option(help="local, or dask (with --scheduler).")] = "local",
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler.")] = "",
 ) -> None:
-    """Estimate a consensus from labels, without images; called again, finished cases are skipped.
+    """Estimate a consensus from labels; called again, finished cases are skipped.
+
+    Images are looked at only by a trained model (--model).
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """
@@ -46,9 +62,11 @@ def fuse(
     from raters.fusion.write import write_consensus
     from raters.study.places import remember_study
 
-    _refuse_engine(engine, scheduler)
+    _refuse_engine(engine, scheduler, model)
+    _refuse_untrained(method, model)
     progress = sys.stderr.isatty()
-    consensus = fuse_study(opened(), method, pool, progress, **named_values(option or []))
+    options = named_values(option or [])
+    consensus = fuse_study(opened(), method, pool, progress, model, **options)
     result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, say)
     remember_study(out, described(opened))
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
@@ -58,11 +76,26 @@ def fuse(
     _report(result)
 
 
-def _refuse_engine(engine: str, scheduler: str) -> None:
+def _refuse_engine(engine: str, scheduler: str, model: str | None) -> None:
     if engine not in ("local", "dask"):
         raise RatersError(f"--engine: found {engine!r}, expected 'local' or 'dask'")
     if (engine == "dask") != bool(scheduler):
         raise RatersError("expected --engine dask together with --scheduler ADDRESS")
+    if scheduler and model is not None:
+        raise RatersError("found --scheduler with --model, expected one of them")
+
+
+def _refuse_untrained(method: str | None, model: str | None) -> None:
+    """Name --model where a learning method is asked for without one."""
+    if model is not None or method is None or method in METHODS:
+        return
+    from raters.methods.registry import METHODS as LEARNT
+
+    if method in LEARNT:
+        raise RatersError(
+            f"found the method {method!r} without a model, expected --model RUN (a run of raters "
+            f"train -m {method}) or one of: {', '.join(METHODS)}"
+        )
 
 
 def named_values(given: list[str]) -> dict[str, Any]:

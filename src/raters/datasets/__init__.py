@@ -5,7 +5,7 @@ A new data set is one module with a `Dataset` and one entry in `DATASETS`.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from raters.datasets.qubiq import QUBIQ
 from raters.datasets.refuge import REFUGE
 from raters.datasets.riga import RIGA
 from raters.errors import RatersError
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -77,9 +78,8 @@ def find(name: str) -> Dataset:
     """
     if name in DATASETS:
         return DATASETS[name]
-    close = get_close_matches(name.lower().replace("_", "-"), DATASETS, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    message = f"found no data set {name!r}; {hint}expected one of {', '.join(DATASETS)}"
+    known = expected_one_of(DATASETS, name.lower().replace("_", "-"))
+    message = f"found the data set {name!r}, {known} (raters prepare --list)"
     raise RatersError(message, kind="unknown-dataset")
 
 
@@ -122,9 +122,31 @@ def prepare(
     Inputs.named(dataset.place(path)).refuse(out)
     if download:
         _fetch_all(dataset, path, progress)
-    study = open_dataset(name, path)
     suits = dataset.form_of(path) if dataset.form_of else dataset.form
-    return import_study(study, out, form or suits, overwrite=overwrite, progress=progress)
+    try:
+        study = open_dataset(name, path)
+        result = import_study(study, out, form or suits, overwrite=overwrite, progress=progress)
+    except RatersError as error:
+        raise _without_options(error, name) from None
+    return replace(result, failures=[_without_options(error, name) for error in result.failures])
+
+
+_BY_OPTIONS = ("unknown-value", "grey", "not-whole", "overlap", "geometry")
+"""Problems whose messages name options that say how files are read."""
+
+
+def _without_options(error: RatersError, name: str) -> RatersError:
+    """Say where the options are that a message names: a data set is read without any."""
+    if error.kind not in _BY_OPTIONS:
+        return error
+    return RatersError(
+        f"{error.message}; raters prepare takes {name} as it is published and has no options for "
+        "other files: those of raters import read them",
+        kind=error.kind,
+        file=error.file,
+        case=error.case,
+        rater=error.rater,
+    )
 
 
 def _fetch_all(dataset: Dataset, folder: Path, progress: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.study.paths import temporary_beside
 from raters.study.places import Inputs
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     from raters.export.truth import Place, Truth
@@ -70,7 +71,7 @@ def format_named(name: str) -> Format:
     """
     if name in FORMATS:
         return FORMATS[name]
-    raise RatersError(f"found the format {name!r}, expected one of {', '.join(FORMATS)}")
+    raise RatersError(f"found the format {name!r}, {expected_one_of(FORMATS, name)}")
 
 
 @dataclass(frozen=True)

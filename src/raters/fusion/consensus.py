@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
     from raters.study.write import ImportResult
+    from raters.training.model import Model
 
 
 def fuse(
     study: Study | Any,  # noqa: ANN401
-    method: str | FusionOptions = "staple",
+    method: str | FusionOptions | None = None,
     pool: bool = False,
     progress: bool = False,
+    model: Model | str | Path | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Consensus:
     """Estimate a consensus from the labels of a study.
@@ -44,11 +46,13 @@ def fuse(
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
         method: A name of `raters.fusion.METHODS`, or the method with its options, as in
-            `raters.fusion.StapleOptions(restrict=True)`. The default is for masks: of tables
-            name one, for example 'dawid-skene'.
+            `raters.fusion.StapleOptions(restrict=True)`. The default, 'staple', is for masks: of
+            tables name one, for example 'dawid-skene'.
         pool: Let all cases share the raters' matrices (staple, dawid-skene on masks; tables
             always do). Without it each case is fitted alone, as STAPLE is commonly used.
         progress: Show a progress bar while the shared matrices are fitted.
+        model: A trained model, or its folder: labels are fused with what it says of the images,
+            `p(t | x, labels)`. The method is then that of the model, and may be left out.
         options: Those of the method, for example `restrict=True` of staple.
 
     Returns:
@@ -69,6 +73,9 @@ def fuse(
         method = method.method
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
+    if model is not None:
+        return _with_model(study, method, pool, options, model)
+    method = method or "staple"
     chosen = method_of(method)
     chosen.check_options(study.kind, options)
     if pool and (chosen.pooled is None or study.kind == "classification"):
@@ -80,6 +87,20 @@ def fuse(
             listed = ", ".join(k for k in known if k not in ("study", "progress"))
             raise RatersError(f"found the option {name!r} with pool, expected one of: {listed}")
     return Consensus(study, method, pool, options, progress)
+
+
+def _with_model(
+    study: Study,
+    method: str | None,
+    pool: bool,
+    options: Mapping[str, Any],
+    model: Any,  # noqa: ANN401
+) -> Consensus:
+    from raters.prediction.fuse_model import fuse_with  # a later room: it needs torch
+
+    for name in (*(["pool"] if pool else []), *options):
+        raise RatersError(f"found {name} with a model, expected none: the model is trained")
+    return fuse_with(study, method, model)
 
 
 class ByCase(Mapping[str, Array]):

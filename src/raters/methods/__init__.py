@@ -1,5 +1,6 @@
 """Learning methods: how a truth network learns from raters who disagree."""
 
+from raters.methods.crowd_options import AggNetOptions, CrowdLayerOptions, MaxMigOptions, WdnOptions
 from raters.methods.entry import MethodEntry
 from raters.methods.options import (
     FusedOptions,
@@ -14,13 +15,17 @@ from raters.methods.registry import METHODS, learning_method
 
 __all__ = [
     "METHODS",
+    "AggNetOptions",
+    "CrowdLayerOptions",
     "FusedOptions",
     "GlobalOptions",
     "LowRankOptions",
+    "MaxMigOptions",
     "MethodEntry",
     "MethodOptions",
     "OracleOptions",
     "PixelOptions",
     "SingleOptions",
+    "WdnOptions",
     "learning_method",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from raters.methods.base import (
     Method,
     NetworkMethod,
     Step,
+    Target,
     Task,
     as_key,
     cross_entropy,
@@ -24,17 +25,23 @@ from raters.methods.base import (
     mean_step,
     number_of,
 )
+from raters.methods.fused_labels import FusedLabels
 from raters.methods.options import ConfusionOptions
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,
     pixel_weights,
+    posterior,
     prior_term,
     sum_and_count,
     trace_term,
 )
 from raters.rater_models.confusion import Confusion, Seen
 from raters.rater_models.likelihood import TraceOver
+
+if TYPE_CHECKING:
+    from raters.study.case import Case
+    from raters.study.study import Study
 
 
 class ConfusionMethod(NetworkMethod):
@@ -49,13 +56,25 @@ class ConfusionMethod(NetworkMethod):
         raters: The rater model.
     """
 
-    answers = frozenset({"truth", "as_rater", "confusion"})
+    answers = frozenset({"truth", "as_rater", "confusion", "fusion"})
     options: ConfusionOptions
 
     def __init__(self, task: Task, options: ConfusionOptions) -> None:
         super().__init__(task, options)
         self.raters = self.rater_model()
         self._warming = False
+        self.has_targets = options.warm_up_on == "consensus"
+        self._fused = FusedLabels("dawid-skene", pool=task.spatial_dims > 0, soft=True)
+
+    def prepare(self, study: Study) -> None:
+        """Fit the consensus that the warm-up is on, if any; matrices start at its raters' ones."""
+        if self.has_targets:
+            self._fused.fit(study)
+            self.raters.start_at(torch.from_numpy(self._fused.confusion))
+
+    def target(self, case: Case) -> Target:
+        """Return the consensus of a case, as probabilities."""
+        return self._fused.of(case)
 
     def rater_model(self) -> RaterModel:
         """Make the rater model; the network is there already."""
@@ -141,9 +160,10 @@ class ConfusionMethod(NetworkMethod):
         return Step(-trace, (labels >= 0).sum(), {"loss": -trace, "trace": trace})
 
     def _vote_step(self, batch: Batch) -> Step:
-        """Train the truth network alone, on the vote."""
+        """Train the truth network alone, on the vote or a consensus."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
-        target = majority(batch["labels"], self.task.num_classes)
+        vote = majority(batch["labels"], self.task.num_classes)
+        target = batch["target"] if self.has_targets else vote
         return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     @property
@@ -176,6 +196,16 @@ class ConfusionMethod(NetworkMethod):
         matrix = self._confusion(image, features).matrix()
         matrix = matrix.expand(-1, len(self.task.raters), *matrix.shape[2:])
         return matrix.view(*matrix.shape, *(1,) * (features.ndim + 2 - matrix.ndim))
+
+    def fused(self, batch: Batch) -> Tensor:
+        r"""Return the joint posterior of image and labels.
+
+        .. math:: p(t \mid x, o) \propto p(t \mid x) \prod_r C_r[t, o_r]
+        """
+        features, logits = self.network(batch["image"])
+        confusion = self._confusion(batch["image"], features)
+        column = confusion.see(batch["labels"], batch.get("raters")).log_column
+        return posterior(logits.log_softmax(1), column)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the image."""

@@ -74,6 +74,10 @@ class SingleCM(GlobalCM):
         """Return the likelihood of every label, or of the vote."""
         return super().held_out(self._explained(batch))
 
+    def fused(self, batch: Batch) -> Tensor:
+        """Return the posterior of image and labels, or of image and vote."""
+        return super().fused(self._explained(batch))
+
     def _explained(self, batch: Batch) -> Batch:
         if self.options.on == "labels":
             return batch

@@ -47,9 +47,10 @@ class ConfusionOptions(MethodOptions):
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; "
         "by default 0.4 of them for masks that raters share, else 2",
     )
-    warm_up_on: Literal["vote", "labels", "trace"] | None = Field(
+    warm_up_on: Literal["vote", "labels", "consensus", "trace"] | None = Field(
         default=None,
-        description="what the network learns from meanwhile: the vote, or every label; "
+        description="what the network learns from meanwhile: the vote, every label, or a consensus "
+        "(pooled Dawid-Skene from several starts, whose matrices the learnt ones then start at); "
         "by default the vote, but for masks by two raters, who cannot outvote each other. "
         "trace: the network waits, and the matrices learn to be the identity (pixel-cm's paper)",
     )

@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from raters.errors import RatersError
+from raters.methods import bootstrap_options as b
+from raters.methods import crowd_options as crowd
+from raters.methods import em_options as em
 from raters.methods import options as o
+from raters.methods import sampling_options as s
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
+_NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
 _FUSED = "raters.methods.supervised:FusedMethod"
+_VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
+_REED = (
+    "Reed et al., Training deep neural networks on noisy labels with bootstrapping, ICLR workshop "
+    "2015"
+)
 
 METHODS: dict[str, MethodEntry] = {
     "vote": MethodEntry(
@@ -67,6 +77,7 @@ METHODS: dict[str, MethodEntry] = {
         {"fusion": "hierarchical"},
         paper="after Kim and Ghahramani, Bayesian classifier combination, AISTATS 2012",
         when="class labels by a crowd, also where many workers have few labels each",
+        kinds=("classification",),
         learns_from="fused labels",
     ),
     "truth": MethodEntry(
@@ -135,6 +146,114 @@ METHODS: dict[str, MethodEntry] = {
         },
         when="to know what knowing the matrices would bring; needs references",
         needs="references",
+    ),
+    "gem": MethodEntry(
+        "EM: matrices counted against the posterior, in turns with the network",
+        "raters.methods.em:GeneralizedEM",
+        em.GemOptions,
+        paper="Raykar et al., Learning from crowds, JMLR 11, 2010; as Algorithm 2 of Tanno et al., "
+        "CVPR 2019",
+        when="class labels by named raters, also with one label for each case",
+        costs="one pass, and one forward",
+    ),
+    "mbem": MethodEntry(
+        "EM: matrices counted against the network's predictions",
+        "raters.methods.em:ModelBootstrappedEM",
+        em.EMOptions,
+        paper="Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data, ICLR 2018",
+        when="class labels by named raters, in few and long rounds",
+    ),
+    "soft-bootstrap": MethodEntry(
+        "train on the vote mixed with the network's probabilities",
+        "raters.methods.bootstrap:SoftBootstrap",
+        b.SoftBootstrapOptions,
+        _VOTED,
+        paper=_REED,
+        when="a baseline for labels that are wrong at random; raters are all alike to it",
+        learns_from="the vote, or all labels",
+    ),
+    "hard-bootstrap": MethodEntry(
+        "train on the vote mixed with the network's likeliest class",
+        "raters.methods.bootstrap:HardBootstrap",
+        b.HardBootstrapOptions,
+        _VOTED,
+        paper=_REED,
+        when="as soft-bootstrap, with more trust in the network",
+        learns_from="the vote, or all labels",
+    ),
+    "label-sampling": MethodEntry(
+        "train on a random rater of each case at a time",
+        "raters.methods.label_sampling:LabelSampling",
+        paper="Jensen et al., Improving uncertainty estimation in convolutional neural networks "
+        "using inter-rater agreement, MICCAI 2019",
+        when="a baseline beside mean, if probabilities should show how many raters agree",
+        learns_from="one rater of each case at a time",
+    ),
+    "multi-hypothesis": MethodEntry(
+        "several heads, each label teaches the best",
+        "raters.methods.multi_hypothesis:MultiHypothesis",
+        s.HypothesesOptions,
+        paper="Rupprecht et al., Learning in an uncertain world: representing ambiguity through "
+        "multiple hypotheses, ICCV 2017",
+        when="samples where labels fall into a few kinds, by raters named or anonymous",
+    ),
+    "prob-unet": MethodEntry(
+        "a latent variable of each image, as many samples as wanted",
+        "raters.methods.prob_unet:ProbUNet",
+        s.LatentOptions,
+        paper="Kohl et al., A probabilistic U-Net for segmentation of ambiguous images, "
+        "NeurIPS 2018",
+        when="samples of whole masks that vary as raters do, named or anonymous",
+        kinds=("segmentation",),
+        learns_from="one rater of each case at a time",
+        costs="one pass and two encoders: about 1.6",
+    ),
+    "pionono": MethodEntry(
+        "a latent variable of each rater",
+        "raters.methods.pionono:Pionono",
+        s.LatentOptions,
+        paper="Schmidt et al., Probabilistic modeling of inter- and intra-observer variability in "
+        "medical image segmentation, ICCV 2023",
+        when="samples and 'as rater X' of named raters, who vary among and within themselves",
+        kinds=("segmentation",),
+        least_raters=2,
+        learns_from="one rater of each case at a time",
+        costs="one pass and a small head",
+    ),
+    "wdn": MethodEntry(
+        "one head per rater, learnt weights of raters",
+        "raters.methods.wdn:WeightedDoctorNet",
+        crowd.WdnOptions,
+        paper="Guan et al., Who said what: modeling individual labelers improves classification, "
+        "AAAI 2018",
+        when="raters of unlike skill with many labels each, if each one's prediction is wanted, or "
+        "the truth in other weightings of raters",
+        least_raters=2,
+    ),
+    "crowd-layer": MethodEntry(
+        "a layer per rater on the truth's probabilities",
+        "raters.methods.crowd_layer:CrowdLayer",
+        crowd.CrowdLayerOptions,
+        paper="Rodrigues and Pereira, Deep learning from crowds, AAAI 2018",
+        when="class labels by many workers, as a rival of global-cm",
+    ),
+    "agg-net": MethodEntry(
+        "counted matrices aggregate labels in each batch",
+        "raters.methods.agg_net:AggNet",
+        crowd.AggNetOptions,
+        {"likelihood": "joint", **_NO_TRACE},
+        paper="Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in "
+        "breast cancer histology images, IEEE Transactions on Medical Imaging 35, 2016",
+        when="class labels by named raters, also many with few labels each",
+    ),
+    "max-mig": MethodEntry(
+        "network and label aggregator share information",
+        "raters.methods.max_mig:MaxMIG",
+        crowd.MaxMigOptions,
+        {"likelihood": "marginal", **_NO_TRACE},
+        paper="Cao et al., Max-MIG: an information theoretic approach for joint learning from "
+        "crowds, ICLR 2019",
+        when="raters who make the same mistakes, if these have nothing to do with the image",
     ),
 }
 

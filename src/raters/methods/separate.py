@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, cross_entropy, mean_step
@@ -41,18 +43,7 @@ class Separate(Method):
 
     def prepare(self, study: Study) -> None:
         """Note who labelled anything: the network of a rater who did not is no prediction."""
-        labelled = np.zeros(len(self.task.raters), bool)
-        for case in study.iter_cases():
-            if case.kind == "classification":
-                labelled[case.answers.rater] = True
-            elif study.rules.absent == "empty":
-                labelled[:] = True
-            else:
-                masks = [case.mask_facts(name) for name in self.task.raters]
-                labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
-            if labelled.all():
-                break
-        self.labelled.copy_(torch.from_numpy(labelled))
+        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
@@ -86,6 +77,22 @@ class Separate(Method):
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""
         return self.networks[rater](image)[1].softmax(1)  # type: ignore[no-any-return]
+
+
+def who_labelled(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which raters labelled anything, `(raters,)`; cases are read until all did."""
+    labelled = np.zeros(len(raters), bool)
+    for case in study.iter_cases():
+        if case.kind == "classification":
+            labelled[case.answers.rater] = True
+        elif study.rules.absent == "empty":
+            labelled[:] = True
+        else:
+            masks = [case.mask_facts(name) for name in raters]
+            labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
+        if labelled.all():
+            break
+    return labelled
 
 
 def _labels_of(batch: Batch, rater: int) -> list[Tensor]:

@@ -27,11 +27,10 @@ from raters.methods.base import (
     number_of,
     rows_of,
 )
+from raters.methods.fused_labels import FusedLabels
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.fusion.consensus import Consensus
     from raters.study.case import Case
     from raters.study.study import Study
 
@@ -127,34 +126,12 @@ class FusedMethod(SupervisedMethod):
 
     def __init__(self, task: Task, options: FusedOptions) -> None:
         super().__init__(task, options)
-        self._consensus: Consensus | None = None
-        self._fused: dict[str, Target] = {}
+        self._fused = FusedLabels(options.fusion, options.pool, options.soft)
 
     def prepare(self, study: Study) -> None:
         """Fit what all cases share: pooled matrices, or the whole of a table."""
-        from raters.fusion.consensus import fuse
-
-        pool = self.options.pool
-        self._consensus = fuse(study, self.options.fusion, pool=pool)
-        self._consensus.prepare()
-        self._fused = {}
-        if study.kind == "classification":
-            table = self._consensus.table
-            values = self._chosen(table.truth.T, table.labels)
-            values = values.T if self.options.soft else values
-            self._fused = {str(name): values[k] for k, name in enumerate(study.index.ids)}
+        self._fused.fit(study)
 
     def target(self, case: Case) -> Target:
         """Fuse the labels of a case; masks again each time, as memory must not hold all of them."""
-        if case.id in self._fused:
-            return self._fused[case.id]
-        assert self._consensus is not None  # `prepare` came first
-        fusion = self._consensus.fuse_case(case)
-        truth = fusion.truth if self.options.soft else fusion.labels
-        return self._chosen(truth, fusion.labels)
-
-    def _chosen(self, truth: Target, labels: Target) -> Target:
-        """Return labels, or the truth `(L, ...)` with zeros where nobody labelled: unknown."""
-        if not self.options.soft:
-            return labels
-        return np.where(labels == MISSING, 0, truth).astype(np.float32)
+        return self._fused.of(case)

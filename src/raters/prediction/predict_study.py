@@ -109,18 +109,23 @@ def _refuse(model: Model, outputs: Outputs) -> None:
 
 def _plan(model: Model, outputs: Outputs) -> dict[str, Any]:
     """Return what the predictions depend on beside the images."""
-    digest = blake2b(digest_size=12)
-    digest.update(json.dumps(model.config.model_dump(mode="json"), sort_keys=True).encode())
-    for name, tensor in sorted(model.method.state_dict().items()):
-        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(name.encode() + plain.numpy().tobytes())
     plan: dict[str, Any] = {"method": model.config.method, "overlap": outputs.overlap}
     cut = model.cut(outputs.cut)
     if (cut != 0.5).any():  # what was predicted at 0.5 before there were cuts stays valid
         plan["cut"] = cut.tolist()
     if outputs.weights is not None:
         plan["rater_weights"] = model.weighting(outputs.weights)
-    return {**plan, "weights": digest.hexdigest()}
+    return {**plan, "weights": digest_of(model)}
+
+
+def digest_of(model: Model) -> str:
+    """Return a fingerprint of a model: its configuration and all weights."""
+    digest = blake2b(digest_size=12)
+    digest.update(json.dumps(model.config.model_dump(mode="json"), sort_keys=True).encode())
+    for name, tensor in sorted(model.method.state_dict().items()):
+        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(name.encode() + plain.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool) -> PredictResult:

@@ -26,6 +26,7 @@ from raters.rater_models.start import (
     near_identity_logits,
     pointwise,
     start_values,
+    values_of,
 )
 
 Compares = Literal["start", "own"]
@@ -50,6 +51,9 @@ class RaterModel(nn.Module):
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of matrices that are nothing but parameters: they learn faster."""
         return []
+
+    def start_at(self, matrices: Tensor) -> None:
+        """Let the matrices start at known ones, `(raters, L, L)`, where the model can."""
 
     def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
         """Receive, after a step, the matrices and the truth of the cases of a batch."""
@@ -114,10 +118,26 @@ class GlobalRaters(RaterModel):
         """Return the logits of the matrices."""
         return [self.logits]
 
+    @torch.no_grad()
+    def start_at(self, matrices: Tensor) -> None:
+        """Let the matrices start at known ones; a matrix that all share at their mean."""
+        self.logits.copy_(values_of(_shared_by(len(self.logits), matrices), self.positivity))
+
     def forward(self, features: Tensor, cases: Tensor | None = None) -> SharedConfusion:  # noqa: ARG002
         """Return the matrices, the same for all cases."""
         logits = self.start[None] if self.holds else self.logits
         return SharedConfusion(log_positive(logits, self.positivity).log_softmax(2)[None])
+
+
+_LEAST = 0.01
+"""Entries of known matrices are at least this, so that what was never seen can be learnt."""
+
+
+def _shared_by(number: int, matrices: Tensor) -> Tensor:
+    """Return the matrices of so many raters, kept off zero: the mean one, if all share it."""
+    known = matrices if len(matrices) == number else matrices.mean(0, keepdim=True)
+    known = known.float().clamp(min=_LEAST)
+    return known / known.sum(2, keepdim=True)
 
 
 class HeadRaters(RaterModel):
@@ -189,6 +209,14 @@ class PixelRaters(HeadRaters):
         self.head = constant_head(features, values.repeat(raters, 1, 1), spatial_dims)
         near = self.start.softmax(1).repeat(raters, 1, 1)
         self.own = OwnMatrices(near) if compares == "own" else None
+
+    @torch.no_grad()
+    def start_at(self, matrices: Tensor) -> None:
+        """Let the matrices start at known ones everywhere, and be drawn to them at first."""
+        known = _shared_by(self.raters, matrices)
+        self.head.bias.copy_(values_of(known, self.positivity).flatten())  # type: ignore[operator]
+        if self.own is not None:
+            self.own.near.copy_(known)
 
     def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
         """Let each rater's own mean matrix follow what a batch gave."""

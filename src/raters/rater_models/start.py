@@ -69,6 +69,18 @@ def log_positive(values: Tensor, positivity: Positivity) -> Tensor:
     return torch.where(near, softplus(torch.where(near, values, 0.0)).log(), values)
 
 
+def values_of(matrices: Tensor, positivity: Positivity) -> Tensor:
+    """Return the free numbers of known positive matrices: what `log_positive` takes.
+
+    Example:
+        >>> known = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+        >>> log_positive(values_of(known, "softplus"), "softplus").softmax(1)
+        tensor([[0.8000, 0.2000],
+                [0.3000, 0.7000]])
+    """
+    return matrices.log() if positivity == "softmax" else matrices.expm1().log()
+
+
 def start_values(
     num_classes: int,
     init_accuracy: float,

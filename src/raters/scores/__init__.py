@@ -30,17 +30,9 @@ from raters.scores.calibration import (
     reliability_curve,
     reliability_sums,
 )
+from raters.scores.choose_cut import CutCounts, CutTally, area_cut, best_cut, search_cuts
 from raters.scores.conventions import DefinedMean, defined_mean, diagonal
-from raters.scores.cut import (
-    CutCounts,
-    CutTally,
-    area_cut,
-    best_cut,
-    cut_labels,
-    cuts_of,
-    search_cuts,
-    winning_cut,
-)
+from raters.scores.cut import cut_labels, cuts_of, winning_cut
 from raters.scores.overlap import (
     VolumeDifference,
     accuracy,

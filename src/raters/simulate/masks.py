@@ -12,6 +12,7 @@ from raters.arrays import Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.noise import smooth_noise
 from raters.simulate.shape import Mask, Shape
+from raters.wording import expected_one_of
 
 
 def blank(shape: Shape, severity: float, rng: np.random.Generator) -> Mask:
@@ -375,5 +376,5 @@ def drawer_of(name: str) -> Drawer:
         RatersError: that lists the names.
     """
     if name not in DRAWERS:
-        raise RatersError(f"found the rater {name!r}, expected one of {', '.join(DRAWERS)}")
+        raise RatersError(f"found the rater {name!r}, {expected_one_of(DRAWERS, name)}")
     return DRAWERS[name]

@@ -16,6 +16,7 @@ from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.paths import naming, read_text, refuse_special, written_whole
 from raters.study.study import Study
+from raters.wording import first_difference
 
 SUMS_FILE = "sums.json"
 _BLOCK = 1 << 20  # bytes
@@ -125,7 +126,7 @@ class Journal:
         plan = _parsed(lines[0])
         if plan != self._plan:
             message = (
-                f"holds other work ({_difference(plan, self._plan)}): "
+                f"holds other work ({first_difference(plan or {}, self._plan)}): "
                 "choose another folder, or --overwrite to replace it"
             )
             raise RatersError(message, kind="folder-taken", file=self._path.parent)
@@ -191,19 +192,6 @@ def _parsed(line: str) -> dict[str, Any] | None:
     except json.JSONDecodeError:
         return None
     return entry if isinstance(entry, dict) else None
-
-
-def _difference(found: dict[str, Any] | None, expected: dict[str, Any]) -> str:
-    for key, value in expected.items():
-        other = None if found is None else found.get(key)
-        if other != value:
-            return f"{key} {_short(other)} there, {_short(value)} now"
-    return "written by another version"
-
-
-def _short(value: Any) -> str:  # noqa: ANN401
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _arrays(study: Study, row: int) -> Iterator[Array]:

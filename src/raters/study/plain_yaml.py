@@ -18,7 +18,10 @@ _MOST_DIGITS = 40  # Python refuses to print what has thousands
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects aliases: a few hundred bytes of them can stand for gigabytes."""
+    """Rejects aliases and keys that come twice.
+
+    A few hundred bytes of aliases can stand for gigabytes; of two keys the first would be lost.
+    """
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         if self.check_event(yaml.AliasEvent):
@@ -26,6 +29,17 @@ class _Loader(yaml.SafeLoader):
             message = f"found the alias '*{event.anchor}', expected every value written out"
             raise yaml.composer.ComposerError(None, None, message, event.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name in seen:
+                message = f"found the key {name!r} twice, expected it once"
+                raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
+            if name is not None:
+                seen.add(name)
+        return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: Any) -> Any:  # noqa: ANN401
         if len(node.value) > _MOST_DIGITS:
@@ -49,6 +63,9 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
         >>> load_plain("a: &x [1]\nb: *x")
         Traceback (most recent call last):
         yaml.error.YAMLError: found the alias '*x', expected every value written out in ...
+        >>> load_plain("a: 1\nb: 2\na: 3")
+        Traceback (most recent call last):
+        yaml.error.YAMLError: found the key 'a' twice, expected it once in ...
     """
     try:
         return yaml.load(text, _Loader)  # a kind of SafeLoader

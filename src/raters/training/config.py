@@ -119,6 +119,7 @@ class ModelConfig(BaseModel):
             spatial_dims=self.label_spatial_dims,
             network=self._network,
             epochs=self.training.epochs,
+            channels=self.channels,
         )
 
     @property

@@ -19,7 +19,8 @@ from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.progress import track
 from raters.rows import write_json
-from raters.scores.cut import CutCounts, CutTally, cuts_of, search_cuts
+from raters.scores.choose_cut import CutCounts, CutTally, search_cuts
+from raters.scores.cut import cuts_of
 from raters.study.classes import Classes
 from raters.wording import expected_one_of
 

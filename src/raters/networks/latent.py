@@ -1,0 +1,188 @@
+"""What a latent variable needs: an encoder that gives its Gaussian, and a head that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool1d, avg_pool2d, avg_pool3d
+
+from raters.networks.backbone import convolution
+from raters.rater_models.start import pointwise
+
+LEVELS = 4
+"""Levels of resolution of an encoder; each has twice the channels of the one above."""
+
+MOST_CHANNELS = 32
+"""Channels of an encoder's first level, at most."""
+
+MOST_LOG = 8.0
+"""The largest logarithm of a variance, and minus the smallest: e^16 is far from an overflow."""
+
+_SLOPE = 0.1
+_POOL: dict[int, Callable[..., Tensor]] = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
+
+
+def bounded(log_variance: Tensor) -> Tensor:
+    r"""Keep logarithms of variances within bounds, smoothly: :math:`m \tanh(v / m)`.
+
+    Example:
+        >>> bounded(torch.tensor([-1e9, 0.1, 1e9]))
+        tensor([-8.0000,  0.1000,  8.0000])
+    """
+    return MOST_LOG * torch.tanh(log_variance / MOST_LOG)
+
+
+class Gaussian(NamedTuple):
+    """Gaussians whose axes are independent.
+
+    Attributes:
+        mean: `(batch, size)`.
+        log_variance: `(batch, size)`.
+    """
+
+    mean: Tensor
+    log_variance: Tensor
+
+    def at(self, noise: Tensor) -> Tensor:
+        """Return what standard normal noise becomes: `mean + exp(log_variance / 2) * noise`.
+
+        Example:
+            >>> Gaussian(torch.tensor([1.0]), torch.tensor([4.0]).log()).at(torch.tensor([3.0]))
+            tensor([7.])
+        """
+        return self.mean + (self.log_variance / 2).exp() * noise
+
+
+def gaussian_kl(of: Gaussian, to: Gaussian) -> Tensor:
+    r"""Return the Kullback-Leibler divergence of Gaussians with independent axes, `(batch,)`.
+
+    .. math:: \tfrac12 \sum_i \Big( \log \frac{s_i^2}{v_i^2} - 1
+              + \frac{v_i^2 + (m_i - n_i)^2}{s_i^2} \Big)
+
+    of means m and variances v² to means n and variances s².
+
+    Example:
+        >>> unit = Gaussian(torch.zeros(1, 2), torch.zeros(1, 2))
+        >>> gaussian_kl(Gaussian(torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2)), unit)
+        tensor([0.5000])
+    """
+    log_ratio = of.log_variance - to.log_variance
+    shift = (of.mean - to.mean).square() * (-to.log_variance).exp()
+    return (log_ratio.exp() + shift - 1 - log_ratio).sum(-1) / 2
+
+
+class Halve(nn.Module):
+    """Averages pairs of pixels along each axis; what is left over stays, so no side is too short.
+
+    Example:
+        >>> Halve()(torch.tensor([[[1.0, 3.0, 7.0]]])), Halve()(torch.ones(1, 1, 1, 4)).shape
+        (tensor([[[2., 7.]]]), torch.Size([1, 1, 1, 2]))
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return features `(batch, channels, *space)` at half of the resolution."""
+        sides = [min(side, 2) for side in features.shape[2:]]
+        return _POOL[len(sides)](features, sides, ceil_mode=True)
+
+
+class GaussianEncoder(nn.Module):
+    """Turns an image of any size into the Gaussian of a latent variable.
+
+    Two 3 x 3 convolutions at each of `LEVELS` levels, average pooling in between and over all of
+    the last one. There is no norm: instance norm makes the mean of each channel over the image the
+    same for all images, and the last pooling looks at nothing else.
+
+    Args:
+        channels: Channels of the image, and of labels if they go in too.
+        size: Of the latent variable.
+        spatial_dims: Spatial axes.
+        width: Channels of the first level; at most `MOST_CHANNELS` are taken.
+
+    Example:
+        >>> found = GaussianEncoder(1, 6, spatial_dims=2, width=4)(torch.zeros(3, 1, 5, 4))
+        >>> found.mean.shape, found.log_variance.shape
+        (torch.Size([3, 6]), torch.Size([3, 6]))
+    """
+
+    def __init__(self, channels: int, size: int, spatial_dims: int, width: int) -> None:
+        super().__init__()
+        widths = [min(width, MOST_CHANNELS) * 2**level for level in range(LEVELS)]
+        layers: list[nn.Module] = []
+        for before, after in pairwise([channels, *widths]):
+            if layers:
+                layers.append(Halve())
+            layers.append(convolution(spatial_dims, before, after, 3, padding=1))
+            layers.append(nn.LeakyReLU(_SLOPE))
+            layers.append(convolution(spatial_dims, after, after, 3, padding=1))
+            layers.append(nn.LeakyReLU(_SLOPE))
+        self.layers = nn.Sequential(*layers)
+        self.last = nn.Linear(widths[-1], 2 * size)
+        _start(self.layers)
+
+    def forward(self, image: Tensor) -> Gaussian:
+        """Return the Gaussian of each image."""
+        found = self.last(self.layers(image).flatten(2).mean(2))
+        mean, log_variance = found.chunk(2, 1)
+        return Gaussian(mean, bounded(log_variance))
+
+
+class LatentHead(nn.Module):
+    """Reads features together with a latent variable: three layers of 1 x 1 convolutions.
+
+    The first one, on features joined with the latent at each pixel, is a sum of one on the features
+    and one on the latent: many latents of an image share the former (`read`).
+
+    Args:
+        features: Channels of the features.
+        size: Of the latent variable.
+        num_classes: Number of classes.
+        spatial_dims: Spatial axes.
+
+    Example:
+        >>> head = LatentHead(features=8, size=6, num_classes=3, spatial_dims=2)
+        >>> read = head.read(torch.zeros(1, 8, 5, 4))
+        >>> head(read, torch.zeros(1, 6)).shape
+        torch.Size([1, 3, 5, 4])
+    """
+
+    def __init__(self, features: int, size: int, num_classes: int, spatial_dims: int) -> None:
+        super().__init__()
+        self.of_features = pointwise(features, features, spatial_dims)
+        self.of_latent = nn.Linear(size, features, bias=False)
+        self.middle = pointwise(features, features, spatial_dims)
+        self.last = pointwise(features, num_classes, spatial_dims)
+        self.activation = nn.LeakyReLU(_SLOPE)
+        _start(self)
+
+    def read(self, features: Tensor) -> Tensor:
+        """Return what all latents of images share, from features `(batch, features, *space)`."""
+        found: Tensor = self.of_features(features)
+        return found
+
+    def forward(self, read: Tensor, latents: Tensor) -> Tensor:
+        """Return logits `(batch, classes, *space)` for one latent of each image, `(batch, size)`.
+
+        Args:
+            read: What `read` gave.
+            latents: `(batch, size)`.
+        """
+        moved: Tensor = self.of_latent(latents)
+        hidden = self.activation(read + moved.view(*moved.shape, *(1,) * (read.ndim - 2)))
+        found: Tensor = self.last(self.activation(self.middle(hidden)))
+        return found
+
+
+def _start(module: nn.Module) -> None:
+    """Draw weights so that features keep their size from layer to layer (He et al., 2015).
+
+    Without a norm, torch's own start leaves a thousandth of what differs behind eight layers.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear):
+            nn.init.kaiming_normal_(part.weight, a=_SLOPE)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)

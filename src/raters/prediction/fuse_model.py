@@ -1,0 +1,213 @@
+"""Fusion by a trained model: the truth that image and labels show together, `p(t | x, labels)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raters.confusion import count_case
+from raters.errors import RatersError
+from raters.fusion.consensus import Consensus
+from raters.fusion.methods import Method
+from raters.fusion.result import Fusion
+from raters.methods.base import Batch, rows_of
+from raters.methods.registry import METHODS
+from raters.prediction.predict import AT_ONCE, in_bands, window_of
+from raters.prediction.predict_study import digest_of
+from raters.prediction.prediction import Floats, most_likely
+from raters.rows import Row
+from raters.study.case import Case
+from raters.study.classes import MISSING
+from raters.study.study import Study
+from raters.training.config import refuse_other_study
+from raters.training.dataset import Item, collate
+from raters.training.model import Model, load
+from raters.training.survey import survey
+from raters.wording import many
+
+_MOST = 256  # tasks at once, where each is a few features only
+
+
+def fuse_with(study: Study, method: str | None, model: Model | str | Path) -> ModelConsensus:
+    """Fuse the labels of a study with what a model says of the images.
+
+    Args:
+        study: The study; raters are matched with those of the model by name.
+        method: The method that the model was trained with, to be checked; None takes any.
+        model: The model, or its folder.
+
+    Raises:
+        RatersError: A model of another method, or of one that does not fuse; no images; raters
+            that the model does not know; another kind of study, or other classes.
+    """
+    if not isinstance(model, Model):
+        model = load(model)
+    _refuse(study, method, model)
+    return ModelConsensus(study, model)
+
+
+def _refuse(study: Study, method: str | None, model: Model) -> None:
+    found = model.config.method
+    if method not in (None, found):
+        raise RatersError(f"found a model of {found}, expected one of {method}, as -m says")
+    if "fusion" not in model.method.answers:
+        can = ", ".join(name for name, entry in METHODS.items() if "fusion" in entry.answers)
+        raise RatersError(
+            f"found a model of {found}, which does not fuse labels, expected one of: {can}",
+            kind="unanswered",
+        )
+    refuse_other_study(model.config, study)
+    if not study.backend.holds()["images"]:
+        raise RatersError(
+            "found no images, expected some: a model fuses what labels and images say "
+            '(--images "images/{case}.png")',
+            kind="missing-image",
+            file=study.folder,
+        )
+
+
+class ModelConsensus(Consensus):
+    """The labels of a study, fused with what a model says of the images.
+
+    How far raters can be trusted is counted against the result, as the last step of EM counts it;
+    the matrices that the model itself has are those of `raters predict --confusion`.
+
+    Attributes:
+        model: The model.
+    """
+
+    def __init__(self, study: Study, model: Model) -> None:
+        self.study, self.model, self.pooled, self._progress = study, model, False, False
+        self._name, self._options = model.config.method, {}
+        self._method = Method(METHODS[self._name].about)
+        self.description = {
+            "method": self._name,
+            "pool": False,
+            "options": {},
+            "model": digest_of(model),
+        }
+        self._places = _places(study, model)
+        self._one = Lock()  # cases are read side by side; the network has all cores for itself
+
+    def fuse_case(self, case: Case) -> Fusion:
+        """Fuse the labels of one case of masks; a table is fused as a whole (`table`)."""
+        if case.kind == "classification":
+            raise RatersError("found a table, expected masks; take consensus.table instead")
+        image = self.model.pixels(case)
+        labels = torch.from_numpy(self._labels(case))
+        with self._one:
+            truth = self._fused(image, labels)
+        return self._counted(truth, most_likely(truth), count_case(case, truth, len(truth)))
+
+    @cached_property
+    def table(self) -> Fusion:
+        """The fusion of a table; tasks without an image are undecided."""
+        if self.study.kind != "classification":
+            raise RatersError("found masks, expected a table; take consensus[case] instead")
+        classes = len(self.study.classes)
+        truth = np.full((len(self.study), classes), 1 / classes, np.float32)
+        labels = np.full(len(self.study), MISSING, np.int16)
+        for positions, batch in self._batches():
+            with torch.inference_mode():
+                truth[positions] = self.model.method.fused(batch).float().cpu().numpy()
+            labels[positions] = truth[positions].argmax(1)
+        triplets, counts = self.study.triplets, np.zeros((len(self.study.raters), classes, classes))
+        seen = (triplets.label != MISSING) & (labels[triplets.task] != MISSING)
+        task, rater, label = (
+            part[seen] for part in (triplets.task, triplets.rater, triplets.label)
+        )
+        np.add.at(counts.transpose(0, 2, 1), (rater, label), truth[task])
+        return self._counted(truth, labels, counts)
+
+    def _counted(self, truth: Floats, labels: NDArray[Any], counts: NDArray[np.float64]) -> Fusion:
+        confusion = rows_of(counts, 1 / counts.shape[1])
+        total = counts.sum(axis=(0, 2))
+        prior = total / total.sum() if total.any() else np.full(len(total), 1 / len(total))
+        return Fusion(truth, labels, confusion, prior, voxels=int((labels != MISSING).sum()))
+
+    def _labels(self, case: Case) -> NDArray[np.int64]:
+        """Return the labels of a case on the model's axis of raters."""
+        raters, found = len(self.model.config.raters), case.labels
+        if self.model.method.shares_matrix:
+            return found.astype(np.int64)
+        labels, known = np.full((raters, *found.shape[1:]), MISSING, np.int64), self._places >= 0
+        labels[self._places[known]] = found[known]
+        return labels
+
+    @torch.inference_mode()
+    def _fused(self, image: Tensor, labels: Tensor) -> Floats:
+        """Fuse an image `(channels, *space)`; large ones in the windows that `predict` takes."""
+        model, channels = self.model, len(image)
+        both = torch.cat([image, labels.to(image.dtype)])  # class numbers are exact in floats
+
+        def function(batch: Tensor) -> Tensor:
+            seen = {"image": batch[:, :channels], "labels": batch[:, channels:].long()}
+            cases = torch.zeros(len(batch), dtype=torch.long, device=batch.device)
+            return model.method.fused({**seen, "case": cases})
+
+        space = tuple(image.shape[1:])
+        window = window_of(model, space) or space
+        truth = np.empty((len(model.config.classes), *space), np.float32)
+        for start, rows in in_bands(both, function, window, device=model.device):
+            truth[:, start : start + rows.shape[1]] = rows.float().numpy()
+        return truth
+
+    def _batches(self) -> Iterator[tuple[list[int], Batch]]:
+        """Return tasks that have an image, in batches of one shape."""
+        positions: list[int] = []
+        items: list[Item] = []
+        for position, case in enumerate(self.study.iter_cases()):
+            if case.image is None:
+                continue
+            image = self.model.pixels(case).numpy()
+            raters = self._places[case.answers.rater]
+            item = Item(image=image, labels=case.answers.label, raters=raters, case=0)
+            room = max(1, min(_MOST, AT_ONCE // max(image[0].size, 1)))
+            if items and (len(items) >= room or items[0]["image"].shape != image.shape):
+                yield positions, self._batch(items)
+                positions, items = [], []
+            positions.append(position)
+            items.append(item)
+        if items:
+            yield positions, self._batch(items)
+
+    def _batch(self, items: list[Item]) -> Batch:
+        return {name: part.to(self.model.device) for name, part in collate(items).items()}
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What has to be said about the result; of masks, every case is fused for it."""
+        if self.study.kind == "segmentation":
+            return super().notes
+        left = int((self.table.labels == MISSING).sum())
+        has = "has" if left == 1 else "have"
+        return [f"{many(left, 'task')} {has} no image: undecided"] if left else []
+
+    def notes_from(self, remarks: Iterable[Row]) -> list[str]:
+        """Return the notes on masks; that two raters are too few is none where images help."""
+        kept = ({k: v for k, v in row.items() if k != "two"} for row in remarks)
+        return super().notes_from(kept)
+
+
+def _places(study: Study, model: Model) -> NDArray[np.int64]:
+    """Return where the model has each rater of a study; -1 for one who labelled nothing in it.
+
+    Where all raters share one matrix it does not matter who they are.
+
+    Raises:
+        RatersError: For a rater that the model does not know, or of whom it saw no label.
+    """
+    if model.method.shares_matrix:
+        return np.zeros(len(study.raters), np.int64)
+    known = set(model.config.labelled)
+    silent = set() if known.issuperset(study.raters) else set(survey(study).without_labels())
+    found = [-1 if rater in silent - known else model.number_of(rater) for rater in study.raters]
+    return np.array(found, np.int64)
