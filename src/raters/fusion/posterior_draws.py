@@ -40,22 +40,26 @@ def posterior_errors(
         return None
     answers = answers_of(triplets, len(fusion.prior))
     random = np.random.default_rng(seed)
-    drawn, speaks = [], np.zeros((2, answers.raters, len(MEASURES), answers.classes))
+    # Means of the draws: values, their squares, log odds, their squares, answers for and against.
+    sums = np.zeros((6, answers.raters, len(MEASURES), answers.classes))
     for _ in range(DRAWS):
         counts, tasks = draw_counts(answers, fusion.truth.astype(np.float64), random)
         shares = fusion.prior
         if not prior_known:
             named = answers.used.any(axis=0)
             shares = _shares_of(random.standard_gamma(tasks + BEFORE * named))
-        drawn.append(measures(draw_matrices(fusion.common, counts, random), shares))
+        drawn = measures(draw_matrices(fusion.common, counts, random), shares)
+        values = np.clip(drawn, _EDGE, 1 - _EDGE)
+        odds = np.log(values / (1 - values))
         part, whole = parts(counts.all.transpose(0, 2, 1))
-        speaks += part / DRAWS, (whole - part) / DRAWS
-    values = np.clip(np.array(drawn), _EDGE, 1 - _EDGE)
-    odds = np.log(values / (1 - values))
-    centre, half = odds.mean(axis=0), _NORMAL * odds.std(axis=0)
-    low, high = (1 / (1 + np.exp(-x)) for x in (centre - half, centre + half))
-    low, high = np.where(speaks[0] < LEAST, 0, low), np.where(speaks[1] < LEAST, 1, high)
-    return Errors(np.array(drawn).std(axis=0), np.full(centre.shape, np.inf), low, high)
+        for mean, new in zip(
+            sums, (drawn, drawn**2, odds, odds**2, part, whole - part), strict=True
+        ):
+            mean += new / DRAWS
+    error, half = (np.sqrt(np.maximum(sums[k + 1] - sums[k] ** 2, 0)) for k in (0, 2))
+    low, high = (1 / (1 + np.exp(-sums[2] - sign * _NORMAL * half)) for sign in (-1, 1))
+    low, high = np.where(sums[4] < LEAST, 0, low), np.where(sums[5] < LEAST, 1, high)
+    return Errors(error, np.full(error.shape, np.inf), low, high)
 
 
 def draw_counts(
