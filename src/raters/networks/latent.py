@@ -97,9 +97,9 @@ class GaussianEncoder(nn.Module):
     """Turns an image of any size into the Gaussian of a latent variable.
 
     Two 3 x 3 convolutions at each of `LEVELS` levels, average pooling in between and over all of
-    the last one. Instance norm and a norm of what was pooled are what makes masks of an image differ
-    for the encoder from the start: without the former all pooled vectors are nearly one (by a
-    factor of 30 more so on discs), and a latent that says nothing is soon out of use.
+    the last one. Instance norm and a norm of what was pooled make masks of an image differ for the
+    encoder from the start: without the former, what is pooled is nearly the same for all masks,
+    and a latent that says nothing is soon out of use.
 
     Args:
         channels: Channels of the image, and of labels if they go in too.
