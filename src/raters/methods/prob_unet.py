@@ -35,7 +35,7 @@ class ProbUNet(SamplingMethod[LookedAt]):
 
     for one rater's mask o of each image, drawn at each step among those who labelled it. Both terms
     are sums over an image; their sum over a batch is divided by its observed pixels, which changes
-    neither their ratio nor, with AdamW, the steps.
+    neither their ratio nor, with AdamW, the steps. Beta grows to its value, see `ramp`.
 
     S. A. A. Kohl et al., A probabilistic U-Net for segmentation of ambiguous images, NeurIPS 2018.
 
@@ -56,6 +56,14 @@ class ProbUNet(SamplingMethod[LookedAt]):
         self.head = LatentHead(features, size, task.num_classes, axes)
         self.register_buffer("noise", fixed_noise(DRAWS, size), persistent=False)
 
+    @property
+    def ramp(self) -> float:
+        """The share of `beta` that counts: it grows from 0 over the first half of the epochs.
+
+        At the start a latent says nothing yet, and the divergence would take it out of use.
+        """
+        return min(1.0, 2 * self.epoch / max(self.task.epochs, 1))
+
     def look(self, image: Tensor) -> LookedAt:
         """Return what the head read of the features, and the prior of each image."""
         return self.head.read(self.network(image)[0]), self.prior(image)
@@ -74,7 +82,7 @@ class ProbUNet(SamplingMethod[LookedAt]):
         noise = drawn_noise(batch["case"], self.options.latent_size, self.seed, self.epoch)
         seen, masks = self.look(image), drawn_masks(labels, chosen)
         found = self._evidence(seen, image, masks, noise.to(image), self.class_weights)
-        return evidence_step(*found, self.options.beta)
+        return evidence_step(*found, self.options.beta * self.ramp)
 
     def _evidence(
         self, seen: LookedAt, image: Tensor, labels: Tensor, noise: Tensor, weights: Tensor

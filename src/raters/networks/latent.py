@@ -76,16 +76,20 @@ def gaussian_kl(of: Gaussian, to: Gaussian) -> Tensor:
 
 
 class Halve(nn.Module):
-    """Averages pairs of pixels along each axis; what is left over stays, so no side is too short.
+    """Averages pairs of pixels along each axis, but for axes of less than eight.
+
+    Norms need some pixels to tell images apart by.
 
     Example:
-        >>> Halve()(torch.tensor([[[1.0, 3.0, 7.0]]])), Halve()(torch.ones(1, 1, 1, 4)).shape
-        (tensor([[[2., 7.]]]), torch.Size([1, 1, 1, 2]))
+        >>> Halve()(torch.arange(9.0).view(1, 1, 9))
+        tensor([[[0.5000, 2.5000, 4.5000, 6.5000, 8.0000]]])
+        >>> Halve()(torch.ones(1, 1, 7, 8)).shape
+        torch.Size([1, 1, 7, 4])
     """
 
     def forward(self, features: Tensor) -> Tensor:
         """Return features `(batch, channels, *space)` at half of the resolution."""
-        sides = [min(side, 2) for side in features.shape[2:]]
+        sides = [2 if side >= 8 else 1 for side in features.shape[2:]]
         return _POOL[len(sides)](features, sides, ceil_mode=True)
 
 
@@ -93,8 +97,9 @@ class GaussianEncoder(nn.Module):
     """Turns an image of any size into the Gaussian of a latent variable.
 
     Two 3 x 3 convolutions at each of `LEVELS` levels, average pooling in between and over all of
-    the last one. There is no norm: instance norm makes the mean of each channel over the image the
-    same for all images, and the last pooling looks at nothing else.
+    the last one. Instance norm and a norm of what was pooled make masks of an image differ for the
+    encoder from the start: without the former, what is pooled is nearly the same for all masks,
+    and a latent that says nothing is soon out of use.
 
     Args:
         channels: Channels of the image, and of labels if they go in too.
@@ -115,17 +120,18 @@ class GaussianEncoder(nn.Module):
         for before, after in pairwise([channels, *widths]):
             if layers:
                 layers.append(Halve())
-            layers.append(convolution(spatial_dims, before, after, 3, padding=1))
-            layers.append(nn.LeakyReLU(_SLOPE))
-            layers.append(convolution(spatial_dims, after, after, 3, padding=1))
-            layers.append(nn.LeakyReLU(_SLOPE))
+            for inputs in (before, after):
+                layers.append(convolution(spatial_dims, inputs, after, 3, padding=1, bias=False))
+                layers.append(nn.GroupNorm(after, after))  # instance norm, of any size
+                layers.append(nn.LeakyReLU(_SLOPE))
         self.layers = nn.Sequential(*layers)
+        self.norm = nn.LayerNorm(widths[-1])
         self.last = nn.Linear(widths[-1], 2 * size)
         _start(self.layers)
 
     def forward(self, image: Tensor) -> Gaussian:
         """Return the Gaussian of each image."""
-        found = self.last(self.layers(image).flatten(2).mean(2))
+        found = self.last(self.norm(self.layers(image).flatten(2).mean(2)))
         mean, log_variance = found.chunk(2, 1)
         return Gaussian(mean, bounded(log_variance))
 
