@@ -47,9 +47,12 @@ LIKELIHOOD, PAPERS = "tests/test_likelihood.py", "tests/test_paper_forms.py"
 METHODS = "tests/test_methods.py"
 TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
 AXES = "tests/test_rater_axes.py"
-# The tests of each file, its own doctests before them; after '?' words of which names have one.
-DRAWS = "tests/test_sampling_methods.py?loops|is_drawn|draws|divergence|sums|held_out|mean_of|samples_are|winner|add_up|is_the"
+DRAWS = (
+    "tests/test_sampling_methods.py?loops|is_drawn|draws|divergence|sums|held_out|mean_of|"
+    "samples_are|winner|add_up|is_the"
+)
 _DRAWING = ("draws", "label_sampling", "multi_hypothesis", "prob_unet", "pionono")
+# The tests of each file, its own doctests before them; after '?' words of which names have one.
 TESTS: dict[str, tuple[str, ...]] = {
     "confusion": ("tests/test_confusion.py",),
     "confusion/counts.py": (
