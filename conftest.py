@@ -11,6 +11,9 @@ import pytest
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# Some virtual machines announce AMX and then die of it, in any product of bfloat16 matrices.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 # What a shell starts in the background ignores SIGINT, and so would the processes of the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):  # not in the main thread

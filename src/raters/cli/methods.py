@@ -96,19 +96,20 @@ def _option(name: str, info: FieldInfo) -> Row:
 
 def _show_all() -> None:
     from raters.cli.tables import show_rows
+    from raters.methods.entry import LABELS_OF
     from raters.methods.registry import METHODS
 
     rows: list[Row] = [
-        {"name": name, "about": entry.about, "paper": entry.paper or None}
+        {"name": name, "about": entry.about, "for": " and ".join(LABELS_OF[k] for k in entry.kinds)}
         for name, entry in METHODS.items()
     ]
-    show_rows("learning methods (raters train)", rows)
+    show_rows("learning methods (raters train)", rows, most=len(rows))
     rows = [
         {"name": name, "about": method.about, "for": " and ".join(KINDS[k] for k in method.kinds)}
         for name, method in FUSION.items()
     ]
-    show_rows("fusion methods (raters fuse)", rows)
-    typer.echo("\noptions of one: raters methods NAME")
+    show_rows("fusion methods (raters fuse)", rows, most=len(rows))
+    typer.echo("\noptions and paper of one: raters methods NAME")
 
 
 def _show_one(name: str, entry: MethodEntry) -> None:

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 MOST_ROWS = 20
 
 
-def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None:
+def show_rows(
+    title: str, rows: Sequence[Row], total: int | None = None, most: int = MOST_ROWS
+) -> None:
     """Print rows as a table; what does not exist is a dash, and a column of dashes is left out.
 
     Args:
         title: What the table shows.
-        rows: The rows; more than 20 are cut.
+        rows: The rows.
         total: How many rows there are in all, if `rows` are the first of them.
+        most: How many are shown; what is cut is counted.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -44,11 +47,11 @@ def show_rows(title: str, rows: Sequence[Row], total: int | None = None) -> None
         side: Literal["left", "right"] = "right" if number else "left"
         # A name is never cut: it is folded where it does not fit.
         table.add_column(escape(printable(column.replace("_", " "))), justify=side, overflow="fold")
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:most]:
         table.add_row(*(escape(shown(row.get(column))) for column in columns))
     console.print(f"\n[bold underline]{escape(title)}[/]")
     console.print(table)
-    left = (total or len(rows)) - min(len(rows), MOST_ROWS)
+    left = (total or len(rows)) - min(len(rows), most)
     if left > 0:
         console.print(f"and {left:,} more")
 
