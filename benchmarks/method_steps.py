@@ -47,7 +47,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def study_of(kind: str) -> Study:
-    """Draw cases by raters who differ, with references."""
+    """Draw cases by raters who differ, with references and diagnoses."""
     random = np.random.default_rng(0)
     if kind == "masks":
         truth = np.kron(random.integers(0, 3, (8, 6, 6)), np.ones((16, 16), int))
@@ -58,7 +58,10 @@ def study_of(kind: str) -> Study:
         wrong = random.random((128, 5)) < 0.3
         labels = np.where(wrong, random.integers(0, 8, (128, 5)), truth[:, None])
         images = np.eye(512)[truth] + random.normal(0, 0.5, (128, 512))
-    return Study.from_arrays(images.astype(np.float32), labels, reference=truth)
+    diagnoses = [("ill", "well")[k % 2] for k in range(len(truth))]
+    return Study.from_arrays(
+        images.astype(np.float32), labels, reference=truth, diagnoses=diagnoses
+    )
 
 
 @dataclass(frozen=True)
