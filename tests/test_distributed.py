@@ -72,8 +72,8 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The prior net of prob-unet starts at gradients of almost nothing, which AdamW scales to full
-# steps: their last digits decide.
+# Weights of the prior net of prob-unet differ by 4e-4 of the largest, losses by 5e-7: presumably
+# AdamW scales its first gradients, which are almost nothing, to full steps (not traced further).
 TOLERANCE = {"prob-unet": 2e-3}
 
 

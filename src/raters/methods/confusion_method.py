@@ -162,8 +162,10 @@ class ConfusionMethod(NetworkMethod):
     def _vote_step(self, batch: Batch) -> Step:
         """Train the truth network alone, on the vote or a consensus."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
-        vote = majority(batch["labels"], self.task.num_classes)
-        target = batch["target"] if self.has_targets else vote
+        if self.has_targets:
+            target = batch["target"]
+        else:
+            target = majority(batch["labels"], self.task.num_classes)
         return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     @property

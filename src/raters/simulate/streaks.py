@@ -81,18 +81,19 @@ class StreakRaters(Source):
             return super().mask(case, None)
         if not self._given[case, self.raters.index(rater)]:
             return None
-        drawn = self._marked(case, rater, generator(self._seed, self._name(case), rater))
+        rng = generator(self._seed, self._name(case), rater)
+        drawn = self._marked(self._parts(case), rater, rng)
         geometry = self.study[case].geometry
         return RawMask(drawn, geometry, f"simulated rater {rater!r}", coded=True)
 
     def true_confusion(self, case: int, draws: int = 16) -> Floats:
         """Count the confusion `(raters, 2, 2)` of all raters on a case over independent draws."""
-        truth = self._parts(case)
-        lesions = np.isin(truth, (1, 2)).astype(np.int16)
+        parts = self._parts(case)
+        lesions = np.isin(parts, (1, 2)).astype(np.int16)
         counts = np.zeros((len(self.raters), 2, 2))
         for k, rater in enumerate(self.raters):
             rng = generator(self._seed, self._name(case), rater, "confusion")
-            drawn = np.stack([self._marked(case, rater, rng) for _ in range(draws)])
+            drawn = np.stack([self._marked(parts, rater, rng) for _ in range(draws)])
             counts[k] = count(drawn, lesions, 2).sum(axis=0)
         return normalise(counts, "identity")
 
@@ -102,8 +103,8 @@ class StreakRaters(Source):
     def _parts(self, case: int) -> Labels:
         return streak_parts(self._space, generator(self._seed, self._name(case)))[1]
 
-    def _marked(self, case: int, rater: str, rng: Rng) -> Labels:
+    def _marked(self, parts: Labels, rater: str, rng: Rng) -> Labels:
         sees = rng.random() < SEES_STREAK
         careless = (1, 3) if sees else (1,)
-        marked = np.isin(self._parts(case), (1, 2) if rater in CAREFUL else careless)
+        marked = np.isin(parts, (1, 2) if rater in CAREFUL else careless)
         return (marked ^ (rng.random(self._space) < SLIP)).astype(np.int16)
