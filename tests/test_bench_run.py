@@ -121,7 +121,12 @@ class TestNumbers:
 @contextmanager
 def cluster() -> Iterator[str]:
     distributed = pytest.importorskip("distributed")
-    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    here = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with distributed.LocalCluster(**here) as local:
         yield local.scheduler_address
 

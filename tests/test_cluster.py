@@ -93,7 +93,7 @@ def test_a_case_that_kills_its_workers_does_not_stop_the_others() -> None:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
         ) as local,
     ):
         found = sorted(on_cluster(work, range(4), local.scheduler_address, failed))

@@ -204,7 +204,7 @@ def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
 
     write_consensus(raters.fuse(study, "staple"), tmp_path / "local")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
     ) as cluster:
         with distributed.Client(cluster) as client:
             victim = next(iter(client.run(os.getpid).values()))
