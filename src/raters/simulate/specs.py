@@ -13,9 +13,20 @@ from raters.arrays import Flags, Floats
 from raters.errors import RatersError
 
 _SPEC = re.compile(
-    r"(?:(?P<name>[^=]+)=)?(?:(?P<times>[0-9]+)x)?(?P<kind>[A-Za-z][A-Za-z-]*)"
-    r"(?:(?P<sign>[:@])(?P<number>[0-9.eE+-]+))?"
+    r"(?:(?P<name>[^=]+)=)?(?:(?P<times>[0-9]+)x)?(?P<kind>[A-Za-z][A-Za-z-]*[0-9]*)"
+    r"(?::(?P<amount>[0-9.eE+-]+))?(?:@(?P<share>[0-9.eE+-]+))?"
 )
+
+Annotation = Literal["mask", "positive", "negative", "scribble", "box"]
+
+COARSE: dict[str, tuple[Annotation, ...]] = {
+    "positive": ("positive",),
+    "negative": ("negative",),
+    "scribble": ("scribble",),
+    "box": ("box",),
+    **{f"level{k}": ("positive", "negative") for k in range(1, 6)},
+}
+"""Kinds of raters who do not draw masks, and what each hands in."""
 
 MOST = 100_000
 """Raters of one kind."""
@@ -28,21 +39,34 @@ class Spec:
 
     Attributes:
         name: The rater's name in the study.
-        kind: The way to err: a name of `DRAWERS` or of `KINDS`.
+        kind: The way to err: a name of `DRAWERS`, of `COARSE` or of `KINDS`.
         amount: The severity of a drawer, or the skill of a class rater; None if not said.
         mean_dice: The mean Dice against the truth to reach; None if not said.
+        share: The part of its area that a coarse drawing keeps; None if not said.
     """
 
     name: str
     kind: str
     amount: float | None = None
     mean_dice: float | None = None
+    share: float | None = None
+
+
+def annotations_of(spec: Spec) -> tuple[Annotation, ...]:
+    """Return what a rater's drawings mean; raters of levels hand in two kinds.
+
+    Example:
+        >>> [annotations_of(spec) for spec in parse_raters("over,box,level2")]
+        [('mask',), ('box',), ('positive', 'negative')]
+    """
+    return COARSE.get(spec.kind, ("mask",))
 
 
 def parse_raters(text: str) -> tuple[Spec, ...]:
     """Read a list of raters, separated by commas: `[name=][times x]kind[:amount | @mean Dice]`.
 
-    Names are by default the kinds; where one is repeated it is numbered.
+    Kinds of `COARSE` are `kind[:amount][@share of the area]`. Names are by default the kinds; where
+    one is repeated it is numbered.
 
     Raises:
         RatersError: that names the part that cannot be read.
@@ -51,7 +75,9 @@ def parse_raters(text: str) -> tuple[Spec, ...]:
         >>> [spec.name for spec in parse_raters("good,over:2.5,over@0.7,ann=under")]
         ['good', 'over', 'over2', 'ann']
         >>> parse_raters("over:2.5")
-        (Spec(name='over', kind='over', amount=2.5, mean_dice=None),)
+        (Spec(name='over', kind='over', amount=2.5, mean_dice=None, share=None),)
+        >>> parse_raters("positive:2@0.5")
+        (Spec(name='positive', kind='positive', amount=2.0, mean_dice=None, share=0.5),)
         >>> [spec.name for spec in parse_raters("3xhammer-spammer:0.3")]
         ['hammer-spammer', 'hammer-spammer2', 'hammer-spammer3']
     """
@@ -77,24 +103,34 @@ def unique_names(specs: list[Spec]) -> tuple[Spec, ...]:
 
 def _parse(part: str) -> list[Spec]:
     found = _SPEC.fullmatch(part)
-    amount = _number(found["number"]) if found and found["number"] else None
-    if found is None or (found["number"] and amount is None) or found["times"] == "0":
+    amount, share = (_number(found[key]) for key in ("amount", "share")) if found else (None, None)
+    if found is None or found["times"] == "0" or not _is_read(found, amount, share):
         raise RatersError(
             f"found the rater {part!r}, expected a kind, 'kind:severity' or 'kind@mean-Dice', "
-            "as in 'good,over:2.5,under@0.7'"
+            "as in 'good,over:2.5,under@0.7', or a coarse drawing with its share of the area, as "
+            "in 'positive@0.5'"
         )
     times = int(found["times"] or 1) if len(found["times"] or "") < _DIGITS else MOST + 1
     if times > MOST:
         raise RatersError(f"found {found['times']} raters in {part!r}, expected at most {MOST:,}")
-    kind, is_dice = found["kind"], found["sign"] == "@"
+    kind = found["kind"]
     name = (found["name"] or kind).strip()
-    spec = Spec(name, kind, None if is_dice else amount, amount if is_dice else None)
+    coarse = kind in COARSE
+    spec = Spec(name, kind, amount, None if coarse else share, share if coarse else None)
     return [spec] * times
 
 
-def _number(text: str) -> float | None:
+def _is_read(found: re.Match[str], amount: float | None, share: float | None) -> bool:
+    """Whether what was said is a number; only coarse drawings have both a severity and a share."""
+    said = {"amount": amount, "share": share}
+    if any(found[key] is not None and number is None for key, number in said.items()):
+        return False
+    return found["kind"] in COARSE or amount is None or share is None
+
+
+def _number(text: str | None) -> float | None:
     try:
-        return float(text)
+        return None if text is None else float(text)
     except ValueError:
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from raters.progress import ordered_map, track
 from raters.simulate.backend import SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
+from raters.simulate.reading import Unmarked
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
 from raters.study.classes import MISSING
@@ -39,6 +40,7 @@ def simulate(
     target: str | None = None,
     spread: float = 0.01,
     require_dominance: bool = False,
+    unmarked: Unmarked = "rest",
 ) -> Study:
     """Return a study with the images and the truth of another and labels by simulated raters.
 
@@ -50,20 +52,28 @@ def simulate(
     `severity`, else `mean_dice`; else its usual mean Dice (`Drawer.usual`). A mean Dice is
     found by trial on up to 500 cases (`calibrate`).
 
+    Kinds of `COARSE` hand in coarse annotations: 'positive@0.5' draws half of the area of each
+    class, 'negative' all that is not of it, each one pixel too large and with fractures unless a
+    severity says otherwise ('positive:2@0.5'); then 'scribble', 'box', and 'level1' to 'level5'.
+    Of several foreground classes each has a positive and a negative rater of its own.
+
     Args:
         truth: A study with references (its raters, if any, are left out), or class numbers
             `(cases, *space)`, or `(cases,)` for classes.
-        raters: Kinds of raters as `parse_raters` reads them: of `DRAWERS` for masks, of `KINDS`
-            or 'cifar' for classes; or, for classes, the confusion matrix of each name.
+        raters: Kinds of raters as `parse_raters` reads them: of `DRAWERS` and `COARSE` for masks,
+            of `KINDS` or 'cifar' for classes; or, for classes, the matrix of each name.
         severity: The severity of all drawers that have none of their own.
         mean_dice: The mean Dice of each of these drawers.
         group_dice: The mean Dice over all raters together (pixel-cm, Fig. 4): the severities
             of all drawers that have none of their own, but 'blank', are scaled by one factor.
         assign: Who labels which case, see `raters.simulate.specs`.
         seed: Randomness.
-        target: The class that drawers err on, by name; by default every foreground class.
+        target: The class that drawers err on, and that coarse annotations mark, by name; by
+            default every foreground class.
         spread: The standard deviation of the skills of class raters around the asked one.
         require_dominance: Draw the matrices of class raters until their mean is column-dominant.
+        unmarked: What pixels say that a positive or negative drawing leaves unmarked: that they
+            are the 'rest', or nothing ('unknown').
 
     Example:
         >>> truth = np.zeros((3, 16, 16), int)
@@ -96,7 +106,7 @@ def simulate(
     if isinstance(specs, Mapping):
         raise RatersError("found matrices for masks, expected kinds of raters such as 'over'")
     amounts = Amounts(severity, mean_dice, group_dice)
-    return simulate_masks(source, specs, amounts, assign, seed, target)
+    return simulate_masks(source, specs, amounts, assign, seed, target, unmarked)
 
 
 def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
@@ -120,10 +130,33 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
 
     For class labels it is the known matrix of each rater. For masks it is counted over
     independent draws, one matrix per image and rater; rows of classes that the image does not
-    have are those of the identity.
+    have are those of the identity. Pixels that an annotation says nothing of do not count. Where a
+    negative drawing denies one of several classes, `C[t, o]` is `p('it is not o' | true t)`: the
+    diagonal is the share of errors.
     """
     position = _position(study, case)
     whole: Floats = _simulated(study).true_confusion(study.row(position), draws)
+    return whole[_columns(study)]
+
+
+def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
+    """Return `M[t, o] = p('it is not o' | true t, rightly said)` of negative drawings on a case.
+
+    That is the confusion without its diagonal, `(raters, L, L)`, rows scaled to sum to one; NaN of
+    raters who deny no class, and of two classes, where a negative drawing is an ordinary label.
+
+    Example:
+        >>> truth = np.arange(12).reshape(1, 3, 4) // 4
+        >>> true_transition(simulate(truth, "box,negative:0"), "0")[1]
+        array([[0. , 1. , 0. ],
+               [0.5, 0. , 0.5],
+               [0. , 1. , 0. ]])
+    """
+    backend = _simulated(study)
+    if not hasattr(backend, "true_transition"):
+        size = len(study.classes)
+        return np.full((len(study.raters), size, size), np.nan)
+    whole: Floats = backend.true_transition(study.row(_position(study, case)), draws)
     return whole[_columns(study)]
 
 
@@ -133,7 +166,8 @@ def write_true_confusion(
     """Write the true confusion of simulated raters as an `.npz` file.
 
     It holds `confusion` `(cases, raters, L, L)`, and the names `cases`, `raters` and `classes`.
-    For class labels the matrices do not vary by case: the first axis has length 1.
+    For class labels the matrices do not vary by case: the first axis has length 1. Where negative
+    drawings deny one of several classes, `transition` has what `true_transition` gives.
     """
     Inputs.of(study).refuse_file(path)
     number = len(study) if study.kind == "segmentation" else 1
@@ -143,10 +177,15 @@ def write_true_confusion(
     for k, matrices in enumerate(track(done, number, "counting", progress)):
         confusion[k] = matrices
     cases = study.cases if study.kind == "segmentation" else ("all",)
+    denied = np.stack([true_transition(study, k, draws) for k in range(number)])
+    more: dict[str, Any] = {}
+    if not np.isnan(denied).all():
+        more["transition"] = denied.astype(np.float32)
     with written_whole(Path(path), "wb") as file:
         np.savez_compressed(
             file,
             confusion=confusion,
+            **more,
             cases=np.array(cases, np.str_),
             raters=np.array(study.raters, np.str_),
             classes=np.array(study.classes.names, np.str_),
