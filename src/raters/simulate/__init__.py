@@ -10,6 +10,7 @@ from raters.simulate.classes import (
     hammer_spammer,
     pairwise_flipper,
 )
+from raters.simulate.discs import disc_study
 from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study
@@ -26,6 +27,7 @@ __all__ = [
     "Drawer",
     "Spec",
     "cifar_raters",
+    "disc_study",
     "draw_classes",
     "draw_labels",
     "group",

@@ -18,9 +18,10 @@ from raters.simulate.coarse import transition_of
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
-from raters.simulate.reading import Unmarked, read_marks
+from raters.simulate.reading import Unmarked, explicit, reading
 from raters.simulate.specs import Annotation
 from raters.study.backend import Axes, Image, RawMask
+from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
@@ -100,14 +101,26 @@ class MaskRater:
         return f"{self.drawer.name} at severity {self.severity:.4g}"
 
 
+def _marks(
+    rater: DrawingRater, layers: Layers, rng: np.random.Generator, unmarked: Unmarked
+) -> Labels:
+    """Draw one case; pixels whose truth is unknown stay unknown."""
+    marks = rater.draw(layers, rng)
+    if not layers.has_gaps:
+        return marks
+    # MISSING beside 0 would say that 0 is a mark, where what is unmarked says nothing.
+    told = explicit(marks, rater.annotation, unmarked, layers.classes)
+    return np.where(layers.truth == MISSING, MISSING, told).astype(np.int16)
+
+
 def _counts(
     rater: DrawingRater, layers: Layers, rng: np.random.Generator, draws: int, unmarked: Unmarked
 ) -> Ints:
     """Count how often the rater's labels say `o` where `t` is true, over independent draws."""
     counts = np.zeros((layers.classes, layers.classes), np.int64)
     for _ in range(draws):
-        marks = rater.draw(layers, rng)
-        labels = read_marks(marks, rater.annotation, layers.classes, unmarked)
+        marks = _marks(rater, layers, rng, unmarked)
+        labels = reading(marks, rater.annotation, unmarked, layers.classes)
         counts += count(labels[None], layers.truth, layers.classes)[0]
     return counts
 
@@ -230,8 +243,9 @@ class SimulatedMasks(Source):
 
     def _draw(self, case: int, rater: str) -> RawMask:
         who, name = self.raters[rater], self.study.index.ids[case]
-        marks = who.draw(self._layers(case), generator(self._seed, name, rater))
-        drawn = read_marks(marks, who.annotation, len(self.study.classes), self._unmarked)
+        rng = generator(self._seed, name, rater)
+        marks = _marks(who, self._layers(case), rng, self._unmarked)
+        drawn = reading(marks, who.annotation, self._unmarked, len(self.study.classes))
         truth = self.mask(case, None)
         assert truth is not None  # else there would be no layers
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)

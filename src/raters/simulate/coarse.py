@@ -111,19 +111,25 @@ def scribble(shape: Shape, rng: np.random.Generator) -> Mask:
 
 
 def boxes(shape: Shape) -> Mask:
-    """Fill the bounding box of each connected object.
+    """Fill the bounding box of each connected object; boxes that overlap or touch become one.
+
+    For a mask cannot tell two such boxes from one region that is none.
 
     Example:
-        >>> boxes(Shape(np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]))).astype(int)
+        >>> boxes(Shape(np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))).astype(int)
         array([[1, 1, 0, 0],
                [1, 1, 0, 0],
                [0, 0, 0, 1]])
     """
-    from scipy.ndimage import find_objects
+    from scipy.ndimage import find_objects, label
 
-    filled = np.zeros_like(shape.mask)
-    for box in find_objects(shape.objects[0]):
-        filled[box] = True
+    filled, before = np.zeros_like(shape.mask), -1
+    parts = shape.objects[0]
+    while filled.sum() > before:
+        before = int(filled.sum())
+        for box in find_objects(parts):
+            filled[box] = True
+        parts, _ = label(filled)
     return filled
 
 
@@ -193,7 +199,7 @@ def _marked(
         drawn = deepest(drawn, LEVELS[level - 1], part)
     elif share < 1:
         drawn = near_a_centre(drawn, share, shape.mask, part)
-    return _with_gaps(layers, np.where(drawn, target, 0))
+    return np.where(drawn, target, 0).astype(np.int16)
 
 
 def draw_scribbles(layers: Layers, classes: list[int], rng: np.random.Generator) -> Labels:
@@ -222,12 +228,7 @@ def draw_boxes(layers: Layers, classes: list[int]) -> Labels:
     marks = np.zeros_like(layers.truth)
     for k in sorted(classes):
         marks[boxes(layers.shape(k))] = k
-    return _with_gaps(layers, marks)
-
-
-def _with_gaps(layers: Layers, marks: Labels) -> Labels:
-    """Leave pixels whose truth is unknown unknown."""
-    return np.where(layers.truth == MISSING, MISSING, marks).astype(np.int16)
+    return marks
 
 
 def refuse_share(share: float) -> None:

@@ -13,28 +13,32 @@ from raters.study.classes import MISSING
 Unmarked = Literal["rest", "unknown"]
 
 
-def read_marks(
-    marks: Labels, annotation: Annotation, num_classes: int, unmarked: Unmarked = "rest"
+def explicit(
+    labels: Labels, annotation: Annotation, unmarked: Unmarked, num_classes: int
 ) -> Labels:
+    """Return the same drawing, with MISSING wherever it says nothing."""
+    if annotation == "box":
+        return np.where(labels > 0, MISSING, labels)
+    denies = annotation == "negative" and num_classes > 2
+    silent = unmarked == "unknown" and annotation in ("positive", "negative")
+    if not (denies or silent) or (labels == MISSING).any():
+        return labels
+    return np.where(labels == 0, MISSING, labels)
+
+
+def reading(labels: Labels, annotation: Annotation, unmarked: Unmarked, num_classes: int) -> Labels:
     """Return the labels that marks stand for.
 
     Example:
         >>> marks = np.array([0, 1, 1])
-        >>> read_marks(marks, "positive", 2), read_marks(marks, "positive", 2, "unknown")
-        (array([0, 1, 1]), array([-1,  1,  1]))
-        >>> read_marks(marks, "negative", 2), read_marks(marks, "negative", 3)
-        (array([1, 0, 0]), array([-1,  1,  1]))
-        >>> read_marks(marks, "box", 2)
-        array([ 0, -1, -1])
+        >>> [reading(marks, "positive", how, 2).tolist() for how in ("rest", "unknown")]
+        [[0, 1, 1], [-1, 1, 1]]
+        >>> [reading(marks, "negative", "rest", number).tolist() for number in (2, 3)]
+        [[1, 0, 0], [-1, 1, 1]]
+        >>> reading(marks, "box", "rest", 2).tolist()
+        [0, -1, -1]
     """
-    drawn, unknown = marks > 0, unmarked == "unknown"
-    if annotation == "positive" and unknown:
-        return np.where(drawn, marks, MISSING)
-    if annotation == "negative" and num_classes > 2:
-        return np.where(drawn, marks, MISSING)
-    if annotation == "negative":
-        flipped = np.where(drawn, 0, MISSING if unknown else 1)
-        return np.where(marks == MISSING, MISSING, flipped)
-    if annotation == "box":
-        return np.where(drawn, MISSING, marks)
-    return marks
+    told = explicit(labels, annotation, unmarked, num_classes)
+    if annotation != "negative" or num_classes != 2:
+        return told
+    return np.where(told == MISSING, told, 1 - told)
