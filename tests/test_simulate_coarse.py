@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
+from command_line import Outcome, run_in_process
 from raters.errors import RatersError
 from raters.simulate import phantom_study, simulate, true_confusion, true_transition
 from raters.simulate.coarse import (
@@ -345,3 +347,56 @@ def test_pixels_without_truth_stay_missing() -> None:
             assert set(np.unique(labels[1])) == {-1, 0}
         assert (labels[3][8:22, 8:22] == -1).all()
         assert (labels[3][:, 24:] == 0).all()
+
+
+@pytest.mark.parametrize("form", ["canonical", "packed"])
+def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Path) -> None:
+    raters = "good:0.5,positive@0.5,negative,scribble,box"
+    study = simulate(SCENES, raters, seed=1, unmarked="unknown")
+    kinds = ["mask", *["positive"] * 3, *["negative"] * 3, "scribble", "box"]
+    assert list(study.annotations.values()) == kinds
+    again = study.write(tmp_path / form, form)
+    assert again.annotations == study.annotations
+    assert again.unmarked == "unknown"
+    for case, back in zip(study, again, strict=True):
+        assert np.array_equal(back.labels, case.labels)
+    if form == "packed":
+        return
+    for name, target in (("positive-house", 2), ("negative-tree", 3)):
+        held = np.asarray(Image.open(tmp_path / form / "labels" / name / "scenes00000.png"))
+        drawn = study[0].labels[study.raters.index(name)]
+        assert np.array_equal(held, np.where(drawn == target, target, 0)), "0 is unmarked"
+
+
+def test_the_command_line_draws_and_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*arguments: object) -> Outcome:
+        return run_in_process(capsys, monkeypatch, *arguments)
+
+    call = ["simulate", "scenes", "--number", "2", "--shape", "40x44", "--raters"]
+    done = run(
+        *call, "positive@0.5,negative", "--unmarked", "unknown", "-o", str(tmp_path / "a"),
+        "--confusion", str(tmp_path / "known.npz"),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "negative-tree (negative at severity 1, 1 of the area)" in done.out
+    from raters.study.read import read
+
+    study = read(tmp_path / "a")
+    assert study.unmarked == "unknown"
+    assert study.annotations["negative-tree"] == "negative"
+    expected = simulate(phantom_study("scenes", 2, (40, 44)), "positive@0.5,negative",
+                        unmarked="unknown")  # fmt: skip
+    assert np.array_equal(study[1].labels, expected[1].labels)
+    assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 6, 4, 4)
+    for raters, words in (("positive@2", "share 2"), ("level9", "found the rater 'level9'")):
+        refused = run(*call, raters, "-o", str(tmp_path / "b"))
+        assert refused.code == 2
+        assert words in refused.err
+    discs = run(
+        "simulate", "discs-equal", "--number", "2", "--shape", "48x48", "-o", str(tmp_path / "c")
+    )
+    assert discs.code == 0, discs.err
+    assert read(tmp_path / "c").raters[6] == "equal7"
+    assert run("simulate", "discs", "--shape", "32x32", "-o", str(tmp_path / "d")).code == 2

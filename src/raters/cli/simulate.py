@@ -41,9 +41,6 @@ def simulate(
         str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")
     ] = "all",
     target: Annotated[str, typer.Option(help="The class that drawers err on, or mark.")] = "",
-    unmarked: Annotated[
-        str, typer.Option(help="What coarse drawings leave unmarked is the rest, or unknown.")
-    ] = "rest",
     demand_dominance: Annotated[
         bool, typer.Option("--demand-dominance", help="Mean matrix must be column-dominant.")
     ] = False,
@@ -81,6 +78,7 @@ def simulate(
     from raters.simulate.specs import parse_assign
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
+    from raters.study.annotations import UNMARKED
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
@@ -89,8 +87,6 @@ def simulate(
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     if confusion:
         Inputs.of(truth).refuse_file(confusion)
-    if unmarked not in ("rest", "unknown"):
-        raise RatersError(f"--unmarked: found {unmarked!r}, expected rest or unknown")
     if named in STUDIES and not raters:
         study = STUDIES[named][1](number, _space(shape), seed, parse_assign(assign))
     else:
@@ -104,7 +100,7 @@ def simulate(
             seed=seed,
             target=target or None,
             require_dominance=demand_dominance,
-            unmarked=unmarked,  # type: ignore[arg-type]
+            unmarked=opened.keywords["unmarked"] or UNMARKED,  # type: ignore[attr-defined]
         )
     progress = sys.stderr.isatty()
     _say(study)

@@ -18,8 +18,7 @@ from raters.simulate.coarse import transition_of
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
-from raters.simulate.reading import Unmarked, explicit, reading
-from raters.simulate.specs import Annotation
+from raters.study.annotations import UNMARKED, Annotation, Unmarked, explicit, reading
 from raters.study.backend import Axes, Image, RawMask
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
@@ -65,7 +64,7 @@ def rater_confusion(
     """
     layers = truth if isinstance(truth, Layers) else Layers(truth, num_classes)
     rater = MaskRater(drawer.name, drawer, severity, target)
-    return normalise(_counts(rater, layers, rng, draws, "rest"), unseen)
+    return normalise(_counts(rater, layers, rng, draws, UNMARKED), unseen)
 
 
 class DrawingRater(Protocol):
@@ -181,18 +180,13 @@ class SimulatedMasks(Source):
         raters: Sequence[DrawingRater],
         given: Flags,
         seed: int,
-        unmarked: Unmarked = "rest",
+        unmarked: Unmarked = UNMARKED,
     ) -> None:
         super().__init__(study)
         self.raters = {rater.name: rater for rater in raters}
         self._column = {rater.name: k for k, rater in enumerate(raters)}
         self._given, self._seed, self._unmarked = given, seed, unmarked
         self._memory = local()  # each thread keeps the case that it works on
-
-    @property
-    def annotations(self) -> dict[str, Annotation]:
-        """What the drawings of each rater mean."""
-        return {name: rater.annotation for name, rater in self.raters.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_memory"}
@@ -244,8 +238,7 @@ class SimulatedMasks(Source):
     def _draw(self, case: int, rater: str) -> RawMask:
         who, name = self.raters[rater], self.study.index.ids[case]
         rng = generator(self._seed, name, rater)
-        marks = _marks(who, self._layers(case), rng, self._unmarked)
-        drawn = reading(marks, who.annotation, self._unmarked, len(self.study.classes))
+        drawn = _marks(who, self._layers(case), rng, self._unmarked)
         truth = self.mask(case, None)
         assert truth is not None  # else there would be no layers
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)

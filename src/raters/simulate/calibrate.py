@@ -16,9 +16,9 @@ from raters.simulate.coarse_raters import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
 from raters.simulate.noise import generator
-from raters.simulate.reading import Unmarked
 from raters.simulate.specs import COARSE, How, Spec
 from raters.simulate.study import described, given_cases
+from raters.study.annotations import UNMARKED, Unmarked
 from raters.study.backend import LabelRules
 from raters.study.study import Study
 
@@ -209,7 +209,7 @@ def simulate_masks(
     assign: How,
     seed: int,
     target: str | None,
-    unmarked: Unmarked = "rest",
+    unmarked: Unmarked = UNMARKED,
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:
@@ -233,8 +233,6 @@ def simulate_masks(
     about = described(source, said, assign, seed)
     if target is not None:
         about["simulated raters"] += f"; target {target}"
-    if unmarked != "rest":
-        about["simulated raters"] += f"; unmarked {unmarked}"
     return replace(
         source,
         backend=SimulatedMasks(source, raters, given, seed, unmarked),
@@ -243,8 +241,10 @@ def simulate_masks(
         about=about,
         problems=(),
         rows=None,
+        unmarked=unmarked,
         _classes=source.classes,
         _chosen=None,
+        _annotations={rater.name: rater.annotation for rater in raters},
     )
 
 

@@ -18,7 +18,8 @@ from raters.simulate.coarse import (
     refuse_share,
 )
 from raters.simulate.layers import Layers
-from raters.simulate.specs import Annotation, Spec, annotations_of
+from raters.simulate.specs import Spec, annotations_of
+from raters.study.annotations import Annotation
 from raters.study.classes import Classes
 
 SEVERITY = 1.0

@@ -11,13 +11,12 @@ import numpy as np
 
 from raters.arrays import Flags, Floats
 from raters.errors import RatersError
+from raters.study.annotations import Annotation
 
 _SPEC = re.compile(
     r"(?:(?P<name>[^=]+)=)?(?:(?P<times>[0-9]+)x)?(?P<kind>[A-Za-z][A-Za-z-]*[0-9]*)"
     r"(?::(?P<amount>[0-9.eE+-]+))?(?:@(?P<share>[0-9.eE+-]+))?"
 )
-
-Annotation = Literal["mask", "positive", "negative", "scribble", "box"]
 
 COARSE: dict[str, tuple[Annotation, ...]] = {
     "positive": ("positive",),

@@ -15,9 +15,9 @@ from raters.progress import ordered_map, track
 from raters.simulate.backend import SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
-from raters.simulate.reading import Unmarked
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
+from raters.study.annotations import UNMARKED, Unmarked, known_unmarked
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
@@ -40,7 +40,7 @@ def simulate(
     target: str | None = None,
     spread: float = 0.01,
     require_dominance: bool = False,
-    unmarked: Unmarked = "rest",
+    unmarked: Unmarked = UNMARKED,
 ) -> Study:
     """Return a study with the images and the truth of another and labels by simulated raters.
 
@@ -106,7 +106,8 @@ def simulate(
     if isinstance(specs, Mapping):
         raise RatersError("found matrices for masks, expected kinds of raters such as 'over'")
     amounts = Amounts(severity, mean_dice, group_dice)
-    return simulate_masks(source, specs, amounts, assign, seed, target, unmarked)
+    how = known_unmarked(unmarked)
+    return simulate_masks(source, specs, amounts, assign, seed, target, how)
 
 
 def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
