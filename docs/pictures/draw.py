@@ -29,8 +29,10 @@ HERE = Path(__file__).parent
 EDGE, GAP, TITLE = 128, 6, 20
 FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
-CLASSES = np.array([[20, 20, 20], [150, 150, 150], [86, 180, 233], [0, 158, 115]], np.uint8)
-"""Background, road, house, tree."""
+CLASSES = np.array(
+    [[20, 20, 20], [240, 240, 240], [230, 159, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167]],
+    np.uint8,
+)
 ERRORS = np.array([[0, 0, 0], [230, 159, 0], [86, 180, 233], [255, 255, 255]], np.uint8)
 """Right outside, too much (orange), missed (blue), right inside; colour-blind people see which."""
 
@@ -156,12 +158,6 @@ def spatial() -> None:
         shade = (local_accuracy(local)[r : r + 1].clip(0.6, 1) - 0.6) / 0.4
         found.append((f"accuracy of {r + 1}", grey(shade)))
     montage([drawn, found], HERE / "spatial-staple.png")
-
-
-CLASSES = np.array(
-    [[20, 20, 20], [240, 240, 240], [230, 159, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167]],
-    np.uint8,
-)
 
 
 def fusion(title: str, pattern: str, case: str, options: dict[str, Any], spot: Any) -> None:  # noqa: ANN401
