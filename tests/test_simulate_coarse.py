@@ -349,6 +349,23 @@ def test_pixels_without_truth_stay_missing() -> None:
         assert (labels[3][:, 24:] == 0).all()
 
 
+def test_teams_have_their_share_of_each_split() -> None:
+    truth = np.zeros((30, 16, 16), np.int16)
+    truth[:, 4:12, 4:12] = 1
+    splits = ["train"] * 18 + ["val"] * 3 + ["test"] * 9
+    source = Study.from_arrays(reference=truth, splits=splits)
+    teams = {"mask": 2.0, "positive+negative": 1.0}
+    study = simulate(source, "mask=good:0,positive,negative", assign=teams, seed=3)
+    given = np.stack([(case.labels >= 0).any(axis=(1, 2)) for case in study])
+    assert np.array_equal(given[:, 0], ~given[:, 1])
+    assert np.array_equal(given[:, 1], given[:, 2])
+    for split, number in (("train", 12), ("val", 2), ("test", 6)):
+        assert given[study.index.splits == split, 0].sum() == number
+    assert "assign mask 2, positive+negative 1" in study.about["simulated raters"]
+    masks = [case.labels[0] for case, own in zip(study, given[:, 0], strict=True) if own]
+    assert all(np.array_equal(mask, truth[0]) for mask in masks)
+
+
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Path) -> None:
     raters = "good:0.5,positive@0.5,negative,scribble,box"

@@ -6,12 +6,13 @@ import warnings
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
+from raters.benchmarks.overlaps import Overlaps
 from raters.benchmarks.spec import ANNOTATORS
 from raters.errors import RatersError
 from raters.rows import Row
@@ -52,13 +53,21 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
 
             found, more = score_own(model, data.study, test, beside)
         else:
-            found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
-            more = _matrix_errors(cell, model, data)
+            overlaps = Overlaps(len(test.classes))
+            watch = overlaps if test.kind == "segmentation" else _pass_on
+            found = score_model(
+                model, test, surfaces=False, samples=SAMPLES, seed=cell.seed, watch=watch
+            )
+            more = _matrix_errors(cell, model, data) | overlaps.scores()
     scores = _of_evaluation(found, model) | more
     if "ged" not in scores:
         scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
+
+
+def _pass_on(stream: Any) -> Any:  # noqa: ANN401
+    return stream
 
 
 def _choose_by_raters(model: Model, study: Study) -> None:

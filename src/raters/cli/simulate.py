@@ -38,7 +38,11 @@ def simulate(
         float | None, typer.Option(help="Mean Dice of raters that name none.")
     ] = None,
     assign: Annotated[
-        str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")
+        str,
+        typer.Option(
+            help="Who labels a case: all, one, a number, shares '0.9,0.2,...', or teams of whom "
+            "each case has one: 'ann=2,bob+cy=1'."
+        ),
     ] = "all",
     target: Annotated[str, typer.Option(help="The class that drawers err on, or mark.")] = "",
     demand_dominance: Annotated[

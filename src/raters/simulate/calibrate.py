@@ -223,7 +223,7 @@ def simulate_masks(
     }
     names = [r.name for spec in specs for r in coarse.get(spec.name, [spec])]
     _refuse_twice(names)
-    given = given_cases(source, len(names), assign, seed)
+    given = given_cases(source, names, assign, seed)
     drawers = [spec for spec in specs if spec.kind not in COARSE]
     drawn = {r.name: r for r in _Severities(source, seed, number).of(drawers, amounts)}
     raters: list[DrawingRater] = []

@@ -119,11 +119,12 @@ def disc_study(
         )
     truth = phantom_study("discs", cases, shape, seed)
     who = hands(equal)
-    given = given_cases(truth, len(who), assign, seed)
+    names = tuple(hand.name for hand in who)
+    given = given_cases(truth, names, assign, seed)
     return replace(
         truth,
         backend=DiscRaters(truth, who, given, seed),
-        raters=tuple(hand.name for hand in who),
+        raters=names,
         about=described(truth, {hand.name: str(hand) for hand in who}, assign, seed),
         rows=None,
         _classes=truth.classes,

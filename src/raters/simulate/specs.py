@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from raters.arrays import Flags, Floats
 from raters.errors import RatersError
 from raters.study.annotations import Annotation
+from raters.wording import expected_one_of
 
 _SPEC = re.compile(
     r"(?:(?P<name>[^=]+)=)?(?:(?P<times>[0-9]+)x)?(?P<kind>[A-Za-z][A-Za-z-]*[0-9]*)"
@@ -134,45 +135,54 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-How = Literal["all", "one"] | int | Sequence[float]
+How = Literal["all", "one"] | int | Sequence[float] | Mapping[str, float]
 
 
-def assign(cases: int, raters: int, how: How, rng: np.random.Generator) -> Flags:
+def assign(cases: int, raters: Sequence[str], how: How, rng: np.random.Generator) -> Flags:
     """Return which rater labels which case; the rest is MISSING.
 
     Args:
         cases: The number of cases.
-        raters: The number of raters.
-        how: 'all' raters label every case; 'one' random rater does; `k` random raters do; or a
+        raters: The names of the raters.
+        how: 'all' raters label every case; 'one' random rater does; `k` random raters do; a
             share per rater: each labels that part of the cases, at random and independently of
-            the others (a case may then have no label at all).
+            the others (a case may then have no label at all); or shares of teams, of whom each
+            case has one: `{"ann": 2, "bob+cy": 1}`.
         rng: Randomness.
 
     Returns:
         `(cases, raters)`. With 'one' and `k` the raters' numbers of cases differ by at most one.
 
     Example:
-        >>> given = assign(7, 3, 2, np.random.default_rng(0))
+        >>> given = assign(7, ["ann", "bob", "cy"], 2, np.random.default_rng(0))
         >>> given.sum(axis=1).tolist(), sorted(given.sum(axis=0).tolist())
         ([2, 2, 2, 2, 2, 2, 2], [4, 5, 5])
+        >>> teams = {"ann": 2, "bob+cy": 1}
+        >>> assign(9, ["ann", "bob", "cy"], teams, np.random.default_rng(0)).sum(axis=0).tolist()
+        [6, 3, 3]
     """
+    number = len(raters)
     if how == "all":
-        return np.ones((cases, raters), bool)
+        return np.ones((cases, number), bool)
     if how == "one":
-        return _k_each(cases, raters, 1, rng)
+        return _k_each(cases, number, 1, rng)
     if isinstance(how, str):
         raise RatersError(f"found {how!r}, expected 'all', 'one', a number, or shares by rater")
     if isinstance(how, int | np.integer):
-        return _k_each(cases, raters, int(how), rng)
-    return _shares(cases, np.asarray(how, np.float64), raters, rng)
+        return _k_each(cases, number, int(how), rng)
+    if isinstance(how, Mapping):
+        return _teams(cases, raters, how, rng)
+    return _shares(cases, np.asarray(how, np.float64), number, rng)
 
 
 def parse_assign(text: str) -> How:
-    """Read 'all', 'one', '2', or shares such as '0.5,1,0.2'.
+    """Read 'all', 'one', '2', shares such as '0.5,1,0.2', or teams such as 'ann=2,bob+cy=1'.
 
     Example:
         >>> parse_assign("one"), parse_assign("2"), parse_assign("0.5,1,0.2")
         ('one', 2, (0.5, 1.0, 0.2))
+        >>> parse_assign("ann=2,bob+cy=1")
+        {'ann': 2.0, 'bob+cy': 1.0}
     """
     words: dict[str, How] = {"all": "all", "one": "one"}
     if text in words:
@@ -180,11 +190,14 @@ def parse_assign(text: str) -> How:
     try:
         if text.strip().isdecimal():
             return int(text)
+        if "=" in text:
+            parts = [part.rpartition("=") for part in text.split(",")]
+            return {team.strip(): float(share) for team, _, share in parts}
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise RatersError(
             f"found {text!r}, expected 'all', 'one', a number of raters per case, "
-            "or a share for each rater such as '0.5,1,0.2'"
+            "a share for each rater such as '0.5,1,0.2', or teams such as 'ann=2,bob+cy=1'"
         ) from None
 
 
@@ -199,6 +212,27 @@ def _k_each(cases: int, raters: int, k: int, rng: np.random.Generator) -> Flags:
         given[case, chosen] = True
         load[chosen] += 1
     return given
+
+
+def _teams(
+    cases: int, raters: Sequence[str], teams: Mapping[str, float], rng: np.random.Generator
+) -> Flags:
+    """Return each case to one team, as many as its share of all."""
+    members = {team: team.split("+") for team in teams}
+    for team, names in members.items():
+        for name in names:
+            if name not in raters:
+                raise RatersError(
+                    f"found the rater {name!r} in the team {team!r}, "
+                    f"{expected_one_of(list(raters), name)}"
+                )
+    shares = np.array(list(teams.values()), np.float64)
+    if not len(shares) or not ((shares > 0) & np.isfinite(shares)).all():
+        raise RatersError(f"found the shares {dict(teams)}, expected numbers above 0")
+    ends = np.rint(np.cumsum(shares) / shares.sum() * cases)
+    team_of = np.searchsorted(ends, rng.permutation(cases), side="right")
+    in_team = np.array([[name in names for name in raters] for names in members.values()])
+    return np.asarray(in_team[team_of])
 
 
 def _shares(cases: int, shares: Floats, raters: int, rng: np.random.Generator) -> Flags:

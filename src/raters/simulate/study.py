@@ -110,20 +110,34 @@ def simulate(
     return simulate_masks(source, specs, amounts, assign, seed, target, how)
 
 
-def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
-    """Assign cases to raters, `(cases, raters)`, whatever the order of the cases."""
-    order = sorted(range(len(study)), key=study.cases.__getitem__)
-    given = np.empty((len(study), raters), bool)
-    given[order] = assign_cases(len(study), raters, how, generator(seed, "assign"))
+def given_cases(study: Study, raters: Sequence[str], how: How, seed: int) -> Flags:
+    """Assign cases to raters, `(cases, raters)`, whatever the order of the cases.
+
+    Teams have their shares of each split of the study.
+    """
+    order = np.array(sorted(range(len(study)), key=study.cases.__getitem__), np.intp)
+    given = np.empty((len(study), len(raters)), bool)
+    random, parts = generator(seed, "assign"), [order]
+    if isinstance(how, Mapping):
+        splits = study.index.splits[order]
+        parts = [order[splits == name] for name in sorted(set(splits))]
+    for part in parts:
+        given[part] = assign_cases(len(part), raters, how, random)
     return given
 
 
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
     """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
-    how_said = how if isinstance(how, str | int) else ", ".join(f"{share:g}" for share in how)
+    how_said = how if isinstance(how, str | int) else _shares_said(how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
+
+
+def _shares_said(how: Sequence[float] | Mapping[str, float]) -> str:
+    if isinstance(how, Mapping):
+        return ", ".join(f"{team} {share:g}" for team, share in how.items())
+    return ", ".join(f"{share:g}" for share in how)
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
@@ -240,7 +254,7 @@ def simulate_classes(
     matrices = matrices_of(raters, len(source.classes), seed, spread, require_dominance)
     numbers = np.stack([uniforms(seed, name, source.cases) for name in matrices], axis=1)
     labels = labels_at(truth, np.stack(list(matrices.values())), numbers)
-    labels[~given_cases(source, len(matrices), assign, seed)] = MISSING
+    labels[~given_cases(source, tuple(matrices), assign, seed)] = MISSING
     names, values = source.index.ids, source.classes.values
     triplets = Triplets.of_dense(labels, names, tuple(matrices), values)
     said = {name: f"right {np.diag(m).mean():.3f}" for name, m in matrices.items()}
