@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Floats, Ints, Labels
+from raters.arrays import Array, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.rows import Row
 from raters.scores.overlap import (
@@ -51,7 +51,7 @@ class Overlaps:
                 self.add(case.id, case.reference[rows], band.truth)
             yield band
 
-    def add(self, case: str, reference: Labels, truth: Floats) -> None:
+    def add(self, case: str, reference: Labels, truth: Array) -> None:
         """Add all rows of a case, or some.
 
         Args:

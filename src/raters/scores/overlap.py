@@ -140,7 +140,7 @@ def all_iou_from_counts(counts: ArrayLike) -> Floats:
     table = np.asarray(counts, np.float64)
     both = np.diagonal(table)
     union = table.sum(axis=0) + table.sum(axis=1) - both
-    return np.divide(both, union, out=np.full(len(table), np.nan), where=union > 0)
+    return np.asarray(np.divide(both, union, out=np.full(len(table), np.nan), where=union > 0))
 
 
 class VolumeDifference(NamedTuple):
