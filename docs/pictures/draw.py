@@ -83,7 +83,7 @@ def coarse() -> None:
     layers, marks = Layers(truth), []
     for kind, say in (("positive", draw_positive), ("negative", draw_negative)):
         for share in (1.0, 0.5, 0.01):
-            drawn = say(layers, 1, 1.0, np.random.default_rng(1), share)
+            drawn = say(layers, 1, 0.5, np.random.default_rng(1), share)
             marks.append((f"{kind}@{share:g}", _on_grey(truth, drawn, kind == "negative")))
         drawn = say(layers, 1, 0.0, np.random.default_rng(1), level=2)
         marks.append((f"level2 {kind}", _on_grey(truth, drawn, kind == "negative")))
@@ -97,9 +97,9 @@ def coarse() -> None:
         ("box", CLASSES[draw_boxes(places, [1, 2, 3])]),
     ]
     for target, name in ((2, "house"), (3, "tree")):
-        said = draw_positive(places, target, 1.0, np.random.default_rng(3), 0.8)
+        said = draw_positive(places, target, 0.5, np.random.default_rng(3), 0.8)
         row.append((f"positive-{name}", CLASSES[said]))
-        said = draw_negative(places, target, 1.0, np.random.default_rng(3), 0.8)
+        said = draw_negative(places, target, 0.5, np.random.default_rng(3), 0.8)
         row.append((f"negative-{name}", CLASSES[said]))
     montage([marks, row], HERE / "coarse.png")
 

@@ -22,9 +22,9 @@ LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of the area that are drawn at levels 1 (nearly a scribble) to 5 (nearly all)."""
 
 
-def rough(shape: Shape, severity: float, rng: np.random.Generator) -> Mask:
-    """Draw too much by about `severity` pixels and leave small fractures; 0 draws the mask."""
-    return DRAWERS["wrong"](shape, severity, rng)
+def rough(shape: Shape, pixels: float, rng: np.random.Generator) -> Mask:
+    """Draw too much by about `pixels` and leave small fractures; 0 draws the mask."""
+    return DRAWERS["wrong"](shape, pixels, rng)
 
 
 def near_a_centre(drawn: Mask, share: float, within: Mask, rng: np.random.Generator) -> Mask:
@@ -146,7 +146,8 @@ def draw_positive(
     Args:
         layers: The true classes.
         target: The class to draw.
-        severity: By how many pixels too much is drawn, and how wide fractures are.
+        severity: By how much too much is drawn, and how wide fractures are, in mean half
+            thicknesses of the class; 0 draws the mask.
         rng: Randomness.
         share: The part of the drawing that is kept, about a random centre inside the class.
         level: 1 to 5 keeps a part of `LEVELS` instead, from the middle outwards.
@@ -192,7 +193,9 @@ def _marked(
 ) -> Labels:
     # The reduction has randomness of its own: all shares of one seed keep parts of one drawing.
     hand, part = rng.spawn(2)
-    drawn = rough(shape, severity, hand)
+    # Of the class also in a negative drawing: thin strokes would not survive what a wide
+    # background does.
+    drawn = rough(shape, severity * layers.shape(target).half_thickness, hand)
     if layers.has_gaps:
         drawn = drawn & (layers.truth != MISSING)
     if level is not None:

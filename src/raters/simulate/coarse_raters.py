@@ -22,8 +22,8 @@ from raters.simulate.specs import Spec, annotations_of
 from raters.study.annotations import Annotation
 from raters.study.classes import Classes
 
-SEVERITY = 1.0
-"""By how many pixels a positive or negative drawing is too large, where nobody says."""
+SEVERITY = 0.5
+"""By how many half thicknesses positive and negative drawings are too large, where nobody says."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CoarseRater:
         name: The rater's name in the study.
         annotation: What the drawings mean.
         targets: The classes that are drawn; one for positive and negative drawings.
-        severity: How far positive and negative drawings are too large, in pixels.
+        severity: How far positive and negative drawings are too large, in half thicknesses.
         share: The part of the area that they keep.
         level: Their level from 1 to 5, in place of a share.
     """
@@ -75,7 +75,7 @@ def coarse_raters(
         spec: One of `COARSE`.
         classes: The classes of the study.
         target: The only class to draw; by default each.
-        severity: The severity of drawings that name none; 1 by default, 0 of levels.
+        severity: The severity of drawings that name none; 0.5 by default, 0 of levels.
 
     Raises:
         RatersError: for an amount or a share that the kind does not have.

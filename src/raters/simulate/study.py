@@ -53,8 +53,9 @@ def simulate(
     found by trial on up to 500 cases (`calibrate`).
 
     Kinds of `COARSE` hand in coarse annotations: 'positive@0.5' draws half of the area of each
-    class, 'negative' all that is not of it, each one pixel too large and with fractures unless a
-    severity says otherwise ('positive:2@0.5'); then 'scribble', 'box', and 'level1' to 'level5'.
+    class, 'negative' all that is not of it, each too large by half of the class's mean half
+    thickness and with fractures unless a severity says otherwise ('positive:1@0.5': by all of it);
+    then 'scribble', 'box', and 'level1' to 'level5'.
     Of several foreground classes each has a positive and a negative rater of its own.
 
     Args:
