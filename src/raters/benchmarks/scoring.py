@@ -167,9 +167,13 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
 
     part = data.study.select(split="val")
     consensus = fuse(part, cell.method) if cell.matrices == "fusion" else None
+    # The matrix of who denies classes is of what a pixel is not.
+    told = np.array([rater not in part.negatives for rater in part.raters])
     errors = []
     for case in part.iter_cases():
-        there = (case.labels != MISSING).reshape(len(part.raters), -1).any(axis=1)
+        there = (case.labels != MISSING).reshape(len(part.raters), -1).any(axis=1) & told
+        if not there.any():
+            continue
         given = model.confusion(case) if consensus is None else consensus[case.id].confusion
         found = np.asarray(given)[there]
         true = data.known[case.id][there]
@@ -177,7 +181,7 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
         found = found[(..., *space)] if found.ndim == 3 else found
         assert case.reference is not None
         errors.append(root_mean_square(found, true[(..., *space)], case.reference))
-    return float(np.sqrt(np.mean(np.square(errors))))
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else float("nan")
 
 
 def annotator_scores(study: Study) -> Row:
