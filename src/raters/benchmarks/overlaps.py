@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Ints, Labels
+from raters.arrays import Array, Ints, Labels
 from raters.errors import RatersError
 from raters.rows import Row
 from raters.scores.overlap import (
@@ -36,8 +36,11 @@ class Overlaps:
     """
 
     num_classes: int
-    counts: Ints | int = 0
+    counts: Ints = field(init=False)
     soft: dict[str, Ints] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros((self.num_classes, self.num_classes), np.int64)
 
     def __call__(self, stream: Iterable[Found]) -> Iterator[Found]:
         """Look at a stream of predictions on its way."""
@@ -60,7 +63,7 @@ class Overlaps:
             truth: What the model says, `p(t | x)`, `(classes, *space)`.
         """
         labels = truth.argmax(axis=0)
-        self.counts = self.counts + pair_counts(reference, labels, self.num_classes)
+        self.counts += pair_counts(reference, labels, self.num_classes)
         known = reference != MISSING
         each = [
             soft_counts((reference[known] == k).astype(float), truth[k][known])
@@ -69,7 +72,7 @@ class Overlaps:
         self.soft[case] = np.stack(each) + self.soft.get(case, 0)
 
     def scores(self) -> Row:
-        """Return the scores by name; none if no case had a reference.
+        """Return the scores by name; none without a reference or a foreground class.
 
         mIoU is of all pixels of all cases together, over the classes that occur, as for scenes;
         soft Dice with the truth is the mean over foreground classes and cases.
@@ -80,18 +83,12 @@ class Overlaps:
             >>> {name: round(score, 3) for name, score in found.scores().items()}
             {'miou': 0.667, 'miou_background': 0.583, 'soft_dice_truth': 0.84}
         """
-        if isinstance(self.counts, int):
-            return {}
         iou = all_iou_from_counts(self.counts)
+        if np.isnan(iou[1:]).all():
+            return {}
         soft = [soft_dice_from_counts(counts).mean() for counts in self.soft.values()]
         return {
-            "miou": _mean(iou[1:]),
-            "miou_background": _mean(iou),
+            "miou": float(np.nanmean(iou[1:])),
+            "miou_background": float(np.nanmean(iou)),
             "soft_dice_truth": float(np.mean(soft)),
         }
-
-
-def _mean(iou: Floats) -> float:
-    """Average over the classes that occur; NaN if there is none."""
-    there = iou[~np.isnan(iou)]
-    return float(there.mean()) if len(there) else float("nan")

@@ -157,10 +157,11 @@ def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
         true = data.known[""]
         estimate = model.confusion(next(data.study.iter_cases()))
         return {"frobenius": squared_frobenius(estimate.reshape(true.shape), true)}
-    return {"error": _mask_error(cell, model, data)}
+    error = _mask_error(cell, model, data)
+    return {} if error is None else {"error": error}
 
 
-def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
+def _mask_error(cell: Cell, model: Model, data: BenchData) -> float | None:
     """Return the error of matrices on validation cases, of the raters who labelled each."""
     from raters import fuse
     from raters.confusion import root_mean_square
@@ -181,7 +182,7 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
         found = found[(..., *space)] if found.ndim == 3 else found
         assert case.reference is not None
         errors.append(root_mean_square(found, true[(..., *space)], case.reference))
-    return float(np.sqrt(np.mean(np.square(errors)))) if errors else float("nan")
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else None
 
 
 def annotator_scores(study: Study) -> Row:
