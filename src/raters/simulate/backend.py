@@ -205,31 +205,24 @@ class SimulatedMasks(Source):
 
     def true_confusion(self, case: int, draws: int = 16) -> Floats:
         """Count the confusion `(raters, L, L)` of all raters on a case over independent draws."""
-        pairs = zip(self._all_counts(case, draws), self.raters.values(), strict=True)
-        return np.stack([_matrix(counts, self._denies(rater)) for counts, rater in pairs])
+        found = [
+            _matrix(self._counted(case, rater, draws), self._denies(rater))
+            for rater in self.raters.values()
+        ]
+        return np.stack(found)
 
     def true_transition(self, case: int, draws: int = 16) -> Floats:
         """Count which wrong class is denied, `(raters, L, L)`; NaN of those who deny none."""
-        pairs = zip(self._all_counts(case, draws), self.raters.values(), strict=True)
-        return np.stack(
-            [
-                transition_of(counts) if self._denies(rater) else np.full(counts.shape, np.nan)
-                for counts, rater in pairs
-            ]
-        )
+        size = len(self.study.classes)
+        found = np.full((len(self.raters), size, size), np.nan)
+        for k, rater in enumerate(self.raters.values()):
+            if self._denies(rater):
+                found[k] = transition_of(self._counted(case, rater, draws))
+        return found
 
-    def _all_counts(self, case: int, draws: int) -> list[Ints]:
-        layers, name = self._layers(case), self.study.index.ids[case]
-        return [
-            _counts(
-                rater,
-                layers,
-                generator(self._seed, name, rater.name, "confusion"),
-                draws,
-                self._unmarked,
-            )
-            for rater in self.raters.values()
-        ]
+    def _counted(self, case: int, rater: DrawingRater, draws: int) -> Ints:
+        rng = generator(self._seed, self.study.index.ids[case], rater.name, "confusion")
+        return _counts(rater, self._layers(case), rng, draws, self._unmarked)
 
     def _denies(self, rater: DrawingRater) -> bool:
         """Whether the labels say of pixels which class they do not have."""

@@ -12,7 +12,7 @@ import numpy as np
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
-from raters.simulate.backend import SimulatedTable
+from raters.simulate.backend import SimulatedMasks, SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
@@ -169,11 +169,11 @@ def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
                [0. , 1. , 0. ]])
     """
     backend = _simulated(study)
-    if not hasattr(backend, "true_transition"):
+    if not study.negatives:
         size = len(study.classes)
         return np.full((len(study.raters), size, size), np.nan)
-    whole: Floats = backend.true_transition(study.row(_position(study, case)), draws)
-    return whole[_columns(study)]
+    assert isinstance(backend, SimulatedMasks)  # nobody else denies classes
+    return backend.true_transition(study.row(_position(study, case)), draws)[_columns(study)]
 
 
 def write_true_confusion(
@@ -193,10 +193,11 @@ def write_true_confusion(
     for k, matrices in enumerate(track(done, number, "counting", progress)):
         confusion[k] = matrices
     cases = study.cases if study.kind == "segmentation" else ("all",)
-    denied = np.stack([true_transition(study, k, draws) for k in range(number)])
     more: dict[str, Any] = {}
-    if not np.isnan(denied).all():
-        more["transition"] = denied.astype(np.float32)
+    if study.negatives:
+        denied = ordered_map(lambda k: true_transition(study, k, draws), range(number))
+        found = list(track(denied, number, "counting what is denied", progress))
+        more["transition"] = np.stack(found).astype(np.float32)
     with written_whole(Path(path), "wb") as file:
         np.savez_compressed(
             file,
