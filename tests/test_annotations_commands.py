@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -94,6 +95,9 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     assert run("report", *words, "-o", tmp_path / "study-report").code == 0
     page = (tmp_path / "study-report/report.html").read_text()
     assert "Boxes by eve: what is outside all boxes is background" in page
+    with open(tmp_path / "study-report/tables/raters.csv", newline="") as file:
+        rows = {row["rater"]: row["annotation"] for row in csv.DictReader(file)}
+    assert rows == {**KINDS, "mo": "mask"}
     assert run("report", tmp_path / "fused", "-o", tmp_path / "fused-report").code == 0
     assert "Negative drawings by ben" in (tmp_path / "fused-report/report.html").read_text()
 
