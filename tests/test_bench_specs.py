@@ -17,7 +17,7 @@ from raters.errors import RatersError
 
 NAMES = sorted(builtin())
 COMING = {
-    "agg-net", "crowd-layer", "diag", "max-mig", "mrnet", "wdn",
+    "agg-net", "coarse", "crowd-layer", "diag", "max-mig", "mrnet", "wdn",
 }  # fmt: skip
 """Methods whose rows wait for them."""
 
@@ -27,8 +27,10 @@ ASKED_FOR = {
     *(f"global-cm-figure-{k}" for k in (3, 4, 5, 6, 7, 9, 10, 11)),
     *("global-cm-table-1", "lidc", "chase-db1", "gleason2019", "labelme", "music-genre"),
     "noisy-mnist",
+    *(f"coarse-{what}" for what in ("table-1", "table-2", "table-3", "figure-3", "figure-4")),
+    *("coarse-les-av", "coarse-scenes", "discs"),
 }
-PAPERS = ("pixel-cm", "global-cm")
+PAPERS = ("pixel-cm", "global-cm", "coarse")
 
 
 @cache
@@ -127,6 +129,8 @@ def test_every_paper_setting_of_the_skills_says_whether_dominance_holds() -> Non
     ("name", "setting", "row", "values"),
     [
         ("pixel-cm-table-1", "usual raters", "STAPLE", {"dice": 78.03, "error": 0.1241}),
+        ("coarse-table-1", "positive and negative", "coarse, paper's form", {"miou": 82.5}),
+        ("coarse-table-3", "masks and drawings", "coarse, paper's form", {"miou": 88.7}),
         ("pixel-cm-table-2", "usual raters, one label", "vote", {"dice": 32.79}),
         ("pixel-cm-table-4", "BraTS", "oracle", {"dice": 67.13, "error": 0.0843}),
         ("pixel-cm-table-5", "LIDC-IDRI, one label", "vote", {"dice": 48.36}),

@@ -105,7 +105,7 @@ def test_impossible_matrices_are_refused(p: float, classes: int) -> None:
 
 @pytest.mark.parametrize(("how", "each"), [("all", 5), ("one", 1), (2, 2), (5, 5)])
 def test_every_case_has_the_asked_number_of_raters(how: object, each: int) -> None:
-    given = assign(101, 5, how, np.random.default_rng(0))  # type: ignore[arg-type]
+    given = assign(101, list("abcde"), how, np.random.default_rng(0))  # type: ignore[arg-type]
     assert given.shape == (101, 5)
     assert (given.sum(axis=1) == each).all()
     load = given.sum(axis=0)
@@ -113,13 +113,13 @@ def test_every_case_has_the_asked_number_of_raters(how: object, each: int) -> No
 
 
 def test_raters_of_k_meet_all_others() -> None:
-    given = assign(600, 4, 2, np.random.default_rng(0))
+    given = assign(600, list("abcd"), 2, np.random.default_rng(0))
     together = given.T.astype(int) @ given
     assert together[~np.eye(4, dtype=bool)].min() > 50
 
 
 def test_shares_are_kept() -> None:
-    given = assign(200, 3, (0.5, 1, 0.25), np.random.default_rng(0))
+    given = assign(200, list("abc"), (0.5, 1, 0.25), np.random.default_rng(0))
     assert given.sum(axis=0).tolist() == [100, 200, 50]
     assert 0 < (given[:, 0] & given[:, 2]).sum() < 50
 
@@ -127,7 +127,24 @@ def test_shares_are_kept() -> None:
 @pytest.mark.parametrize("how", ["some", 6, 0, (0.5, 1), (0.5, 1, 2, 0, 0)])
 def test_impossible_assignments_are_refused(how: object) -> None:
     with pytest.raises(RatersError, match="expected"):
-        assign(10, 5, how, np.random.default_rng(0))  # type: ignore[arg-type]
+        assign(10, list("abcde"), how, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+def test_each_case_has_one_team() -> None:
+    names = ["mask", "positive", "negative"]
+    given = assign(30, names, {"mask": 400, "positive+negative": 200}, np.random.default_rng(0))
+    assert given.sum(axis=0).tolist() == [20, 10, 10]
+    assert np.array_equal(given[:, 1], given[:, 2])
+    assert np.array_equal(given[:, 0], ~given[:, 1])
+    assert 0 < np.flatnonzero(given[:, 1])[0] < 20, "at random"
+    assert parse_assign("mask=2, positive+negative=1") == {"mask": 2, "positive+negative": 1}
+    for teams, message in (
+        ({"mask": 1, "posit+negative": 1}, "'posit' in the team 'posit.negative', expected"),
+        ({"mask": 1, "positive": 0}, "expected numbers above 0"),
+        ({"mask": np.nan}, "expected numbers above 0"),
+    ):
+        with pytest.raises(RatersError, match=message):
+            assign(10, names, teams, np.random.default_rng(0))
 
 
 def test_assignments_are_read_from_text() -> None:

@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+from scipy.ndimage import grey_dilation
 
 import raters
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
 from raters.plots.views import view_of
+from raters.simulate import disc_study
+from raters.simulate.coarse import draw_boxes, draw_negative, draw_positive, draw_scribbles
+from raters.simulate.layers import Layers
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
 
@@ -25,6 +29,10 @@ HERE = Path(__file__).parent
 EDGE, GAP, TITLE = 128, 6, 20
 FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
+CLASSES = np.array(
+    [[20, 20, 20], [240, 240, 240], [230, 159, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167]],
+    np.uint8,
+)
 ERRORS = np.array([[0, 0, 0], [230, 159, 0], [86, 180, 233], [255, 255, 255]], np.uint8)
 """Right outside, too much (orange), missed (blue), right inside; colour-blind people see which."""
 
@@ -69,6 +77,67 @@ def drawers() -> None:
     montage([pictures[:8], pictures[8:]], HERE / "drawers.png")
 
 
+def coarse() -> None:
+    """Draw what coarse raters mark of one mask, and of a scene."""
+    truth = draw("vessels", (EDGE, EDGE), np.random.default_rng(6))[1]
+    layers, marks = Layers(truth), []
+    for kind, say in (("positive", draw_positive), ("negative", draw_negative)):
+        for share in (1.0, 0.5, 0.01):
+            drawn = say(layers, 1, 0.5, np.random.default_rng(1), share)
+            marks.append((f"{kind}@{share:g}", _on_grey(truth, drawn, kind == "negative")))
+        drawn = say(layers, 1, 0.0, np.random.default_rng(1), level=2)
+        marks.append((f"level2 {kind}", _on_grey(truth, drawn, kind == "negative")))
+    image, scene = draw("scenes", (EDGE, EDGE), np.random.default_rng(8))
+    places = Layers(scene, 4)
+    lines = draw_scribbles(places, [1, 2, 3], np.random.default_rng(2))
+    row = [
+        ("scene", grey(image)),
+        ("its classes", CLASSES[scene]),
+        ("scribble", _thick(lines)),
+        ("box", CLASSES[draw_boxes(places, [1, 2, 3])]),
+    ]
+    for target, name in ((2, "house"), (3, "tree")):
+        said = draw_positive(places, target, 0.5, np.random.default_rng(3), 0.8)
+        row.append((f"positive-{name}", CLASSES[said]))
+        said = draw_negative(places, target, 0.5, np.random.default_rng(3), 0.8)
+        row.append((f"negative-{name}", CLASSES[said]))
+    montage([marks, row], HERE / "coarse.png")
+
+
+def _on_grey(truth: np.ndarray, drawn: np.ndarray, denied: bool) -> np.ndarray:
+    """Colour a drawing over the truth in grey: blue what is there, orange what is not there."""
+    under = np.repeat((40 + 120 * (truth > 0)).astype(np.uint8)[..., np.newaxis], 3, axis=2)
+    colour = ERRORS[1] if denied else ERRORS[2]
+    return np.where(drawn[..., np.newaxis] > 0, (under // 3 + colour // 3 * 2), under)
+
+
+def _thick(lines: np.ndarray) -> np.ndarray:
+    """Colour lines three pixels wide, so that they can be seen, on a dark sheet."""
+    wide = grey_dilation(lines, size=3)
+    return np.where(wide[..., np.newaxis] >= 0, CLASSES[wide], np.uint8(70))
+
+
+def discs() -> None:
+    """Draw a disc with its cup and the borders of its raters."""
+    study = disc_study(1, (EDGE // 2, EDGE // 2), seed=2)
+    case = study[0]
+    assert case.image is not None
+    assert case.reference is not None
+    row = [
+        ("image", _twice(grey(case.image.clip(0, 1)))),
+        ("truth", _twice(COLOURS[case.reference])),
+    ]
+    for name, mask in zip(study.raters, case.labels, strict=True):
+        inside = 2 * (case.reference > 0) + (mask > 0)
+        picture = np.where((mask == 2)[..., np.newaxis], COLOURS[2], ERRORS[inside])
+        row.append((name, _twice(picture)))
+    montage([row], HERE / "discs.png")
+
+
+def _twice(picture: np.ndarray) -> np.ndarray:
+    return np.asarray(picture.repeat(2, axis=0).repeat(2, axis=1), np.uint8)
+
+
 def spatial() -> None:
     """Draw raters who are good on one half, what both STAPLEs make of them, and where they err."""
     rng = np.random.default_rng(0)
@@ -89,12 +158,6 @@ def spatial() -> None:
         shade = (local_accuracy(local)[r : r + 1].clip(0.6, 1) - 0.6) / 0.4
         found.append((f"accuracy of {r + 1}", grey(shade)))
     montage([drawn, found], HERE / "spatial-staple.png")
-
-
-CLASSES = np.array(
-    [[20, 20, 20], [240, 240, 240], [230, 159, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167]],
-    np.uint8,
-)
 
 
 def fusion(title: str, pattern: str, case: str, options: dict[str, Any], spot: Any) -> None:  # noqa: ANN401
@@ -176,6 +239,8 @@ def _errors(truth: np.ndarray, mask: np.ndarray) -> np.ndarray:
 if __name__ == "__main__":
     phantoms()
     drawers()
+    coarse()
+    discs()
     spatial()
     if len(sys.argv) > 1:
         learning(Path(sys.argv[1]))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array, Floats, Labels
-from raters.benchmarks.drawn import drawn_classes, drawn_crowd, drawn_masks, streaks
+from raters.benchmarks.drawn import discs, drawn_classes, drawn_crowd, drawn_masks, streaks
 from raters.benchmarks.folds import own_study
 from raters.benchmarks.in_memory import dealt, in_memory
 from raters.confusion import dominance_margin
@@ -278,7 +278,7 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
     read = list(study.iter_cases())
     drawn = []
     for case, split in zip(read, study.index.splits, strict=True):
-        found = middles(case.labels, shrink).astype(np.int8)
+        found = middles(case.drawings, shrink).astype(np.int8)
         if labels == "one" and split != "test":
             there = np.flatnonzero((found != MISSING).reshape(len(found), -1).any(axis=1))
             kept = random.choice(there) if len(there) else 0
@@ -350,6 +350,7 @@ SOURCES: dict[str, Source] = {
     "public": Source(public, _named),
     "drawn-masks": Source(drawn_masks),
     "streaks": Source(streaks),
+    "discs": Source(discs),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
     "study": Source(own_study),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from raters.benchmarks.in_memory import dealt, in_memory
-from raters.simulate import phantom_study, simulate, streak_study
+from raters.simulate import disc_study, phantom_study, simulate, streak_study
 from raters.simulate.specs import How
 from raters.study.study import CaseIndex, Study
 
@@ -40,6 +40,21 @@ def streaks(
 ) -> Study:
     """Return drawn lesions and streaks with raters of whom most err alike (`streak_study`)."""
     study = streak_study(images + val + test, tuple(shape), seed, assign)
+    return in_memory(study, splits=dealt(seed, images, val, test))
+
+
+def discs(
+    _: object,
+    seed: int,
+    images: int = 200,
+    val: int = 40,
+    test: int = 100,
+    shape: Sequence[int] = (64, 64),
+    assign: How = "all",
+    equal: bool = False,
+) -> Study:
+    """Return drawn discs and cups by seven raters, five of them biased or all alike."""
+    study = disc_study(images + val + test, tuple(shape), seed, assign, equal)
     return in_memory(study, splits=dealt(seed, images, val, test))
 
 

@@ -6,12 +6,13 @@ import warnings
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
+from raters.benchmarks.overlaps import Overlaps
 from raters.benchmarks.spec import ANNOTATORS
 from raters.errors import RatersError
 from raters.rows import Row
@@ -35,9 +36,10 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         data: Its study.
         beside: Where to keep what is predicted, for scores that compare cells.
     """
+    told = data.study.without_negatives()  # scores are of what pixels are
     if cell.method == ANNOTATORS:
-        return annotator_scores(data.study)
-    test = data.study.select(split="test")
+        return annotator_scores(told)
+    test = told.select(split="test")
     from raters import fit
     from raters.evaluation.runs import score_model
 
@@ -46,19 +48,27 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         warnings.simplefilter("ignore")
         options = {**cell.train, **cell.options, "seed": cell.seed}
         model = fit(data.study, cell.method, progress=False, **options)
-        _choose_by_raters(model, data.study)
+        _choose_by_raters(model, told)
         if cell.data["source"] == "study":
             from raters.benchmarks.own_cell import score_own
 
-            found, more = score_own(model, data.study, test, beside)
+            found, more = score_own(model, told, test, beside)
         else:
-            found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
-            more = _matrix_errors(cell, model, data)
+            overlaps = Overlaps(len(test.classes))
+            watch = overlaps if test.kind == "segmentation" else _pass_on
+            found = score_model(
+                model, test, surfaces=False, samples=SAMPLES, seed=cell.seed, watch=watch
+            )
+            more = _matrix_errors(cell, model, data) | overlaps.scores()
     scores = _of_evaluation(found, model) | more
     if "ged" not in scores:
         scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
+
+
+def _pass_on(stream: Any) -> Any:  # noqa: ANN401
+    return stream
 
 
 def _choose_by_raters(model: Model, study: Study) -> None:
@@ -147,19 +157,24 @@ def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
         true = data.known[""]
         estimate = model.confusion(next(data.study.iter_cases()))
         return {"frobenius": squared_frobenius(estimate.reshape(true.shape), true)}
-    return {"error": _mask_error(cell, model, data)}
+    error = _mask_error(cell, model, data)
+    return {} if error is None else {"error": error}
 
 
-def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
+def _mask_error(cell: Cell, model: Model, data: BenchData) -> float | None:
     """Return the error of matrices on validation cases, of the raters who labelled each."""
     from raters import fuse
     from raters.confusion import root_mean_square
 
     part = data.study.select(split="val")
     consensus = fuse(part, cell.method) if cell.matrices == "fusion" else None
+    # The matrix of who denies classes is of what a pixel is not.
+    told = np.array([rater not in part.negatives for rater in part.raters])
     errors = []
     for case in part.iter_cases():
-        there = (case.labels != MISSING).reshape(len(part.raters), -1).any(axis=1)
+        there = (case.labels != MISSING).reshape(len(part.raters), -1).any(axis=1) & told
+        if not there.any():
+            continue
         given = model.confusion(case) if consensus is None else consensus[case.id].confusion
         found = np.asarray(given)[there]
         true = data.known[case.id][there]
@@ -167,7 +182,7 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float:
         found = found[(..., *space)] if found.ndim == 3 else found
         assert case.reference is not None
         errors.append(root_mean_square(found, true[(..., *space)], case.reference))
-    return float(np.sqrt(np.mean(np.square(errors))))
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else None
 
 
 def annotator_scores(study: Study) -> Row:

@@ -26,8 +26,9 @@ def simulate(
         str,
         typer.Option(
             "--raters",
-            help="Who rates: 'good,over:2.5,under@0.7' (kind, :severity or @mean Dice); "
-            "for classes '5xhammer-spammer:0.3' or 'cifar'.",
+            help="Who rates: 'good,over:2.5,under@0.7' (kind, :severity or @mean Dice); coarse "
+            "'positive@0.5,negative,scribble,box,level3' (@share of the area); for classes "
+            "'5xhammer-spammer:0.3' or 'cifar'.",
         ),
     ] = "",
     severity: Annotated[
@@ -37,9 +38,13 @@ def simulate(
         float | None, typer.Option(help="Mean Dice of raters that name none.")
     ] = None,
     assign: Annotated[
-        str, typer.Option(help="Who labels a case: all, one, a number, or shares '0.9,0.2,...'.")
+        str,
+        typer.Option(
+            help="Who labels a case: all, one, a number, shares '0.9,0.2,...', or teams of whom "
+            "each case has one: 'ann=2,bob+cy=1'."
+        ),
     ] = "all",
-    target: Annotated[str, typer.Option(help="The class that drawers err on.")] = "",
+    target: Annotated[str, typer.Option(help="The class that drawers err on, or mark.")] = "",
     demand_dominance: Annotated[
         bool, typer.Option("--demand-dominance", help="Mean matrix must be column-dominant.")
     ] = False,
@@ -52,8 +57,8 @@ def simulate(
     number: Annotated[
         int,
         typer.Option(
-            help="How many phantoms to draw: lesions, disc-cup, vessels, or streaks (with raters "
-            "of their own, most of whom err alike).",
+            help="How many phantoms to draw: lesions, disc-cup, vessels, scenes; or with raters of "
+            "their own streaks (most err alike), discs (five of seven are biased), discs-equal.",
             rich_help_panel=_DRAW,
         ),
     ] = 24,
@@ -68,11 +73,16 @@ def simulate(
     raters simulate lesions --number 50 -o study/ --assign one
 
     raters simulate streaks --number 200 --shape 40x40 -o study/    # most raters err alike
+
+    raters simulate discs --number 200 --shape 64x64 -o study/      # five of seven are biased
+
+    raters simulate scenes --raters positive@0.5,negative@0.5 --unmarked unknown -o study/
     """
+    from raters.simulate.drawn import STUDIES
     from raters.simulate.specs import parse_assign
-    from raters.simulate.streaks import streak_study
     from raters.simulate.study import PIXEL_CM, write_true_confusion
     from raters.simulate.study import simulate as make
+    from raters.study.annotations import UNMARKED
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
@@ -81,8 +91,8 @@ def simulate(
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     if confusion:
         Inputs.of(truth).refuse_file(confusion)
-    if named == "streaks" and not raters:
-        study = streak_study(number, _space(shape), seed, parse_assign(assign))
+    if named in STUDIES and not raters:
+        study = STUDIES[named][1](number, _space(shape), seed, parse_assign(assign))
     else:
         usual = PIXEL_CM if truth.kind == "segmentation" else "5xhammer-spammer:0.5"
         study = make(
@@ -94,6 +104,7 @@ def simulate(
             seed=seed,
             target=target or None,
             require_dominance=demand_dominance,
+            unmarked=opened.keywords["unmarked"] or UNMARKED,  # type: ignore[attr-defined]
         )
     progress = sys.stderr.isatty()
     _say(study)
@@ -106,14 +117,16 @@ def simulate(
 
 def _truth(opened: OpenStudy, named: str, number: int, shape: str, seed: int) -> Study:
     """Open the truth, or draw phantoms if it is the name of one."""
+    from raters.simulate.drawn import STUDIES
     from raters.simulate.phantoms import PHANTOMS, phantom_study
 
-    if named not in PHANTOMS:
+    kind = STUDIES[named][0] if named in STUDIES else named
+    if kind not in PHANTOMS:
         return opened(truth=True)
     space = _space(shape)
     if number < 1:
         raise RatersError(f"--number: found {number}, expected at least 1")
-    return phantom_study(named, number, space, seed)
+    return phantom_study(kind, number, space, seed)
 
 
 def _space(shape: str) -> list[int]:

@@ -146,7 +146,7 @@ def _plan(story: Story) -> list[tuple[str, list[str]]]:
     from raters.simulate.specs import assign
 
     names = [spec.name for spec in parse_raters(story.raters)]
-    given = assign(story.train, len(names), "one", generator(story.seed, "assign"))
+    given = assign(story.train, names, "one", generator(story.seed, "assign"))
     train = [("train", [names[int(row.argmax())]]) for row in given]
     return train + [("test", names)] * story.test
 

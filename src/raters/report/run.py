@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from raters.training.config import ModelConfig
     from raters.training.model import Model
 
+_KINDS = 12  # raters whose kinds of annotation stand on a card
 _MISSING = (
     "There is no study here: cases, scores and calibration are left out. Give it with --study, "
     "for example: raters report RUN --study STUDY --images IMAGES."
@@ -76,6 +77,7 @@ def run_report(
         sections += [*_without_study(model, why_not), *_epochs(model)]
         return Report(f"Run {name}", _facts(model, seen), sections, _about(model))
     refuse_unlike(model.config, study)
+    study = study.without_negatives()
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
     scores.run, scores.split = name, part.name
@@ -110,6 +112,9 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
     if model.best_epoch:
         facts["best epoch"] = model.best_epoch
     facts |= {"raters": len(config.raters), "classes": len(config.classes)}
+    if config.annotations:
+        both = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=True)
+        facts["annotations"] = ", ".join(f"{rater}: {kind}" for rater, kind in both)
     if config.unlabelled:
         facts["raters without labels"] = ", ".join(config.unlabelled)
     if seen.known:

@@ -36,6 +36,7 @@ from raters.scores.cut import cut_labels, cuts_of, winning_cut
 from raters.scores.overlap import (
     VolumeDifference,
     accuracy,
+    all_iou_from_counts,
     balanced_accuracy,
     balanced_accuracy_from_counts,
     dice,
@@ -83,6 +84,7 @@ __all__ = [
     "SurfaceDistances",
     "VolumeDifference",
     "accuracy",
+    "all_iou_from_counts",
     "area_cut",
     "average_surface_distance",
     "balanced_accuracy",

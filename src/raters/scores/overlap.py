@@ -127,6 +127,22 @@ def iou_from_counts(counts: ArrayLike) -> Floats:
     return overlap_ratio(both, first + second - both, common)
 
 
+def all_iou_from_counts(counts: ArrayLike) -> Floats:
+    """Return the IoU of every class, background first, from joint counts `(classes, classes)`.
+
+    As for natural scenes: of counts that were added over images, with background, and NaN for a
+    class that is in neither map, so that a mean over the others skips it.
+
+    Example:
+        >>> all_iou_from_counts([[5, 1, 0], [1, 3, 0], [0, 0, 0]]).round(3)
+        array([0.714, 0.6  ,   nan])
+    """
+    table = np.asarray(counts, np.float64)
+    both = np.diagonal(table)
+    union = table.sum(axis=0) + table.sum(axis=1) - both
+    return np.asarray(np.divide(both, union, out=np.full(len(table), np.nan), where=union > 0))
+
+
 class VolumeDifference(NamedTuple):
     """By foreground class, how much larger the second map is: in mm³ and relative."""
 

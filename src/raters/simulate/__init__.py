@@ -10,21 +10,24 @@ from raters.simulate.classes import (
     hammer_spammer,
     pairwise_flipper,
 )
+from raters.simulate.discs import disc_study
 from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study
-from raters.simulate.specs import Spec, parse_assign, parse_raters
+from raters.simulate.specs import COARSE, Spec, parse_assign, parse_raters
 from raters.simulate.streaks import streak_study
-from raters.simulate.study import simulate, true_confusion, write_true_confusion
+from raters.simulate.study import simulate, true_confusion, true_transition, write_true_confusion
 
 __all__ = [
     "CIFAR_CLASSES",
+    "COARSE",
     "DRAWERS",
     "KINDS",
     "PHANTOMS",
     "Drawer",
     "Spec",
     "cifar_raters",
+    "disc_study",
     "draw_classes",
     "draw_labels",
     "group",
@@ -37,5 +40,6 @@ __all__ = [
     "simulate",
     "streak_study",
     "true_confusion",
+    "true_transition",
     "write_true_confusion",
 ]

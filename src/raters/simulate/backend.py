@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import local
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Flags, Floats, Labels
+from raters.arrays import Flags, Floats, Ints, Labels
 from raters.confusion.counts import Unseen, count, normalise
 from raters.errors import RatersError
+from raters.simulate.coarse import transition_of
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
 from raters.simulate.noise import generator
+from raters.study.annotations import UNMARKED, Annotation, Unmarked, explicit, reading
 from raters.study.backend import Axes, Image, RawMask
+from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
@@ -60,20 +63,74 @@ def rater_confusion(
                [1., 0.]])
     """
     layers = truth if isinstance(truth, Layers) else Layers(truth, num_classes)
-    counts = np.zeros((layers.classes, layers.classes), np.int64)
-    for _ in range(draws):
-        drawn = draw_classes(layers, drawer, severity, rng, target)
-        counts += count(drawn[None], layers.truth, layers.classes)[0]
-    return normalise(counts, unseen)
+    rater = MaskRater(drawer.name, drawer, severity, target)
+    return normalise(_counts(rater, layers, rng, draws, UNMARKED), unseen)
+
+
+class DrawingRater(Protocol):
+    """A rater who draws: masks, or coarse annotations."""
+
+    @property
+    def name(self) -> str:
+        """The rater's name in the study."""
+
+    @property
+    def annotation(self) -> Annotation:
+        """What the drawings mean."""
+
+    def draw(self, layers: Layers, rng: np.random.Generator) -> Labels:
+        """Draw one case, as a file holds it."""
 
 
 @dataclass(frozen=True)
 class MaskRater:
-    """A rater who draws: the name, the way to err and how much."""
+    """A rater who draws masks: the name, the way to err, how much, and on which class."""
 
     name: str
     drawer: Drawer
     severity: float
+    target: int | None = None
+    annotation: Annotation = "mask"
+
+    def draw(self, layers: Layers, rng: np.random.Generator) -> Labels:
+        """Draw the mask of one case."""
+        return draw_classes(layers, self.drawer, self.severity, rng, self.target)
+
+    def __str__(self) -> str:
+        return f"{self.drawer.name} at severity {self.severity:.4g}"
+
+
+def _marks(
+    rater: DrawingRater, layers: Layers, rng: np.random.Generator, unmarked: Unmarked
+) -> Labels:
+    """Draw one case; pixels whose truth is unknown stay unknown."""
+    marks = rater.draw(layers, rng)
+    if not layers.has_gaps:
+        return marks
+    # MISSING beside 0 would say that 0 is a mark, where what is unmarked says nothing.
+    told = explicit(marks, rater.annotation, unmarked, layers.classes)
+    return np.where(layers.truth == MISSING, MISSING, told).astype(np.int16)
+
+
+def _counts(
+    rater: DrawingRater, layers: Layers, rng: np.random.Generator, draws: int, unmarked: Unmarked
+) -> Ints:
+    """Count how often the rater's labels say `o` where `t` is true, over independent draws."""
+    counts = np.zeros((layers.classes, layers.classes), np.int64)
+    for _ in range(draws):
+        marks = _marks(rater, layers, rng, unmarked)
+        labels = reading(marks, rater.annotation, unmarked, layers.classes)
+        counts += count(labels[None], layers.truth, layers.classes)[0]
+    return counts
+
+
+def _matrix(counts: Ints, denies: bool) -> Floats:
+    """Turn counts into rows; of a class that the image does not have no label is an error."""
+    if not denies:
+        return normalise(counts, "identity")
+    right = transition_of(np.zeros_like(counts))
+    found = normalise(counts, "nan")
+    return np.where(np.isnan(found), right, found)
 
 
 class Source:
@@ -114,21 +171,21 @@ class SimulatedMasks(Source):
         raters: Who draws.
         given: Who draws which case, `(cases, raters)`.
         seed: Randomness; each draw depends on it, the name of the case and the name of the rater.
-        target: The class to err on; by default every foreground class.
+        unmarked: What pixels that positive and negative drawings leave unmarked say.
     """
 
     def __init__(
         self,
         study: Study,
-        raters: Sequence[MaskRater],
+        raters: Sequence[DrawingRater],
         given: Flags,
         seed: int,
-        target: int | None = None,
+        unmarked: Unmarked = UNMARKED,
     ) -> None:
         super().__init__(study)
         self.raters = {rater.name: rater for rater in raters}
         self._column = {rater.name: k for k, rater in enumerate(raters)}
-        self._given, self._seed, self._target = given, seed, target
+        self._given, self._seed, self._unmarked = given, seed, unmarked
         self._memory = local()  # each thread keeps the case that it works on
 
     def __getstate__(self) -> dict[str, Any]:
@@ -148,19 +205,33 @@ class SimulatedMasks(Source):
 
     def true_confusion(self, case: int, draws: int = 16) -> Floats:
         """Count the confusion `(raters, L, L)` of all raters on a case over independent draws."""
-        layers = self._layers(case)
-        matrices = []
-        for rater in self.raters.values():
-            rng = generator(self._seed, self.study.index.ids[case], rater.name, "confusion")
-            matrices.append(
-                rater_confusion(layers, rater.drawer, rater.severity, rng, draws, self._target)
-            )
-        return np.stack(matrices)
+        found = [
+            _matrix(self._counted(case, rater, draws), self._denies(rater))
+            for rater in self.raters.values()
+        ]
+        return np.stack(found)
+
+    def true_transition(self, case: int, draws: int = 16) -> Floats:
+        """Count which wrong class is denied, `(raters, L, L)`; NaN of those who deny none."""
+        size = len(self.study.classes)
+        found = np.full((len(self.raters), size, size), np.nan)
+        for k, rater in enumerate(self.raters.values()):
+            if self._denies(rater):
+                found[k] = transition_of(self._counted(case, rater, draws))
+        return found
+
+    def _counted(self, case: int, rater: DrawingRater, draws: int) -> Ints:
+        rng = generator(self._seed, self.study.index.ids[case], rater.name, "confusion")
+        return _counts(rater, self._layers(case), rng, draws, self._unmarked)
+
+    def _denies(self, rater: DrawingRater) -> bool:
+        """Whether the labels say of pixels which class they do not have."""
+        return rater.annotation == "negative" and len(self.study.classes) > 2
 
     def _draw(self, case: int, rater: str) -> RawMask:
         who, name = self.raters[rater], self.study.index.ids[case]
-        layers, rng = self._layers(case), generator(self._seed, name, rater)
-        drawn = draw_classes(layers, who.drawer, who.severity, rng, self._target)
+        rng = generator(self._seed, name, rater)
+        drawn = _marks(who, self._layers(case), rng, self._unmarked)
         truth = self.mask(case, None)
         assert truth is not None  # else there would be no layers
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.backend import MaskRater, SimulatedMasks
+from raters.simulate.backend import DrawingRater, MaskRater, SimulatedMasks
+from raters.simulate.coarse_raters import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
 from raters.simulate.noise import generator
-from raters.simulate.specs import How, Spec
+from raters.simulate.specs import COARSE, How, Spec
 from raters.simulate.study import described, given_cases
+from raters.study.annotations import UNMARKED, Unmarked
 from raters.study.backend import LabelRules
 from raters.study.study import Study
 
@@ -207,28 +209,50 @@ def simulate_masks(
     assign: How,
     seed: int,
     target: str | None,
+    unmarked: Unmarked = UNMARKED,
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:
-        drawer_of(spec.kind)  # rejects unknown kinds before anything is read
+        if spec.kind not in COARSE:
+            drawer_of(spec.kind)  # rejects unknown kinds before anything is read
     number = None if target is None else _class_number(source, target)
-    given = given_cases(source, len(specs), assign, seed)
-    raters = _Severities(source, seed, number).of(specs, amounts)
-    said = {r.name: f"{r.drawer.name} at severity {r.severity:.4g}" for r in raters}
+    coarse = {
+        spec.name: coarse_raters(spec, source.classes, number, amounts.severity)
+        for spec in specs
+        if spec.kind in COARSE
+    }
+    names = [r.name for spec in specs for r in coarse.get(spec.name, [spec])]
+    _refuse_twice(names)
+    given = given_cases(source, names, assign, seed)
+    drawers = [spec for spec in specs if spec.kind not in COARSE]
+    drawn = {r.name: r for r in _Severities(source, seed, number).of(drawers, amounts)}
+    raters: list[DrawingRater] = []
+    for spec in specs:
+        raters += coarse.get(spec.name) or [drawn[spec.name]]
+    said = {rater.name: str(rater) for rater in raters}
     about = described(source, said, assign, seed)
     if target is not None:
         about["simulated raters"] += f"; target {target}"
     return replace(
         source,
-        backend=SimulatedMasks(source, raters, given, seed, number),
+        backend=SimulatedMasks(source, raters, given, seed, unmarked),
         raters=tuple(said),
         rules=LabelRules(),
         about=about,
         problems=(),
         rows=None,
+        unmarked=unmarked,
         _classes=source.classes,
         _chosen=None,
+        _annotations={rater.name: rater.annotation for rater in raters},
     )
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Refuse two raters of one name: that of a class may be added to a name."""
+    for name in names:
+        if names.count(name) > 1:
+            raise RatersError(f"found two raters named {name!r}, expected other names: 'ann=over'")
 
 
 def _class_number(source: Study, target: str) -> int:
@@ -249,7 +273,7 @@ class _Severities:
 
     def of(self, specs: Sequence[Spec], amounts: Amounts) -> list[MaskRater]:
         raters = [self._rater(spec, amounts) for spec in specs]
-        if amounts.group_dice is None:
+        if amounts.group_dice is None or not raters:
             return raters
         free = [s.amount is None and s.mean_dice is None and s.kind != "blank" for s in specs]
         factor = self._factor(raters, free, amounts.group_dice)
@@ -261,19 +285,19 @@ class _Severities:
     def _rater(self, spec: Spec, amounts: Amounts) -> MaskRater:
         drawer = DRAWERS[spec.kind]
         if spec.amount is not None:
-            return MaskRater(spec.name, drawer, spec.amount)
+            return MaskRater(spec.name, drawer, spec.amount, self._target)
         wanted = spec.mean_dice
         if wanted is None and amounts.severity is not None:
-            return MaskRater(spec.name, drawer, amounts.severity)
+            return MaskRater(spec.name, drawer, amounts.severity, self._target)
         if wanted is None:
             wanted = drawer.usual if amounts.mean_dice is None else amounts.mean_dice
         if spec.kind == "blank":  # no search: its mean Dice is 1 - severity
-            return MaskRater(spec.name, drawer, 1 - wanted)
+            return MaskRater(spec.name, drawer, 1 - wanted, self._target)
         rng = generator(self._seed, "calibrate", spec.name)
         severity = calibrate(
             drawer, self._sample(), wanted, rng, self._target, len(self._source.classes)
         )
-        return MaskRater(spec.name, drawer, severity)
+        return MaskRater(spec.name, drawer, severity, self._target)
 
     def _factor(self, raters: list[MaskRater], free: list[bool], wanted: float) -> float:
         """Find the factor on the free severities at which all raters' mean Dice is the wanted."""

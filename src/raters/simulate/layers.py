@@ -29,6 +29,7 @@ class Layers:
         self.has_gaps = bool(present[0] == MISSING) if len(present) else False
         self.classes = num_classes or max([1, *self.foreground]) + 1
         self._shapes: dict[int, Shape] = {}
+        self._rests: dict[int, Shape] = {}
         self._beside: dict[int, Labels | None] = {}
         self._below: dict[int, NDArray[np.intp] | None] = {}
 
@@ -37,6 +38,12 @@ class Layers:
         if k not in self._shapes:
             self._shapes[k] = Shape(self.truth == k)
         return self._shapes[k]
+
+    def rest(self, k: int) -> Shape:
+        """The region of all other classes together."""
+        if k not in self._rests:
+            self._rests[k] = Shape((self.truth != k) & (self.truth != MISSING))
+        return self._rests[k]
 
     def beside(self, k: int) -> Labels | None:
         """The class of the nearest pixel that is not of class `k`; None if that is background."""

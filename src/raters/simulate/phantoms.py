@@ -231,6 +231,56 @@ def _ball(space: Space, radius: float, rng: Rng) -> Flags:
     return np.asarray((offset**2).sum(axis=0) < radius**2)
 
 
+def draw_rims(space: Space, rng: Rng) -> tuple[Image, Truth]:
+    """Draw an optic disc in noise as its rim (1) and its cup (2); both together are the disc."""
+    size = min(space)
+    centre = np.array(space) * rng.uniform(0.47, 0.53, len(space))
+    radius = size * rng.uniform(0.25, 0.3)
+    disc = _round(space, centre, radius, 0.03, rng)
+    moved = centre + radius * rng.uniform(-0.08, 0.08, len(space))
+    cup = _round(space, moved, radius * rng.uniform(0.5, 0.65), 0.03, rng) & disc
+    truth = (disc.astype(np.int16) + cup).astype(np.int16)
+    image = np.array([0.3, 0.5, 0.7])[truth] + 0.1 * rng.standard_normal(space)
+    return image.astype(np.float32), truth
+
+
+def draw_scenes(space: Space, rng: Rng) -> tuple[Image, Truth]:
+    """Draw a street under a dark sky: road (1) below, houses (2) on it, trees (3) before them.
+
+    Each class has a grey of its own that overlaps with those of the others in the noise, so that
+    shape and place have to tell, too. Rows go down; a volume is one street seen from many places.
+    """
+    truth = np.zeros(space, np.int16)
+    down = np.arange(space[0]).reshape(-1, *[1] * (len(space) - 1))
+    ground = space[0] * (0.72 + 0.03 * smooth_noise(space[1:], min(space) / 3, rng))
+    for _ in range(int(rng.integers(2, 4))):
+        truth[_house(space, rng) & (down < ground + 1)] = 2
+    truth[down >= ground] = 1
+    for k in range(int(rng.integers(2, 4))):
+        # The first tree is large enough to be seen in front of all.
+        truth[_crown(space, 0.12 if k == 0 else float(rng.uniform(0.07, 0.13)), rng)] = 3
+    greys = np.array([0.25, 0.4, 0.7, 0.55]) + rng.normal(0, 0.02, 4)
+    shade = 0.03 * smooth_noise(space, min(space) / 4, rng)
+    image = greys[truth] + shade + 0.08 * rng.standard_normal(space)
+    return image.astype(np.float32), truth
+
+
+def _house(space: Space, rng: Rng) -> Flags:
+    """Draw a box whose roof is high or low; it stands below the middle."""
+    sides = [slice(int(space[0] * rng.uniform(0.2, 0.45)), space[0])]
+    for n in space[1:]:
+        start = rng.uniform(0.02, 0.75)
+        sides.append(slice(int(n * start), int(n * (start + rng.uniform(0.15, 0.25))) + 1))
+    house = np.zeros(space, bool)
+    house[tuple(sides)] = True
+    return house
+
+
+def _crown(space: Space, part: float, rng: Rng) -> Flags:
+    centre = np.array([rng.uniform(0.5, 0.65), *rng.uniform(0.1, 0.9, len(space) - 1)])
+    return _round(space, centre * np.array(space), part * min(space), 0.12, rng)
+
+
 Phantom = Callable[[Space, Rng], tuple[Image, Truth]]
 
 PHANTOMS: dict[str, tuple[Phantom, tuple[str, ...]]] = {
@@ -238,8 +288,13 @@ PHANTOMS: dict[str, tuple[Phantom, tuple[str, ...]]] = {
     "disc-cup": (draw_discs, ("background", "disc", "cup")),
     "vessels": (draw_vessels, ("background", "vessel")),
     "streaks": (draw_streaks, ("background", "lesion")),
+    "discs": (draw_rims, ("background", "rim", "cup")),
+    "scenes": (draw_scenes, ("background", "road", "house", "tree")),
 }
 """What can be drawn, and its classes; each is a function of shape and randomness."""
+
+_PADDED = ("lesions", "disc-cup", "vessels", "streaks")
+"""Phantoms that have as many digits as the number of all needs: they are in published results."""
 
 
 def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Image, Truth]:
@@ -247,8 +302,9 @@ def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Ima
 
     Args:
         kind: 'lesions' in textured tissue, 'disc-cup' (nested, three classes), 'vessels'
-            (branching, of varying width), or 'streaks' (a bright lesion, a faint one, and a
-            streak that is none; `streak_study` has raters for them).
+            (branching, of varying width), 'streaks' (a bright lesion, a faint one, and a streak
+            that is none; `streak_study` has raters for them), 'discs' (rim and cup of an optic
+            disc in noise; `disc_study` has raters for them) or 'scenes' (a street, four classes).
         shape: The spatial shape, 2D or 3D, at least 16 along each axis.
         rng: Randomness.
 
@@ -280,7 +336,9 @@ def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed
     """
     if kind not in PHANTOMS:
         raise RatersError(f"found the phantom {kind!r}, expected one of {', '.join(PHANTOMS)}")
-    names = [f"{kind}{k:0{len(str(cases - 1))}d}" for k in range(cases)]
+    # A case is drawn from its name: one of fixed length does not depend on how many there are.
+    digits = len(str(cases - 1)) if kind in _PADDED else 5
+    names = [f"{kind}{k:0{digits}d}" for k in range(cases)]
     drawn = _Drawn(kind, names, shape, seed)
     backend = ArraysBackend([], None, _Part(drawn, 0), _Part(drawn, 1))
     about = {"title": f"Phantoms: {kind} (drawn, seed {seed})"}

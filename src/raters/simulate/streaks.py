@@ -52,7 +52,7 @@ def streak_study(
     """
     truth = phantom_study("streaks", cases, shape, seed)
     names = (*CAREFUL, *CARELESS)
-    given = given_cases(truth, len(names), assign, seed)
+    given = given_cases(truth, names, assign, seed)
     said = {
         name: "marks both lesions" if name in CAREFUL else "overlooks faint lesions, marks streaks"
         for name in names

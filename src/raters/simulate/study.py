@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
-from raters.simulate.backend import SimulatedTable
+from raters.simulate.backend import SimulatedMasks, SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.noise import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
+from raters.study.annotations import UNMARKED, Unmarked, known_unmarked
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
@@ -39,6 +40,7 @@ def simulate(
     target: str | None = None,
     spread: float = 0.01,
     require_dominance: bool = False,
+    unmarked: Unmarked = UNMARKED,
 ) -> Study:
     """Return a study with the images and the truth of another and labels by simulated raters.
 
@@ -50,20 +52,29 @@ def simulate(
     `severity`, else `mean_dice`; else its usual mean Dice (`Drawer.usual`). A mean Dice is
     found by trial on up to 500 cases (`calibrate`).
 
+    Kinds of `COARSE` hand in coarse annotations: 'positive@0.5' draws half of the area of each
+    class, 'negative' all that is not of it, each too large by half of the class's mean half
+    thickness and with fractures unless a severity says otherwise ('positive:1@0.5': by all of it);
+    then 'scribble', 'box', and 'level1' to 'level5'.
+    Of several foreground classes each has a positive and a negative rater of its own.
+
     Args:
         truth: A study with references (its raters, if any, are left out), or class numbers
             `(cases, *space)`, or `(cases,)` for classes.
-        raters: Kinds of raters as `parse_raters` reads them: of `DRAWERS` for masks, of `KINDS`
-            or 'cifar' for classes; or, for classes, the confusion matrix of each name.
+        raters: Kinds of raters as `parse_raters` reads them: of `DRAWERS` and `COARSE` for masks,
+            of `KINDS` or 'cifar' for classes; or, for classes, the matrix of each name.
         severity: The severity of all drawers that have none of their own.
         mean_dice: The mean Dice of each of these drawers.
         group_dice: The mean Dice over all raters together (pixel-cm, Fig. 4): the severities
             of all drawers that have none of their own, but 'blank', are scaled by one factor.
         assign: Who labels which case, see `raters.simulate.specs`.
         seed: Randomness.
-        target: The class that drawers err on, by name; by default every foreground class.
+        target: The class that drawers err on, and that coarse annotations mark, by name; by
+            default every foreground class.
         spread: The standard deviation of the skills of class raters around the asked one.
         require_dominance: Draw the matrices of class raters until their mean is column-dominant.
+        unmarked: What pixels say that a positive or negative drawing leaves unmarked: that they
+            are the 'rest', or nothing ('unknown').
 
     Example:
         >>> truth = np.zeros((3, 16, 16), int)
@@ -96,23 +107,38 @@ def simulate(
     if isinstance(specs, Mapping):
         raise RatersError("found matrices for masks, expected kinds of raters such as 'over'")
     amounts = Amounts(severity, mean_dice, group_dice)
-    return simulate_masks(source, specs, amounts, assign, seed, target)
+    how = known_unmarked(unmarked)
+    return simulate_masks(source, specs, amounts, assign, seed, target, how)
 
 
-def given_cases(study: Study, raters: int, how: How, seed: int) -> Flags:
-    """Assign cases to raters, `(cases, raters)`, whatever the order of the cases."""
-    order = sorted(range(len(study)), key=study.cases.__getitem__)
-    given = np.empty((len(study), raters), bool)
-    given[order] = assign_cases(len(study), raters, how, generator(seed, "assign"))
+def given_cases(study: Study, raters: Sequence[str], how: How, seed: int) -> Flags:
+    """Assign cases to raters, `(cases, raters)`, whatever the order of the cases.
+
+    Teams have their shares of each split of the study.
+    """
+    order = np.array(sorted(range(len(study)), key=study.cases.__getitem__), np.intp)
+    given = np.empty((len(study), len(raters)), bool)
+    random, parts = generator(seed, "assign"), [order]
+    if isinstance(how, Mapping):
+        splits = study.index.splits[order]
+        parts = [order[splits == name] for name in sorted(set(splits))]
+    for part in parts:
+        given[part] = assign_cases(len(part), raters, how, random)
     return given
 
 
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
     """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
-    how_said = how if isinstance(how, str | int) else ", ".join(f"{share:g}" for share in how)
+    how_said = how if isinstance(how, str | int) else _shares_said(how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
+
+
+def _shares_said(how: Sequence[float] | Mapping[str, float]) -> str:
+    if isinstance(how, Mapping):
+        return ", ".join(f"{team} {share:g}" for team, share in how.items())
+    return ", ".join(f"{share:g}" for share in how)
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
@@ -120,11 +146,34 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
 
     For class labels it is the known matrix of each rater. For masks it is counted over
     independent draws, one matrix per image and rater; rows of classes that the image does not
-    have are those of the identity.
+    have are those of the identity. Pixels that an annotation says nothing of do not count. Where a
+    negative drawing denies one of several classes, `C[t, o]` is `p('it is not o' | true t)`: the
+    diagonal is the share of errors.
     """
     position = _position(study, case)
     whole: Floats = _simulated(study).true_confusion(study.row(position), draws)
     return whole[_columns(study)]
+
+
+def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
+    """Return `M[t, o] = p('it is not o' | true t, rightly said)` of negative drawings on a case.
+
+    That is the confusion without its diagonal, `(raters, L, L)`, rows scaled to sum to one; NaN of
+    raters who deny no class, and of two classes, where a negative drawing is an ordinary label.
+
+    Example:
+        >>> truth = np.arange(12).reshape(1, 3, 4) // 4
+        >>> true_transition(simulate(truth, "box,negative:0"), "0")[1]
+        array([[0. , 1. , 0. ],
+               [0.5, 0. , 0.5],
+               [0. , 1. , 0. ]])
+    """
+    backend = _simulated(study)
+    if not study.negatives:
+        size = len(study.classes)
+        return np.full((len(study.raters), size, size), np.nan)
+    assert isinstance(backend, SimulatedMasks)  # nobody else denies classes
+    return backend.true_transition(study.row(_position(study, case)), draws)[_columns(study)]
 
 
 def write_true_confusion(
@@ -133,7 +182,8 @@ def write_true_confusion(
     """Write the true confusion of simulated raters as an `.npz` file.
 
     It holds `confusion` `(cases, raters, L, L)`, and the names `cases`, `raters` and `classes`.
-    For class labels the matrices do not vary by case: the first axis has length 1.
+    For class labels the matrices do not vary by case: the first axis has length 1. Where negative
+    drawings deny one of several classes, `transition` has what `true_transition` gives.
     """
     Inputs.of(study).refuse_file(path)
     number = len(study) if study.kind == "segmentation" else 1
@@ -143,10 +193,16 @@ def write_true_confusion(
     for k, matrices in enumerate(track(done, number, "counting", progress)):
         confusion[k] = matrices
     cases = study.cases if study.kind == "segmentation" else ("all",)
+    more: dict[str, Any] = {}
+    if study.negatives:
+        denied = ordered_map(lambda k: true_transition(study, k, draws), range(number))
+        found = list(track(denied, number, "counting what is denied", progress))
+        more["transition"] = np.stack(found).astype(np.float32)
     with written_whole(Path(path), "wb") as file:
         np.savez_compressed(
             file,
             confusion=confusion,
+            **more,
             cases=np.array(cases, np.str_),
             raters=np.array(study.raters, np.str_),
             classes=np.array(study.classes.names, np.str_),
@@ -200,7 +256,7 @@ def simulate_classes(
     matrices = matrices_of(raters, len(source.classes), seed, spread, require_dominance)
     numbers = np.stack([uniforms(seed, name, source.cases) for name in matrices], axis=1)
     labels = labels_at(truth, np.stack(list(matrices.values())), numbers)
-    labels[~given_cases(source, len(matrices), assign, seed)] = MISSING
+    labels[~given_cases(source, tuple(matrices), assign, seed)] = MISSING
     names, values = source.index.ids, source.classes.values
     triplets = Triplets.of_dense(labels, names, tuple(matrices), values)
     said = {name: f"right {np.diag(m).mean():.3f}" for name, m in matrices.items()}
