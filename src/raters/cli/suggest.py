@@ -83,7 +83,8 @@ def _study(opened: OpenStudy, model: Model) -> Study:
     folder = Path(source).is_dir() and not (Path(source) / STUDY_FILE).exists()
     if folder or (is_pattern(source) and "{rater}" not in source):
         return open_images(source, model.config)
-    return opened()
+    study: Study = opened()
+    return study
 
 
 def _show(found: Suggestions, out: str) -> None:

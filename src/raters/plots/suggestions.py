@@ -34,7 +34,7 @@ class Suggested(NamedTuple):
 
     title: str
     image: Array | None
-    bits: Floats
+    bits: Array
     patches: Sequence[tuple[slice, ...]] = ()
     geometry: Geometry | None = None
 
