@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from raters.errors import RatersError as RatersError
     from raters.evaluation.evaluate import evaluate as evaluate
     from raters.fusion.consensus import fuse as fuse
+    from raters.prediction.suggest import suggest as suggest
     from raters.report.dispatch import report as _report
     from raters.simulate.study import simulate as _simulate
     from raters.study.check import check as check
@@ -70,6 +71,7 @@ _WHERE = {
     "fuse": "raters.fusion.consensus",
     "load": "raters.training.model",
     "read": "raters.study.read",
+    "suggest": "raters.prediction.suggest",
 }
 
 # Packages; `report` and `simulate` are also called: raters.report("run/"), raters.simulate(truth).

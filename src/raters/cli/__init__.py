@@ -27,6 +27,7 @@ from raters.cli.prepare import prepare
 from raters.cli.report import report
 from raters.cli.simulate import simulate
 from raters.cli.study_options import takes_network
+from raters.cli.suggest import suggest
 from raters.cli.train import command as train_command
 from raters.cli.train import listed
 from raters.errors import RatersError
@@ -60,6 +61,7 @@ app.command("methods", rich_help_panel="Train")(methods)
 app.command("train", rich_help_panel="Train")(listed)
 app.command("predict", rich_help_panel="Train")(takes_network(predict))
 app.command("evaluate", rich_help_panel="Train")(takes_network(evaluate))
+app.command("suggest", rich_help_panel="Train")(takes_network(suggest))
 app.command("report", rich_help_panel="Share")(takes_network(report))
 app.command("export", rich_help_panel="Share")(takes_network(export))
 app.command("demo", rich_help_panel="Share")(demo)
