@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -430,11 +432,17 @@ fit = functools.partial(
 )
 
 
-def test_wdn_gives_a_random_rater_less_weight() -> None:
+def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
     model = fit(crowd([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
     weights = model.method.rater_weights.detach()  # type: ignore[union-attr, operator]
     assert float(weights[3]) < 0.5 * float(weights[:3].min())
     assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    with open(model.save(tmp_path / "model") / "rater_weights.csv", newline="") as file:
+        written = {row["rater"]: float(row["weight"]) for row in csv.DictReader(file)}
+    assert written == pytest.approx(model.rater_weights, abs=1e-6)
+    assert min(written, key=lambda name: written[name]) == model.config.raters[3]
+    assert sum(written.values()) == pytest.approx(1)
+    assert raters.load(tmp_path / "model").rater_weights == pytest.approx(written, abs=1e-6)
 
 
 def test_crowd_layer_finds_the_order_of_raters() -> None:

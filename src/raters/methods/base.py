@@ -220,6 +220,10 @@ class Method(Training):
     def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
         """Count the raters' matrices against what cases show, if `counts_raters`."""
 
+    def learnt_weights(self) -> Tensor | None:
+        """Return how much each rater counts in the truth, `(raters,)`, if that is learnt."""
+        return None
+
     def joined(self, new: Method) -> dict[str, Tensor]:  # noqa: ARG002
         """Return the weights that change if the raters of `new` come after those of this method."""
         return {}

@@ -48,6 +48,10 @@ class Diag(SupervisedMethod):
         zeros = self.rater_weights.new_zeros(len(new.task.raters))
         return {**super().joined(new), "rater_weights": torch.cat([self.rater_weights, zeros])}
 
+    def learnt_weights(self) -> Tensor:
+        """Return the weights, as they were judged."""
+        return self.rater_weights
+
     def prepare(self, study: Study) -> None:
         """Judge the raters, on all cases that have a diagnosis."""
         _refuse_diagnoses(study)

@@ -129,6 +129,10 @@ class WeightedDoctorNet(Method):
         """The learnt weights, `(raters,)`; they sum to one."""
         return self._log_weights().exp()
 
+    def learnt_weights(self) -> Tensor:
+        """Return the weights."""
+        return self.rater_weights
+
     def _log_weights(self) -> Tensor:
         return self.averaging.masked_fill(~self.labelled, -torch.inf).log_softmax(0)
 
