@@ -230,28 +230,39 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
     random = np.random.default_rng(0)
     before = random.uniform(0, 9, (R, L, L))
     method.raters.counts.copy_(torch.from_numpy(before))
+    shown = before
+    if method.disputed is not None:  # predictions have matrices of their own
+        shown = random.uniform(0, 9, (R, L, L))
+        method.disputed.counts.copy_(torch.from_numpy(before))
+        method.raters.counts.copy_(torch.from_numpy(shown))
     method.start_epoch(0)
     truth = plain(method.truth(batch["image"]))
     start = np.full((L, L), 0.15) + 0.55 * np.eye(L)
     matrices = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
     np.testing.assert_allclose(
-        plain(method.confusion(batch["image"])).reshape(R, L, L), matrices, rtol=1e-5
+        plain(method.confusion(batch["image"])).reshape(R, L, L),
+        (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2),
+        rtol=1e-5,
     )
-    total, after, known = 0.0, 0.75 * before, pixels(batch)
+    total, after, of_all, known = 0.0, 0.75 * before, 0.75 * shown, pixels(batch)
     for place, said in known.items():
         p = at(truth, place[0], place[1:])
         q = p * np.prod([matrices[r, :, o] for r, o in said], axis=0)
         q /= q.sum()
         total -= float((WEIGHTS.numpy() * q * np.log(p)).sum())
+        agree = len(said) > 1 and len({o for _, o in said}) == 1
         for r, o in said:
-            after[r, :, o] += q
+            of_all[r, :, o] += q
+            after[r, :, o] += 0 if agree and method.disputed is not None else q
         np.testing.assert_allclose(
             at(plain(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
         )
     step = method.step(batch)
     assert int(step.observed) == len(known)
     assert step.loss.item() == pytest.approx(total / len(known), rel=1e-4)
-    np.testing.assert_allclose(plain(method.raters.counts), after, rtol=1e-4)
+    np.testing.assert_allclose(plain(method.raters.counts), of_all, rtol=1e-4)
+    if method.disputed is not None:
+        np.testing.assert_allclose(plain(method.disputed.counts), after, rtol=1e-4)
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
@@ -267,6 +278,16 @@ def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> N
     )
     method.see_all(iter(batches))
     torch.testing.assert_close(method.raters.counts, expected)
+    assert isinstance(method, AggNet) and method.disputed is not None
+    agreed = method.raters.counts - method.disputed.counts
+    assert float(agreed.min()) >= 0
+    both = sum(
+        int(((b["labels"] == o).sum(1) * ((b["labels"] >= 0).sum(1) > 1))[
+            ((b["labels"] == o) | (b["labels"] < 0)).all(1)
+        ].sum())
+        for b in batches for o in range(L)
+    )  # fmt: skip
+    assert float(agreed.sum()) == pytest.approx(both, rel=1e-4)
 
 
 @every_space
@@ -451,6 +472,22 @@ def test_crowd_layer_finds_the_order_of_raters() -> None:
     skills = np.einsum("rtt->r", model.confusion(case)) / 3
     assert np.argsort(-skills).tolist() == [1, 3, 0, 2]
     assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+
+
+def test_agg_net_does_not_believe_whoever_draws_most() -> None:
+    """Two raters draw right but for noise, two draw a margin; most of the image is background."""
+    rng = np.random.default_rng(3)
+    place = np.abs(np.arange(24) - rng.integers(7, 17, (16, 1)))
+    disc = (place[:, :, None] ** 2 + place[:, None] ** 2) < 25
+    wide = (place[:, :, None] ** 2 + place[:, None] ** 2) < 64
+    flips = rng.random((2, *disc.shape)) < 0.02
+    labels = np.stack([disc ^ flips[0], disc ^ flips[1], disc, wide, wide], 1).astype(int)
+    images = disc[:, None] + rng.normal(0, 0.5, (16, 1, 24, 24))
+    study = raters.Study.from_arrays(images.astype(np.float32), labels, reference=disc.astype(int))
+    options = {"width": 4, "depth": 1, "batch_size": 4, "warm_up": 3, "epochs": 10, "lr": 0.01}
+    model = raters.fit(study, "agg-net", val_fraction=0, select="last", progress=False, **options)
+    area = sum(int((model.predict(case) > 0).sum()) for case in study) / disc.sum()
+    assert 0.8 < area < 1.25
 
 
 def test_agg_net_finds_what_raters_are_like() -> None:

@@ -100,7 +100,7 @@ class CountingMethod(ConfusionMethod):
     options: CountedOptions
     raters: CountedRaters
 
-    def rater_model(self) -> RaterModel:
+    def rater_model(self) -> CountedRaters:
         """Make matrices without any counts."""
         sizes = len(self.task.raters), self.task.num_classes
         return CountedRaters(*sizes, self.options.init_accuracy, self.options.smoothing)

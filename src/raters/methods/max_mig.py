@@ -148,7 +148,7 @@ def lost_information(
     w, prior = weights.unsqueeze(1), log_prior.view(-1, *(1,) * (log_truth.ndim - 2))
     matched = (weights * torch.logsumexp(log_truth + (log_said - prior), 1)).sum()
     h, g = log_truth.exp() * w, log_said.exp() * w
-    by_class = map(over_pixels, (h, g, h * g))
+    by_class = over_pixels(h), over_pixels(g), over_pixels(h * g)
     own = _Sums(*by_class, w.sum(), (w * w).sum(), (w > 0).sum())
     all_ = _over_processes(own)
     share = all_.pairs / own.pairs.clamp(min=1)  # training divides by it again
