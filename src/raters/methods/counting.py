@@ -36,8 +36,8 @@ def count_labels(
     """
     classes = truth.shape[1]
     if raters is None:
-        flat = truth.view(len(truth), classes, -1)
-        said = ((labels == o).view(*labels.shape[:2], -1).to(truth) for o in range(classes))
+        flat = truth.reshape(len(truth), classes, -1)
+        said = ((labels == o).reshape(*labels.shape[:2], -1).to(truth) for o in range(classes))
         return torch.stack([(one @ flat.mT).sum(0) for one in said], 2)
     case, answer = (labels != MISSING).nonzero(as_tuple=True)
     cell = raters[case, answer] * classes + labels[case, answer]

@@ -89,11 +89,8 @@ class EMMethod(SupervisedMethod):
         before = self.rater_matrices.clone()
         counts, pixels = self._counted(batches)
         self.rater_matrices.copy_(rows_from(counts, self._given))
-        shares = pixels / pixels.sum().clamp(min=1)
         if self._epoch in self.starts[1:]:
-            self.begin_round(before, shares)
-        elif not self._epoch:
-            self.begin_first(shares)
+            self.begin_round(before, pixels / pixels.sum().clamp(min=1))
 
     def start_epoch(self, epoch: int) -> None:
         """Note the epoch."""
@@ -121,9 +118,6 @@ class EMMethod(SupervisedMethod):
     def estimate(self, batch: Batch) -> Tensor:
         """Return what the labels are counted against in a pass, `(batch, L, *space)`."""
         raise NotImplementedError
-
-    def begin_first(self, shares: Tensor) -> None:
-        """Receive the shares of the classes by the mean label, once labels were counted by it."""
 
     def begin_round(self, before: Tensor, shares: Tensor) -> None:
         """Set what the targets of a round are made of.
@@ -233,23 +227,16 @@ class ModelBootstrappedEM(EMMethod):
     started anew. Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data,
     ICLR 2018, as in Algorithm 3 of Tanno et al. (2019).
 
-    A class that the network assigns to no pixel at all has no share and no row of a matrix: it
-    could never come back. Such a class keeps those of the mean label, and all shares are divided by
-    their sum; where the network finds all classes, nothing changes.
-
     Attributes:
         shares: Of the classes, at the start of the round.
-        first_matrices: The matrices as counted against the mean label.
-        first_shares: The shares of the classes by the mean label.
     """
 
-    training_only = ("through", "shares", "first_matrices", "first_shares")
+    training_only = ("through", "shares")
     usual = 2  # as in the authors' code, according to Tanno et al. (2019), appendix A
 
     def __init__(self, task: Task, options: EMOptions) -> None:
         super().__init__(task, options)
         self.shares = torch.full((task.num_classes,), 1 / task.num_classes)
-        self.first_matrices, self.first_shares = self.rater_matrices.clone(), self.shares.clone()
 
     def estimate(self, batch: Batch) -> Tensor:
         """Return the likeliest class, as zeros and ones."""
@@ -257,18 +244,9 @@ class ModelBootstrappedEM(EMMethod):
         best = logits.max(1, keepdim=True).indices  # a tenth of the time of argmax
         return torch.zeros_like(logits).scatter_(1, best, 1.0)
 
-    def begin_first(self, shares: Tensor) -> None:
-        """Keep what the mean label gave."""
-        self.first_matrices = self.rater_matrices.clone()
-        self.first_shares = shares.to(self.rater_matrices)
-
     def begin_round(self, before: Tensor, shares: Tensor) -> None:  # noqa: ARG002
-        """Keep the matrices and the shares of the classes; of a lost class, the first ones."""
-        shares = shares.to(self.rater_matrices)
-        lost = shares == 0
-        self.through = torch.where(lost[:, None], self.first_matrices, self.rater_matrices)
-        self.shares = torch.where(lost, self.first_shares, shares)
-        self.shares = self.shares / self.shares.sum()
+        """Keep the matrices and the shares of the classes."""
+        self.through, self.shares = self.rater_matrices.clone(), shares.to(self.rater_matrices)
 
     def target_of(self, batch: Batch) -> Tensor:
         """Return the posterior of the labels alone: what the network says is in the matrices."""

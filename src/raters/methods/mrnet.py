@@ -143,7 +143,7 @@ class MRNet(NetworkMethod):
             raters: Logarithms, `(batch * weightings, raters, L, *space)`.
             labels: `(batch, raters, *space)`: all weightings have the same.
         """
-        each = raters.view(len(labels), -1, *raters.shape[1:]).sum(1)
+        each = raters.reshape(len(labels), -1, *raters.shape[1:]).sum(1)
         loss, _ = cross_entropy(each.flatten(0, 1), labels.flatten(0, 1), self.class_weights)
         return loss
 

@@ -169,8 +169,8 @@ class WeightedDoctorNet(Method):
             raters = torch.arange(number, device=labels.device)[None]
         own = one_hot(raters, number).bool() & (self.labelled.sum() > 1)
         log_weights = self._log_weights().expand(own.shape).masked_fill(own, -torch.inf)
-        index = labels.clamp(min=0).view(*labels.shape[:2], 1, 1, -1)
-        every = heads.view(len(heads), 1, *heads.shape[1:3], -1)
+        index = labels.clamp(min=0).reshape(*labels.shape[:2], 1, 1, -1)
+        every = heads.reshape(len(heads), 1, *heads.shape[1:3], -1)
         each = every.expand(-1, labels.shape[1], -1, -1, -1).gather(
             3, index.expand(-1, -1, number, -1, -1)
         )

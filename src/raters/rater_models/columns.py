@@ -244,7 +244,7 @@ class _OwnColumns(torch.autograd.Function):
         ctx.save_for_backward(log_matrix, labels)
         cases, answers, rows = *labels.shape[:2], log_matrix.shape[2]
         padded = nn.functional.pad(log_matrix, (1, 0))  # MISSING is the first column, of zeros
-        index = labels.long().sub(MISSING).view(cases, answers, 1, -1)
+        index = labels.long().sub(MISSING).reshape(cases, answers, 1, -1)
         column = padded.expand(cases, answers, -1, -1).gather(3, index.expand(-1, -1, rows, -1))
         return column.view(cases, answers, rows, *labels.shape[2:])
 
@@ -253,5 +253,5 @@ class _OwnColumns(torch.autograd.Function):
         log_matrix, labels = ctx.saved_tensors
         said = _is_label(labels, log_matrix.shape[3]).to(gradient.dtype)
         shape = (*gradient.shape[:3], -1)
-        found = gradient.reshape(shape) @ said.view(*labels.shape[:2], said.shape[3], -1).mT
+        found = gradient.reshape(shape) @ said.reshape(*labels.shape[:2], said.shape[3], -1).mT
         return found.sum_to_size(log_matrix.shape), None
