@@ -491,9 +491,9 @@ def test_agg_net_does_not_believe_whoever_draws_most() -> None:
         labels.append([noisy, wide, small, beside, wide if k % 3 == 0 else disc])
         images.append([gaussian_filter(disc.astype(float), 1) + rng.normal(0, 0.35, (32, 32))])
     study = raters.Study.from_arrays(np.array(images, np.float32), np.array(labels).astype(int))
-    options = {"width": 6, "batch_size": 4, "epochs": 40, "lr": 0.003, "augment": "none"}
+    options: dict[str, Any] = {"width": 6, "batch_size": 4, "epochs": 40, "lr": 0.003}
     model = raters.fit(
-        study, "agg-net", depth=2, val_fraction=0, select="last", progress=False, **options
+        study, "agg-net", depth=2, val_fraction=0, select="last", augment="none", **options
     )
     area = sum(int((model.predict(case) > 0).sum()) for case in study) / np.sum(truth)
     assert 0.8 < area < 1.25
