@@ -103,7 +103,7 @@ def in_64_bits(wanted: bool) -> Iterator[None]:
     """Let prob-unet compute in 64 bits, if wanted.
 
     In 32 bits gradients of two processes and of one differ by rounding alone (7e-7 in the first
-    step, of 64 bits 2e-15), but AdamW and the norms of the prior net make it 6e-3 within six steps.
+    step, of 64 bits 2e-15), which grows to 6e-3 within six steps; what makes it grow is not known.
     """
 
     class Wide(ProbUNet):
