@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import statistics
 import time
 import warnings
 from collections import Counter
@@ -170,16 +169,19 @@ class Cost:
     Attributes:
         phase: The phase, and whose turn it is.
         modules: Names with numbers of calls.
-        step: CPU seconds of a step.
-        alone: CPU seconds of its modules.
-        ratio: The median of their ratios.
+        step: CPU seconds of a step, the fewest of all repeats: others share the machine.
+        alone: CPU seconds of its modules, likewise.
     """
 
     phase: str
     modules: str
     step: float
     alone: float
-    ratio: float
+
+    @property
+    def ratio(self) -> float:
+        """How much longer the step takes."""
+        return self.step / self.alone
 
 
 def cost_of(method: Method, batch: Batch, phase: str, repeats: int) -> Cost:
@@ -194,10 +196,9 @@ def cost_of(method: Method, batch: Batch, phase: str, repeats: int) -> Cost:
         (seconds(step, method), seconds(lambda: replayed(calls), method))
         for _ in range(repeats + 2)
     ][2:]  # the first ones make buffers
-    ratio = statistics.median(own / alone for own, alone in pairs)
     names = ", ".join(f"{name} x {number}" for name, number in numbers.items())
-    steps, alone = zip(*pairs, strict=True)
-    return Cost(phase, names, statistics.median(steps), statistics.median(alone), ratio)
+    own, alone = (min(column) for column in zip(*pairs, strict=True))
+    return Cost(phase, names, own, alone)
 
 
 def costs_of(name: str, kind: str, repeats: int) -> Iterator[Cost]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
 import raters
 from raters.errors import RatersError
@@ -228,28 +231,39 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
     random = np.random.default_rng(0)
     before = random.uniform(0, 9, (R, L, L))
     method.raters.counts.copy_(torch.from_numpy(before))
+    shown = before
+    if method.disputed is not None:  # predictions have matrices of their own
+        shown = random.uniform(0, 9, (R, L, L))
+        method.disputed.counts.copy_(torch.from_numpy(before))
+        method.raters.counts.copy_(torch.from_numpy(shown))
     method.start_epoch(0)
     truth = plain(method.truth(batch["image"]))
     start = np.full((L, L), 0.15) + 0.55 * np.eye(L)
     matrices = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
     np.testing.assert_allclose(
-        plain(method.confusion(batch["image"])).reshape(R, L, L), matrices, rtol=1e-5
+        plain(method.confusion(batch["image"])).reshape(R, L, L),
+        (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2),
+        rtol=1e-5,
     )
-    total, after, known = 0.0, 0.75 * before, pixels(batch)
+    total, after, of_all, known = 0.0, 0.75 * before, 0.75 * shown, pixels(batch)
     for place, said in known.items():
         p = at(truth, place[0], place[1:])
         q = p * np.prod([matrices[r, :, o] for r, o in said], axis=0)
         q /= q.sum()
         total -= float((WEIGHTS.numpy() * q * np.log(p)).sum())
+        agree = len(said) > 1 and len({o for _, o in said}) == 1
         for r, o in said:
-            after[r, :, o] += q
+            of_all[r, :, o] += q
+            after[r, :, o] += 0 if agree and method.disputed is not None else q
         np.testing.assert_allclose(
             at(plain(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
         )
     step = method.step(batch)
     assert int(step.observed) == len(known)
     assert step.loss.item() == pytest.approx(total / len(known), rel=1e-4)
-    np.testing.assert_allclose(plain(method.raters.counts), after, rtol=1e-4)
+    np.testing.assert_allclose(plain(method.raters.counts), of_all, rtol=1e-4)
+    if method.disputed is not None:
+        np.testing.assert_allclose(plain(method.disputed.counts), after, rtol=1e-4)
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
@@ -265,6 +279,16 @@ def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> N
     )
     method.see_all(iter(batches))
     torch.testing.assert_close(method.raters.counts, expected)
+    assert isinstance(method, AggNet) and method.disputed is not None
+    agreed = method.raters.counts - method.disputed.counts
+    assert float(agreed.min()) >= 0
+    both = sum(
+        int(((b["labels"] == o).sum(1) * ((b["labels"] >= 0).sum(1) > 1))[
+            ((b["labels"] == o) | (b["labels"] < 0)).all(1)
+        ].sum())
+        for b in batches for o in range(L)
+    )  # fmt: skip
+    assert float(agreed.sum()) == pytest.approx(both, rel=1e-4)
 
 
 @every_space
@@ -430,11 +454,17 @@ fit = functools.partial(
 )
 
 
-def test_wdn_gives_a_random_rater_less_weight() -> None:
+def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
     model = fit(crowd([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
     weights = model.method.rater_weights.detach()  # type: ignore[union-attr, operator]
     assert float(weights[3]) < 0.5 * float(weights[:3].min())
     assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    with open(model.save(tmp_path / "model") / "rater_weights.csv", newline="") as file:
+        written = {row["rater"]: float(row["weight"]) for row in csv.DictReader(file)}
+    assert written == pytest.approx(model.rater_weights, abs=1e-6)
+    assert min(written, key=lambda name: written[name]) == model.config.raters[3]
+    assert sum(written.values()) == pytest.approx(1)
+    assert raters.load(tmp_path / "model").rater_weights == pytest.approx(written, abs=1e-6)
 
 
 def test_crowd_layer_finds_the_order_of_raters() -> None:
@@ -443,6 +473,30 @@ def test_crowd_layer_finds_the_order_of_raters() -> None:
     skills = np.einsum("rtt->r", model.confusion(case)) / 3
     assert np.argsort(-skills).tolist() == [1, 3, 0, 2]
     assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+
+
+def test_agg_net_does_not_believe_whoever_draws_most() -> None:
+    """One draws a wide margin: counted at all pixels, hardly ever wrong, and believed."""
+    rng, (y, x) = np.random.default_rng(3), np.mgrid[:32, :32]
+    images, labels, truth = [], [], []
+    for k in range(16):
+        (row, column), radius = rng.uniform(10, 22, 2), rng.uniform(4, 8)
+        disc = (y - row) ** 2 + (x - column) ** 2 < radius**2
+        edge = binary_dilation(disc) ^ disc
+        wide = binary_dilation(disc, iterations=2 + k % 2)
+        small = binary_erosion(disc, iterations=1 + k % 2)
+        beside = np.roll(disc, rng.integers(-2, 3, 2), (0, 1))
+        noisy = disc ^ (edge & (rng.random((32, 32)) < 0.3))
+        truth.append(disc)
+        labels.append([noisy, wide, small, beside, wide if k % 3 == 0 else disc])
+        images.append([gaussian_filter(disc.astype(float), 1) + rng.normal(0, 0.35, (32, 32))])
+    study = raters.Study.from_arrays(np.array(images, np.float32), np.array(labels).astype(int))
+    options: dict[str, Any] = {"width": 6, "batch_size": 4, "epochs": 40, "lr": 0.003}
+    model = raters.fit(
+        study, "agg-net", depth=2, val_fraction=0, select="last", augment="none", **options
+    )
+    area = sum(int((model.predict(case) > 0).sum()) for case in study) / np.sum(truth)
+    assert 0.8 < area < 1.25
 
 
 def test_agg_net_finds_what_raters_are_like() -> None:

@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 
 import raters
 from raters.errors import RatersError
-from raters.methods.diag import Diag, weighted_masks
+from raters.methods.base import mean_label
+from raters.methods.diag import Diag
 from raters.methods.diagnosis import (
     EVEN_CASES,
     SPREAD,
@@ -223,18 +224,6 @@ def test_groups_are_judged_whole() -> None:
     assert all(set(diagnoses[folds == fold]) == {0, 1} for fold in range(5))
 
 
-def test_masks_are_averaged_with_weights_and_without_gaps() -> None:
-    rng = np.random.default_rng(0)
-    labels, weights = rng.integers(-1, 3, (2, 3, 7)), np.array([0.5, 0.3, 0.2])
-    found = weighted_masks(torch.from_numpy(labels), torch.from_numpy(weights), 3).numpy()
-    for b, x in np.ndindex(2, 7):
-        given = [(weights[r], labels[b, r, x]) for r in range(3) if labels[b, r, x] >= 0]
-        total = sum(weight for weight, _ in given)
-        for c in range(3):
-            expected = sum(w for w, o in given if o == c) / total if given else 0.0
-            assert found[b, c, x] == pytest.approx(expected, abs=1e-6)
-
-
 def test_targets_follow_the_case_and_gaps_are_filled_by_the_network() -> None:
     study = drawn(24)
     method = made(study)
@@ -249,7 +238,7 @@ def test_targets_follow_the_case_and_gaps_are_filled_by_the_network() -> None:
     batch["labels"][..., :4] = -1
     fused, truth = method.fused(batch), method.truth(batch["image"])
     torch.testing.assert_close(fused[..., :4], truth[..., :4])
-    plain = weighted_masks(batch["labels"], method.rater_weights, 2)
+    plain = mean_label(batch["labels"], 2, method.rater_weights[None])
     torch.testing.assert_close(fused[..., 4:], plain[..., 4:])
 
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from raters.methods.base import Batch, Method, Step, Task
+from raters.methods.base import Batch, Method, Step, Task, mean_label
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.global_cm import OracleCM
 from raters.methods.registry import learning_method
@@ -750,3 +750,29 @@ def test_separate_networks_learn_each_from_one_rater(weighted: bool, space: str)
         assert found.loss.item() == pytest.approx(sums[EVEN], rel=1e-9), absent
         assert int(found.count) == known
         np.testing.assert_allclose(by_pixel(found.truth), (truths[0] + truths[2]) / 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weightings", [None, 1, 2])
+@pytest.mark.parametrize("space", [(), (2, 3)])
+def test_labels_are_averaged_with_weights_and_without_gaps(
+    space: tuple[int, ...], weightings: int | None
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(-1, 3, (5, 4, *space))
+    labels[0] = MISSING
+    weights = rng.dirichlet(np.ones(4), (5, 2))
+    weights[1, :, 2] = 0
+    labels[1, [0, 1, 3]] = MISSING  # only the one without weight labelled
+    given = None if weightings is None else torch.from_numpy(weights[:, :weightings])
+    found = mean_label(torch.from_numpy(labels), 3, given).numpy()
+    assert found.shape == (5, *(() if weightings is None else (weightings,)), 3, *space)
+    by_weighting = found[:, None] if weightings is None else found
+    for (b, w, c, *x), value in np.ndenumerate(by_weighting):
+        said = [int(labels[(b, r, *x)]) for r in range(4)]
+        each = [1.0] * 4 if weightings is None else weights[b, w]
+        total = sum(each[r] for r in range(4) if said[r] != MISSING)
+        own = sum(each[r] for r in range(4) if said[r] == c)
+        assert value == pytest.approx(own / total if total else 0.0, abs=1e-6)
+    even = torch.full((1, 4), 0.25)
+    alike = mean_label(torch.from_numpy(labels), 3, even)
+    torch.testing.assert_close(alike, mean_label(torch.from_numpy(labels), 3))

@@ -13,7 +13,7 @@ import torch
 import raters
 from raters.errors import RatersError
 from raters.methods.base import Task
-from raters.methods.mrnet import FASTER, MRNet, disagreement, draw_weights, weighted_mean
+from raters.methods.mrnet import FASTER, MRNet, disagreement, draw_weights
 from raters.methods.options import MethodOptions
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 
@@ -157,21 +157,6 @@ def test_weightings_are_drawn_by_seed_epoch_and_case_among_those_who_labelled() 
     assert all(80 < int(count) < 120 for count in many[:, 1].sum(0)[there])
     # A flat Dirichlet of three: mean 1/3, variance 1/18.
     assert many[:, 2][:, there].var().item() == pytest.approx(1 / 18, rel=0.15)
-
-
-def test_absent_labels_weigh_nothing() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(-1, L, (2, R, 6))
-    weights = rng.dirichlet(np.ones(R), 2)
-    chosen = torch.from_numpy((labels[:, :, None] == np.arange(L)[:, None]).astype(int))
-    found = weighted_mean(chosen, torch.from_numpy(weights)).numpy()
-    for b, x in np.ndindex(2, 6):
-        given = [(r, labels[b, r, x]) for r in range(R) if labels[b, r, x] >= 0]
-        total = sum(weights[b, r] for r, _ in given)
-        for c in range(L):
-            share = sum(weights[b, r] for r, o in given if o == c)
-            expected = len(given) * share / total if given else 0.0
-            assert found[b, c, x] == pytest.approx(expected)
 
 
 def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:

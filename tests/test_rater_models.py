@@ -33,7 +33,7 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models import columns as blocks_module
-from raters.rater_models.columns import pixel_columns
+from raters.rater_models.columns import pixel_columns, table_columns
 from raters.rater_models.likelihood import Form
 from raters.rater_models.low_rank import start_of_low_rank
 from raters.rater_models.start import RIGHT
@@ -658,3 +658,37 @@ def test_a_product_has_at_least_one_column() -> None:
     torch.testing.assert_close(rank_one[:, :, 0], rank_one[:, :, 1])  # rank 1: all rows are equal
     with pytest.raises(RatersError, match="rank 0, expected 1 to 3"):
         ProductRaters(2, 3, 4, 0, rank=0)
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+@pytest.mark.parametrize("cases", [1, 2])
+@pytest.mark.parametrize("space", [(), (4, 3), (2, 3, 2)])
+def test_gradients_of_shared_matrices_add_up_over_their_labels(
+    space: tuple[int, ...], cases: int, kept: int
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(-1, 4, (2, 3, *space))
+    matrices = torch.from_numpy(rng.standard_normal((cases, kept, 4, 4))).requires_grad_()
+    weights = rng.standard_normal((2, 3, 4, *space))
+    flipped = np.asfortranarray(labels).astype(np.int16)  # as augmentation leaves them
+    column = table_columns(matrices, torch.from_numpy(flipped))
+    (column * torch.from_numpy(weights)).sum().backward()
+    expected = np.zeros(matrices.shape)
+    for (b, r, *x), o in np.ndenumerate(labels):
+        for t in range(4):
+            at = min(b, cases - 1), min(r, kept - 1), t, o
+            value = float(matrices[at].detach()) if o != MISSING else 0.0
+            assert float(column[(b, r, t, *x)].detach()) == value
+            if o != MISSING:
+                expected[at] += weights[(b, r, t, *x)]
+    assert matrices.grad is not None
+    np.testing.assert_allclose(matrices.grad.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_certain_matrices_have_columns_of_minus_infinity_and_no_nan() -> None:
+    log_matrix = torch.eye(2).log()[None, None].requires_grad_()
+    column = table_columns(log_matrix, torch.tensor([[0, 1, MISSING]]))
+    assert column.exp().tolist() == [[[1, 0], [0, 1], [1, 1]]]
+    torch.logsumexp(column, 2).sum().backward()
+    assert log_matrix.grad is not None
+    assert bool(log_matrix.grad.isfinite().all())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raters.methods.base import Batch, Step, cross_entropy, mean_step
-from raters.methods.counting import CountingMethod
+from raters.distributed import summed
+from raters.methods.base import Batch, Step, Task, cross_entropy, mean_step
+from raters.methods.counting import CountedRaters, CountingMethod
 from raters.methods.crowd_options import AggNetOptions
-from raters.rater_models import posterior
+from raters.rater_models import Seen, posterior
 from raters.study.classes import MISSING
 
 
@@ -24,15 +25,56 @@ class AggNet(CountingMethod):
     is the number of batches of an epoch. Of two classes, C holds each rater's sensitivity and
     specificity.
 
+    Of masks, the C of q are counted where raters differ, or where only one labelled. Pixels on
+    which several agree say nothing of who is right, and are so many that whoever draws too much
+    hardly ever seems wrong: counted with them, the largest drawer is believed. The matrices that
+    predictions are made of are counted at all pixels, and do not take part.
+
     Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in breast cancer
     histology images, IEEE TMI 35, 2016.
+
+    Attributes:
+        disputed: The matrices of q, of masks; None for class labels, where there is one kind.
     """
 
     options: AggNetOptions
+    disputed: CountedRaters | None
+
+    def __init__(self, task: Task, options: AggNetOptions) -> None:
+        super().__init__(task, options)
+        self.disputed = self.rater_model() if task.spatial_dims else None
+        self._first = torch.zeros((), dtype=torch.float64)
 
     def start_counts(self, batch: Batch) -> Tensor:
-        """Return the posterior under the matrices at their start."""
-        return self._aggregated(self._look_at(batch), batch)
+        """Return the posterior under the matrices at their start; count where raters differ."""
+        found = self._aggregated(self._look_at(batch), batch)
+        if self.disputed is not None:
+            self._first = self._first + self._counted(batch, found * _differ(batch["labels"]))
+        return found
+
+    def counted(self, shares: Tensor) -> None:  # noqa: ARG002
+        """Keep what was counted where raters differ."""
+        if self.disputed is not None:
+            self.disputed.counts.copy_(summed(self._first))
+            self._first = torch.zeros_like(self._first)
+
+    @torch.no_grad()
+    def count_batch(self, batch: Batch, posterior: Tensor) -> None:
+        """Add a batch to the counts, and to those where raters differ."""
+        super().count_batch(batch, posterior)
+        if self.disputed is not None:
+            found = summed(self._counted(batch, posterior * _differ(batch["labels"])))
+            self.disputed.follow(found, 1 - 1 / max(self.steps_per_epoch, 1))
+
+    def fused(self, batch: Batch) -> Tensor:
+        """Return q; the network's truth where nobody labelled."""
+        log_truth = self._look_at(batch)
+        return posterior(log_truth, self._columns(log_truth, batch))
+
+    def _columns(self, log_truth: Tensor, batch: Batch) -> Tensor:
+        matrices = self.raters if self.disputed is None else self.disputed
+        seen: Seen = matrices(log_truth).see(batch["labels"], batch.get("raters"))
+        return seen.log_column
 
     def _look_at(self, batch: Batch) -> Tensor:
         logits: Tensor = self.network(batch["image"])[1]
@@ -41,10 +83,8 @@ class AggNet(CountingMethod):
     @torch.no_grad()
     def _aggregated(self, log_truth: Tensor, batch: Batch) -> Tensor:
         """Return q; zero for all classes where nobody labelled."""
-        labels = batch["labels"]
-        column = self.raters(log_truth).see(labels, batch.get("raters")).log_column
-        known = (labels != MISSING).any(1, keepdim=True)
-        return posterior(log_truth.detach(), column) * known
+        known = (batch["labels"] != MISSING).any(1, keepdim=True)
+        return posterior(log_truth.detach(), self._columns(log_truth, batch)) * known
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the aggregated labels, and count them."""
@@ -54,3 +94,16 @@ class AggNet(CountingMethod):
         target = self._aggregated(log_truth, batch)
         self.count_batch(batch, target)
         return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+
+
+def _differ(labels: Tensor) -> Tensor:
+    """Return where raters differ or only one labelled, `(batch, 1, *space)`.
+
+    Example:
+        >>> labels = torch.tensor([[[0, 1, 1, MISSING], [0, 0, MISSING, MISSING]]])
+        >>> _differ(labels).tolist()
+        [[[False, True, True, False]]]
+    """
+    known = labels != MISSING
+    most = labels.amax(1, keepdim=True)
+    return ((labels != most) & known).any(1, keepdim=True) | (known.sum(1, keepdim=True) == 1)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import nll_loss
 
 from raters.confusion import normalise
 from raters.errors import RatersError
@@ -223,6 +224,10 @@ class Method(Training):
     def count_raters(self, cases: Iterable[tuple[Case, Target]]) -> None:
         """Count the raters' matrices against what cases show, if `counts_raters`."""
 
+    def learnt_weights(self) -> Tensor | None:
+        """Return how much each rater counts in the truth, `(raters,)`, if that is learnt."""
+        return None
+
     def joined(self, new: Method) -> dict[str, Tensor]:  # noqa: ARG002
         """Return the weights that change if the raters of `new` come after those of this method."""
         return {}
@@ -399,11 +404,32 @@ def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[T
         (tensor(1.3863), tensor(2))
     """
     if target.ndim == log_truth.ndim:
-        by_class = weights.view(-1, *(1,) * (target.ndim - 2))
-        return -(target * by_class * log_truth).sum(), (target.sum(1) > 0).sum()
-    chosen = log_truth.gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
-    known = target != MISSING
-    return -(chosen * weights[target.clamp(min=0)] * known).sum(), known.sum()
+        return soft_entropy(log_truth, target, weights), (target.sum(1) > 0).sum()
+    weights = weights.to(log_truth)
+    total = nll_loss(log_truth, target.long(), weights, ignore_index=MISSING, reduction="sum")
+    return total, (target != MISSING).sum()
+
+
+def soft_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+    """Return the summed cross entropy with a soft target, as of `cross_entropy`.
+
+    Example:
+        >>> log_truth, target = torch.tensor([[0.5, 0.25]]).log2(), torch.tensor([[1.0, 3.0]])
+        >>> soft_entropy(log_truth, target, torch.ones(2))
+        tensor(7.)
+    """
+    by_class = over_pixels(target * log_truth)
+    return -(by_class * weights).sum()
+
+
+def over_pixels(values: Tensor) -> Tensor:
+    """Add up values `(batch, L, *space)` over cases and pixels, `(L,)`.
+
+    Example:
+        >>> over_pixels(torch.ones(2, 3, 5, 5))
+        tensor([50., 50., 50.])
+    """
+    return values.sum([0, *range(2, values.ndim)])
 
 
 def label_counts(labels: Tensor, num_classes: int) -> Tensor:
@@ -421,6 +447,41 @@ def label_counts(labels: Tensor, num_classes: int) -> Tensor:
         every = torch.arange(num_classes, device=labels.device)
         return (labels[:, None] == every[:, None]).sum(2)
     return torch.stack([(labels == c).sum(1) for c in range(num_classes)], 1)
+
+
+def mean_label(labels: Tensor, num_classes: int, weights: Tensor | None = None) -> Tensor:
+    r"""Return the share of each class among the labels that were given; zeros where there are none.
+
+    .. math:: \frac{\sum_r w_r \, 1[o_r = c]}{\sum_r w_r \, 1[o_r \neq -1]}
+
+    Args:
+        labels: `(batch, answers, *space)`, with MISSING.
+        num_classes: Number of classes.
+        weights: Of the answers, `(batch or 1, answers)`, or several weightings of them,
+            `(batch or 1, weightings, answers)`; without them all weigh alike.
+
+    Returns:
+        `(batch, L, *space)`, or `(batch, weightings, L, *space)`; zeros also where all labels are
+        without weight.
+
+    Example:
+        >>> labels = torch.tensor([[1, 1, 0, -1], [0, -1, -1, -1]])
+        >>> mean_label(labels, 2)
+        tensor([[0.3333, 0.6667],
+                [1.0000, 0.0000]])
+        >>> mean_label(labels, 2, torch.tensor([[0.1, 0.1, 0.3, 0.5]]))
+        tensor([[0.6000, 0.4000],
+                [1.0000, 0.0000]])
+    """
+    if weights is None:
+        counts = label_counts(labels, num_classes)
+        return counts / counts.sum(1, keepdim=True).clamp(min=1)
+    every = torch.arange(num_classes, device=labels.device)
+    chosen = labels.unsqueeze(2) == every.view(-1, *(1,) * (labels.ndim - 2))
+    rows = weights.reshape(len(weights), -1, weights.shape[-1])
+    total = rows @ chosen.flatten(2).to(rows.dtype)
+    total = total.view(len(labels), *weights.shape[1:-1], *chosen.shape[2:])
+    return total / total.sum(weights.ndim - 1, keepdim=True).clamp(min=1e-12)
 
 
 def majority(labels: Tensor, num_classes: int) -> Tensor:

@@ -24,6 +24,7 @@ from raters.methods.base import (
     majority,
     mean_step,
     number_of,
+    over_pixels,
 )
 from raters.methods.fused_labels import FusedLabels
 from raters.methods.options import ConfusionOptions
@@ -180,7 +181,7 @@ class ConfusionMethod(NetworkMethod):
         column = confusion.see(labels, raters).log_column
         loss, count = sum_and_count(log_truth, column, labels, self.options.likelihood)
         truth = log_truth.exp()
-        pixels = truth.transpose(0, 1).flatten(1).sum(1)
+        pixels = over_pixels(truth)
         return HeldOut(loss, count, truth, confusion.mean(truth) * pixels[:, None], pixels)
 
     def confusion(self, image: Tensor) -> Tensor:

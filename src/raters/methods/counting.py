@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
-from raters.methods.base import Batch
+from raters.methods.base import Batch, over_pixels
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.crowd_options import CountedOptions
 from raters.rater_models import RaterModel, SharedConfusion, near_identity_logits
@@ -36,8 +36,9 @@ def count_labels(
     """
     classes = truth.shape[1]
     if raters is None:
-        said = ((labels == o).to(truth) for o in range(classes))
-        return torch.stack([torch.einsum("bt...,br...->rt", truth, one) for one in said], 2)
+        flat = truth.reshape(len(truth), classes, -1)
+        said = ((labels == o).reshape(*labels.shape[:2], -1).to(truth) for o in range(classes))
+        return torch.stack([(one @ flat.mT).sum(0) for one in said], 2)
     case, answer = (labels != MISSING).nonzero(as_tuple=True)
     cell = raters[case, answer] * classes + labels[case, answer]
     counts = truth.new_zeros(number * classes, classes).index_add_(0, cell, truth[case])
@@ -99,7 +100,7 @@ class CountingMethod(ConfusionMethod):
     options: CountedOptions
     raters: CountedRaters
 
-    def rater_model(self) -> RaterModel:
+    def rater_model(self) -> CountedRaters:
         """Make matrices without any counts."""
         sizes = len(self.task.raters), self.task.num_classes
         return CountedRaters(*sizes, self.options.init_accuracy, self.options.smoothing)
@@ -127,7 +128,7 @@ class CountingMethod(ConfusionMethod):
         for batch in batches:
             truth = self.start_counts(batch)
             counts += self._counted(batch, truth)
-            shares += truth.transpose(0, 1).flatten(1).sum(1)
+            shares += over_pixels(truth)
         self.raters.counts.copy_(summed(counts))
         self.counted(summed(shares))
 

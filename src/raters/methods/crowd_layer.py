@@ -16,6 +16,7 @@ from raters.methods.base import (
     Task,
     cross_entropy,
     mean_step,
+    over_pixels,
 )
 from raters.methods.crowd_options import CrowdLayerOptions
 
@@ -100,7 +101,7 @@ class CrowdLayer(NetworkMethod):
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the matrices."""
         total, count, truth = self._loss(batch, torch.ones_like(self.class_weights))
-        pixels = truth.transpose(0, 1).flatten(1).sum(1)
+        pixels = over_pixels(truth)
         return HeldOut(total, count, truth, self._matrices() * pixels[:, None], pixels)
 
     def _matrices(self) -> Tensor:

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.methods.base import Batch, Method, Target, Task
+from raters.methods.base import Batch, Method, Target, Task, mean_label
 from raters.methods.diagnosis import dealt, facts_of_masks, judged, stacked
 from raters.methods.options import MethodOptions
 from raters.methods.supervised import SupervisedMethod
@@ -49,6 +48,10 @@ class Diag(SupervisedMethod):
         zeros = self.rater_weights.new_zeros(len(new.task.raters))
         return {**super().joined(new), "rater_weights": torch.cat([self.rater_weights, zeros])}
 
+    def learnt_weights(self) -> Tensor:
+        """Return the weights, as they were judged."""
+        return self.rater_weights
+
     def prepare(self, study: Study) -> None:
         """Judge the raters, on all cases that have a diagnosis."""
         _refuse_diagnoses(study)
@@ -81,38 +84,17 @@ class Diag(SupervisedMethod):
         """Return the mean of the masks of a case, weighted by what they tell of its diagnosis."""
         weights = self._case_weights.get(case.id, self.rater_weights.cpu().numpy())
         labels = torch.from_numpy(case.labels.astype(np.int64))[np.newaxis]
-        found = weighted_masks(labels, torch.as_tensor(weights), self.task.num_classes)
-        return found[0].float().numpy()
+        return self._mean(labels, torch.as_tensor(weights))[0].float().numpy()
 
     def fused(self, batch: Batch) -> Tensor:
         """Return the mean of the masks, weighted by rater; the network's truth where none is."""
-        fusion = weighted_masks(batch["labels"], self.rater_weights, self.task.num_classes)
+        fusion = self._mean(batch["labels"], self.rater_weights)
         known = fusion.sum(1, keepdim=True) > 0
         return torch.where(known, fusion, self.truth(batch["image"]))
 
-
-def weighted_masks(labels: Tensor, weights: Tensor, num_classes: int) -> Tensor:
-    """Return the weighted mean of masks, over the raters who labelled a pixel.
-
-    Args:
-        labels: `(batch, raters, *space)`, with MISSING.
-        weights: `(raters,)`.
-        num_classes: The number of classes.
-
-    Returns:
-        `(batch, L, *space)`; zeros where nobody labelled. Where only raters without any weight
-        did, they count alike.
-
-    Example:
-        >>> labels = torch.tensor([[[1, -1, -1], [0, 0, -1]]])
-        >>> weighted_masks(labels, torch.tensor([0.7, 0.3]), 2)[0]
-        tensor([[0.3000, 1.0000, 0.0000],
-                [0.7000, 0.0000, 0.0000]])
-    """
-    weights = weights.to(labels.device).clamp(min=1e-9).view(1, -1, *(1,) * (labels.ndim - 1))
-    chosen = one_hot(labels.clamp(min=0), num_classes) * (labels != MISSING).unsqueeze(-1)
-    total = (chosen * weights).sum(1).movedim(-1, 1)
-    return total / total.sum(1, keepdim=True).clamp(min=1e-12)
+    def _mean(self, labels: Tensor, weights: Tensor) -> Tensor:
+        """Return the weighted mean; where only raters without any weight labelled, all alike."""
+        return mean_label(labels, self.task.num_classes, weights.clamp(min=1e-9)[np.newaxis])
 
 
 def _refuse_diagnoses(study: Study) -> None:

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
-from raters.methods.base import Batch, HeldOut, Step, Task, cross_entropy, label_counts, mean_step
+from raters.methods.base import (
+    Batch,
+    HeldOut,
+    Step,
+    Task,
+    cross_entropy,
+    mean_label,
+    mean_step,
+    over_pixels,
+)
 from raters.methods.counting import count_labels
 from raters.methods.em_options import EMOptions, GemOptions, rounds
 from raters.methods.phases import Snapshot
@@ -100,7 +109,7 @@ class EMMethod(SupervisedMethod):
             known = (batch["labels"] != MISSING).any(1, keepdim=True)
             truth = (self.estimate(batch) if self._epoch else self._mean(batch)) * known
             counts += count_labels(truth, batch["labels"], len(counts), batch.get("raters"))
-            pixels += truth.transpose(0, 1).flatten(1).sum(1)
+            pixels += over_pixels(truth)
         return summed(counts), summed(pixels)
 
     def _mean(self, batch: Batch) -> Tensor:
@@ -143,7 +152,7 @@ class EMMethod(SupervisedMethod):
         column = columns_of(self.rater_matrices, batch)
         loss, count = sum_and_count(log_truth, column, batch["labels"])
         truth = log_truth.exp()
-        pixels = truth.transpose(0, 1).flatten(1).sum(1)
+        pixels = over_pixels(truth)
         return HeldOut(loss, count, truth, self.rater_matrices * pixels[:, None], pixels)
 
     def fused(self, batch: Batch) -> Tensor:
@@ -252,22 +261,6 @@ def _log(values: Tensor) -> Tensor:
 def columns_of(matrices: Tensor, batch: Batch) -> Tensor:
     """Return `log C_r[t, o_r]` at the labels of a batch, `(batch, answers, L, *space)`."""
     return log_column(SharedConfusion(_log(matrices)[None]), batch["labels"], batch.get("raters"))
-
-
-def mean_label(labels: Tensor, num_classes: int) -> Tensor:
-    """Return the share of each class among the labels that were given; zeros where there are none.
-
-    Args:
-        labels: `(batch, answers, *space)`, with MISSING.
-        num_classes: Number of classes.
-
-    Example:
-        >>> mean_label(torch.tensor([[1, 1, 0, -1], [0, -1, -1, -1]]), 2)
-        tensor([[0.3333, 0.6667],
-                [1.0000, 0.0000]])
-    """
-    counts = label_counts(labels, num_classes)
-    return counts / counts.sum(1, keepdim=True).clamp(min=1)
 
 
 _NONE = 1e-6  # labels: no more than rounding where posteriors are zero

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from raters.distributed import summed
-from raters.methods.base import Batch, Step, Task, majority
+from raters.methods.base import Batch, Step, Task, majority, over_pixels
 from raters.methods.counting import CountingMethod
 from raters.methods.crowd_options import MaxMigOptions
 from raters.rater_models import SharedConfusion, log_column, pixel_weights
@@ -145,11 +145,11 @@ def lost_information(
         >>> lost_information(even.expand(2, 2), sure, even, torch.ones(2)).abs() < 1e-6
         tensor(True)
     """
-    h, g = log_truth.movedim(1, -1).flatten(0, -2), log_said.movedim(1, -1).flatten(0, -2)
-    w = weights.flatten()
-    matched = (w * torch.logsumexp(h + g - log_prior, 1)).sum()
-    h, g = h.exp() * w[:, None], g.exp() * w[:, None]
-    own = _Sums(h.sum(0), g.sum(0), (h * g).sum(0), w.sum(), (w * w).sum(), (w > 0).sum())
+    w, prior = weights.unsqueeze(1), log_prior.view(-1, *(1,) * (log_truth.ndim - 2))
+    matched = (weights * torch.logsumexp(log_truth + (log_said - prior), 1)).sum()
+    h, g = log_truth.exp() * w, log_said.exp() * w
+    by_class = over_pixels(h), over_pixels(g), over_pixels(h * g)
+    own = _Sums(*by_class, w.sum(), (w * w).sum(), (w > 0).sum())
     all_ = _over_processes(own)
     share = all_.pairs / own.pairs.clamp(min=1)  # training divides by it again
     others = all_.weight**2 - all_.squared

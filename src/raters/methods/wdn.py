@@ -28,6 +28,7 @@ from raters.methods.phases import MakeOptimiser, Optimiser
 from raters.methods.separate import who_labelled
 from raters.rater_models.confusion import per_answer
 from raters.rater_models.start import pointwise
+from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -128,6 +129,10 @@ class WeightedDoctorNet(Method):
         """The learnt weights, `(raters,)`; they sum to one."""
         return self._log_weights().exp()
 
+    def learnt_weights(self) -> Tensor:
+        """Return the weights."""
+        return self.rater_weights
+
     def _log_weights(self) -> Tensor:
         return self.averaging.masked_fill(~self.labelled, -torch.inf).log_softmax(0)
 
@@ -136,11 +141,10 @@ class WeightedDoctorNet(Method):
         if self._averages:
             self.network.eval()  # frozen, dropout and running means too
             with torch.no_grad():
-                heads = self._heads(batch["image"])
-            said = self._by_others(heads, batch)
-            labels, weights = batch["labels"], self.class_weights[batch["labels"].clamp(min=0)]
-            known = labels >= 0
-            return mean_step(-(said * weights * known).sum(), known.sum())
+                heads = self._logits(batch["image"]).softmax(2)
+            said, labels = self._by_others(heads, batch), batch["labels"]
+            weights = nn.functional.pad(self.class_weights, (1, 0))[labels - MISSING]
+            return mean_step(-(said * weights).sum(), (labels != MISSING).sum())
         total, count = self._own(self._logits(batch["image"]), batch, self.class_weights)
         return mean_step(total, count)
 
@@ -153,18 +157,25 @@ class WeightedDoctorNet(Method):
         return cross_entropy(own.flatten(0, 1), batch["labels"].flatten(0, 1), weights)
 
     def _by_others(self, heads: Tensor, batch: Batch) -> Tensor:
-        """Return the log-probability of each label under the heads of the other raters."""
+        """Return the log-probability of each label under the heads of the other raters.
+
+        Args:
+            heads: `p_r(o | x)`, `(batch, raters, L, *space)`.
+            batch: Labels, and of a table who gave them.
+        """
         labels, raters = batch["labels"], batch.get("raters")
-        number, space = heads.shape[1], (1,) * (labels.ndim - 2)
+        number = heads.shape[1]
         if raters is None:
             raters = torch.arange(number, device=labels.device)[None]
         own = one_hot(raters, number).bool() & (self.labelled.sum() > 1)
         log_weights = self._log_weights().expand(own.shape).masked_fill(own, -torch.inf)
-        log_weights = log_weights.log_softmax(2).view(*log_weights.shape, *space)
-        shape = (*labels.shape[:2], number, 1, *labels.shape[2:])
-        index = labels.clamp(min=0)[:, :, None, None].expand(shape)
-        every = heads.unsqueeze(1).expand(-1, labels.shape[1], *heads.shape[1:])
-        return torch.logsumexp(every.gather(3, index).squeeze(3) + log_weights, 2)
+        index = labels.clamp(min=0).reshape(*labels.shape[:2], 1, 1, -1)
+        every = heads.reshape(len(heads), 1, *heads.shape[1:3], -1)
+        each = every.expand(-1, labels.shape[1], -1, -1, -1).gather(
+            3, index.expand(-1, -1, number, -1, -1)
+        )
+        said = (log_weights.softmax(2).unsqueeze(2) @ each.squeeze(3)).view(labels.shape)
+        return said.clamp(min=torch.finfo(said.dtype).tiny).log()
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the labels under the raters' own heads."""

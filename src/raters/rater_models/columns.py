@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.study.classes import MISSING
@@ -223,14 +223,35 @@ def table_columns(log_matrix: Tensor, labels: Tensor, raters: Tensor | None = No
         tensor([[[0.1000, 0.6000], [1.0000, 1.0000], [0.9000, 0.4000]]])
     """
     batches, kept, classes, observed = log_matrix.shape
-    space = (1,) * (labels.ndim - 2)
-    if raters is None:
+    if raters is None or kept == 1:
         refuse_other_axis(kept, labels)
-        raters = torch.arange(labels.shape[1], device=labels.device)[None]
-    row = torch.zeros_like(raters) if kept == 1 else raters.clamp(min=0)  # -1 may fill up
+        column: Tensor = _OwnColumns.apply(log_matrix, labels)  # type: ignore[no-untyped-call]
+        return column
+    row = raters.clamp(min=0)  # -1 may fill up
     if batches > 1:
         row = row + kept * torch.arange(batches, device=labels.device)[:, None]
-    index = row.view(*row.shape, *space) * observed + labels.clamp(min=0)
+    index = row.view(*row.shape, *(1,) * (labels.ndim - 2)) * observed + labels.clamp(min=0)
     table = log_matrix.transpose(2, 3).reshape(-1, classes)
     column = torch.nn.functional.embedding(index, table).movedim(-1, 2)
     return column.masked_fill((labels == MISSING).unsqueeze(2), 0)
+
+
+class _OwnColumns(torch.autograd.Function):
+    """Columns where answer k is of rater k: the gradient is a product, not a sum by position."""
+
+    @staticmethod
+    def forward(ctx: Any, log_matrix: Tensor, labels: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(log_matrix, labels)
+        cases, answers, rows = *labels.shape[:2], log_matrix.shape[2]
+        padded = nn.functional.pad(log_matrix, (1, 0))  # MISSING is the first column, of zeros
+        index = labels.long().sub(MISSING).reshape(cases, answers, 1, -1)
+        column = padded.expand(cases, answers, -1, -1).gather(3, index.expand(-1, -1, rows, -1))
+        return column.view(cases, answers, rows, *labels.shape[2:])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        log_matrix, labels = ctx.saved_tensors
+        said = _is_label(labels, log_matrix.shape[3]).to(gradient.dtype)
+        shape = (*gradient.shape[:3], -1)
+        found = gradient.reshape(shape) @ said.reshape(*labels.shape[:2], said.shape[3], -1).mT
+        return found.sum_to_size(log_matrix.shape), None

@@ -78,26 +78,26 @@ class LowRankConfusion:
 def _see(labels: Tensor, share: Tensor, mixture: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the columns of the labels and the diagonals, from logits of a, U and V."""
     log_u, log_v = mixture.log_softmax(3), errors.log_softmax(3)
+    log_share, log_rest = nn.functional.logsigmoid(share), nn.functional.logsigmoid(-share)
+    to_itself = _over_kinds(log_u + log_v.transpose(2, 3))
+    diagonal = torch.logaddexp(log_rest, log_share + to_itself)
     of_label = log_v.gather(3, label_index(labels, log_v.shape[2])).squeeze(3)
-    confused = torch.logsumexp(log_u + of_label.unsqueeze(2), 3)
+    confused = log_share + _over_kinds(log_u + of_label.unsqueeze(2))
     classes = torch.arange(share.shape[2], device=labels.device)
     is_label = labels.unsqueeze(2) == classes.view(-1, *(1,) * (labels.ndim - 2))
-    column = _mix(share, confused, is_label).masked_fill((labels == MISSING).unsqueeze(2), 0)
-    to_itself = torch.logsumexp(log_u + log_v.transpose(2, 3), 3)
-    return column, _mix(share, to_itself, torch.ones_like(is_label))
+    column = torch.where(is_label, diagonal, confused)
+    return column.masked_fill((labels == MISSING).unsqueeze(2), 0), diagonal
+
+
+def _over_kinds(values: Tensor) -> Tensor:
+    """Return the logarithm of the sum over the kinds of error, often only one; axis 3."""
+    return values.squeeze(3) if values.shape[3] == 1 else torch.logsumexp(values, 3)
 
 
 def _flat(part: Tensor, first: int, weights: Tensor) -> Tensor:
     """Return a part one axis for all pixels, and the batch of the weights."""
     flat = part.flatten(first) if part.ndim > first else part.unsqueeze(-1)
     return flat.expand(len(weights), *flat.shape[1:-1], weights.shape[-1])
-
-
-def _mix(share: Tensor, confused: Tensor, right: Tensor) -> Tensor:
-    """Return `log((1 - a) [t = o] + a exp(confused))` for logits `share` of a."""
-    through_errors = nn.functional.logsigmoid(share) + confused
-    both = torch.logaddexp(nn.functional.logsigmoid(-share), through_errors)
-    return torch.where(right, both, through_errors)
 
 
 def start_of_low_rank(

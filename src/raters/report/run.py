@@ -73,6 +73,7 @@ def run_report(
     seen = Seen.by_run(path)
     name = path.resolve().name
     sections = [training_section(model.history, read_scores(path), _steps(model.config, seen))]
+    sections += _weights(model)
     if study is None:
         sections += [*_without_study(model, why_not), *_epochs(model)]
         return Report(f"Run {name}", _facts(model, seen), sections, _about(model))
@@ -94,6 +95,18 @@ def _epochs(model: Model) -> list[Section]:
     caption = "All numbers of all epochs; 'waiting' is the share of the time that data took."
     block = TableBlock("history", list(model.history), caption)
     return [Section("Epochs", blocks=[block])] if model.history else []
+
+
+def _weights(model: Model) -> list[Section]:
+    """Show the weights of raters, if the method learnt any."""
+    from raters.training.model import rows_of_weights
+
+    rows = rows_of_weights(model.rater_weights)
+    if not rows:
+        return []
+    caption = "How much each rater counts in the truth, as the method learnt; they sum to one."
+    rows.sort(key=lambda row: -row["weight"])
+    return [Section("Weights of raters", blocks=[TableBlock("rater_weights", rows, caption)])]
 
 
 def _about(model: Model) -> str:

@@ -196,31 +196,54 @@ def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None)
     places = {str(c.value): k for k, c in enumerate(foreground)}
     places |= {c.name: k for k, c in enumerate(foreground)}
     cuts = np.full(len(classes) - 1, 0.5)
-    for c, word in by_name(given, places, "cut", "CLASS=CUT with a foreground class").items():
+    for c, word in by_name(given, places, "class", "cut", "a foreground class, ").items():
         cuts[c] = _one(word, c, known)
     return cuts_of(cuts, len(classes))
 
 
 def by_name(
-    given: str | Mapping[str, Any], places: Mapping[str, int], what: str, expected: str
+    given: str | Mapping[str, Any],
+    places: Mapping[str, int],
+    name_is: str,
+    what: str,
+    known_as: str = "",
 ) -> dict[int, Any]:
     """Take '2=0.3,3=area' apart, or a mapping: what is given, by the place of its name.
 
+    Args:
+        given: The text or mapping.
+        places: The place of each name that is known.
+        name_is: What a name is of, for errors: 'rater'.
+        what: What is given to it, for errors: 'weight'.
+        known_as: What those that are known are, for errors.
+
     Example:
-        >>> by_name("ann=0.7, bob=0.3", {"ann": 0, "bob": 1}, "weights", "RATER=WEIGHT")
+        >>> by_name("ann=0.7, bob=0.3", {"ann": 0, "bob": 1}, "rater", "weight")
         {0: '0.7', 1: '0.3'}
+        >>> by_name("ann=0.7, bbo=0.3", {"ann": 0, "bob": 1}, "rater", "weight")
+        Traceback (most recent call last):
+        ...
+        raters.errors.RatersError: found a weight of the rater 'bbo', expected one of ann, bob; ...
     """
     parts = given.split(",") if isinstance(given, str) else [f"{k}={v}" for k, v in given.items()]
     found: dict[int, Any] = {}
     for part in parts:
-        name, _, word = (text.strip() for text in part.rpartition("="))
+        name, equals, word = (text.strip() for text in part.rpartition("="))
+        known = expected_one_of(places, name or word).removeprefix("expected ")
+        if not equals:
+            raise RatersError(
+                f"found {word!r} as a {what}, expected {name_is.upper()}={what.upper()}: the "
+                f"{name_is} is {known}"
+            )
         if name not in places:
             raise RatersError(
-                f"found {part.strip()!r} in the {what} {given!r}, expected {expected}: "
-                f"{expected_one_of(list(places), name)}"
+                f"found a {what} of the {name_is} {name!r}, expected {known_as}{known}"
             )
         if places[name] in found:
-            raise RatersError(f"found {name!r} twice in the {what} {given!r}, expected it once")
+            raise RatersError(
+                f"found two {what}s of the {name_is} {name!r}, expected one: {found[places[name]]} "
+                f"or {word}"
+            )
         found[places[name]] = word
     return found
 

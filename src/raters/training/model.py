@@ -17,7 +17,7 @@ from torch import Tensor
 from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
 from raters.methods.registry import METHODS
-from raters.rows import Row, html
+from raters.rows import Row, html, write_csv
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
@@ -27,7 +27,15 @@ from raters.study.whole_numbers import at_least
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.training.normalise import image_of, in_case
-from raters.training.run import CONFIG, WEIGHTS, read_history, refuse_no_model, write_progress
+from raters.training.run import (
+    CONFIG,
+    RATER_WEIGHTS,
+    WEIGHTS,
+    read_history,
+    refuse_no_model,
+    write_progress,
+)
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -214,12 +222,20 @@ class Model:
             return None
         config, weights = self.config, [0.0] * len(self.config.raters)
         places = {name: config.raters.index(name) for name in config.labelled}
-        expected = "RATER=WEIGHT with a rater of the model"
-        for place, word in by_name(given, places, "weights", expected).items():
+        for place, word in by_name(given, places, "rater", "weight").items():
             weights[place] = _weight(word, config.raters[place])
         if not any(weights):
-            raise RatersError(f"found no weight above 0 in {given!r}, expected at least one")
+            some = expected_one_of(places, "").removeprefix("expected ")
+            raise RatersError(f"found no weight above 0, expected that of {some} to be above it")
         return tuple(value / sum(weights) for value in weights)
+
+    @property
+    def rater_weights(self) -> dict[str, float]:
+        """How much each rater counts in the truth, where the method learns that; else nothing."""
+        learnt = self.method.learnt_weights()
+        if learnt is None:
+            return {}
+        return dict(zip(self.config.raters, learnt.detach().cpu().tolist(), strict=True))
 
     def refuse_unanswered(self, asked: Asked) -> None:
         """Refuse what the method cannot answer, and raters that the model does not know.
@@ -300,7 +316,7 @@ class Model:
         """Write `config.yaml` and `weights.safetensors`; loading them runs no code.
 
         Where the model knows how it was trained, also `history.csv` and `scores.json`; where it
-        knows its cuts, `cuts.json`.
+        knows its cuts, `cuts.json`; where it learnt weights of raters, `rater_weights.csv`.
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
@@ -308,6 +324,8 @@ class Model:
         write_config(path, self.config)
         if self.cuts:
             write_cuts(path, self.cuts, self.config.classes_of_study())
+        if weights := self.rater_weights:
+            write_csv(path / RATER_WEIGHTS, rows_of_weights(weights))
         if self.history:
             epochs = self.config.training.epochs
             early = len(self.history) < epochs
@@ -333,6 +351,16 @@ class Model:
         return cls(method.eval(), config, history, best_epoch, cuts)
 
 
+def rows_of_weights(weights: Mapping[str, float]) -> list[Row]:
+    """Return a row per rater.
+
+    Example:
+        >>> rows_of_weights({"ann": 0.75, "bob": 0.25})
+        [{'rater': 'ann', 'weight': 0.75}, {'rater': 'bob', 'weight': 0.25}]
+    """
+    return [{"rater": name, "weight": weight} for name, weight in weights.items()]
+
+
 def _weight(word: str, rater: str) -> float:
     try:
         value = float(word)
@@ -340,7 +368,8 @@ def _weight(word: str, rater: str) -> float:
         value = math.nan
     if not 0 <= value < math.inf:
         raise RatersError(
-            f"found the weight {word!r} of {rater!r}, expected a number of at least 0", rater=rater
+            f"found the weight {word!r} of the rater {rater!r}, expected a number of at least 0",
+            rater=rater,
         )
     return value
 

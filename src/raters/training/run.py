@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
+RATER_WEIGHTS = "rater_weights.csv"
 CHECKPOINT = "checkpoints/last.ckpt"
 FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
 
