@@ -26,7 +26,7 @@ class PrismOptions(MethodOptions):
         "by DivP's confidences (Algorithm 1), or what DivP thinks raters say, fused (equation 8)",
     )
     divp_loss: Literal["shuffle", "heads", "both"] = Field(
-        default="both",
+        default="shuffle",
         description="what DivP learns from beside the recurrence: fusions by shuffled confidences "
         "(equation 10; the paper's choice), the labels of each head's rater (equation 9), or both",
     )

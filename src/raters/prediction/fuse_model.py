@@ -218,11 +218,11 @@ class ModelConsensus(Consensus):
         if not self._agreed:
             return []
         share = float(np.mean(list(self._agreed.values())))
-        written = "with the labels" if self.use_labels else "without a look at the labels"
+        written = "y_fuse" if self.use_labels else "y_self"
+        cases = many(len(self._agreed), "case")
         return [
-            f"{self._name} fuses labels (y_fuse) and what it thinks that raters would say "
-            f"(y_self): both agree on {share:.1%} of the pixels of {many(len(self._agreed), 'case')}"
-            f"; this is the fusion {written}"
+            f"labels fused (y_fuse) and what the model thinks that raters would say, fused "
+            f"(y_self), agree on {share:.1%} of the pixels of {cases}; {written} was written"
         ]
 
 

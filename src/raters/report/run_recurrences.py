@@ -48,9 +48,8 @@ def recurrence_section(model: Model, part: Study) -> Section | None:
             if rater in model.config.raters:
                 drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
         drawn |= turns[-1].argmax(0) > 0
-        found = np.stack(
-            [(trust * drawn).sum((2, 3)), np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])]
-        )
+        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
+        found = np.stack([(trust * drawn).sum((2, 3)), pixels])
         sums = found if sums is None else sums + found
     assert sums is not None and first is not None  # there are cases
     rows = trust_rows(model.config.raters, sums, model.config.labelled)
