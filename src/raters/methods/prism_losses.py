@@ -21,11 +21,12 @@ def ssim_loss(found: Tensor, target: Tensor, class_weights: Tensor) -> Tensor:
     .. math:: \mathrm{SSIM} = \frac{(2 \mu_x \mu_y + c_1)(2 \sigma_{xy} + c_2)}
               {(\mu_x^2 + \mu_y^2 + c_1)(\sigma_x^2 + \sigma_y^2 + c_2)}
 
-    with :math:`c_1 = 0.01^2, c_2 = 0.03^2`, averaged over pixels and foreground classes. The
-    index is MONAI's; edges are repeated, so that each pixel has a window.
+    with :math:`c_1 = 0.01^2, c_2 = 0.03^2`, averaged over pixels and classes, background included:
+    of foreground alone, more of it and less would not be judged alike. The index is MONAI's; edges
+    are repeated, so that each pixel has a window.
 
     Args:
-        found: `(batch, L, H, W)`; the background, class 0, is what the others leave.
+        found: `(batch, L, H, W)`.
         target: Of the same shape.
         class_weights: `(L,)`.
 
@@ -39,15 +40,13 @@ def ssim_loss(found: Tensor, target: Tensor, class_weights: Tensor) -> Tensor:
 
     around = [WINDOW // 2] * 4
     # Images beside each other as channels: a third of the time of channels by themselves.
-    x, y = (
-        pad(maps[:, 1:], around, mode="replicate").flatten(0, 1)[None] for maps in (found, target)
-    )
+    x, y = (pad(maps, around, mode="replicate").flatten(0, 1)[None] for maps in (found, target))
     window, sigma = (WINDOW, WINDOW), (SIGMA, SIGMA)
     similar: Tensor = compute_ssim_and_cs(
         x, y, spatial_dims=2, kernel_size=window, kernel_sigma=sigma
     )[0]
     by_class = similar.view(len(found), -1, *found.shape[2:]).mean((2, 3))
-    share = class_weights[1:] / class_weights[1:].sum()
+    share = class_weights / class_weights.sum()
     loss: Tensor = ((1 - by_class) * share).sum(1)
     return loss
 

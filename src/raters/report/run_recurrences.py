@@ -53,7 +53,7 @@ def recurrence_section(model: Model, part: Study) -> Section | None:
         sums = found if sums is None else sums + found
     assert sums is not None and first is not None  # there are cases
     rows = trust_rows(model.config.raters, sums, model.config.labelled)
-    table = TableBlock("recurrences", rows, _TABLE.format(cases=many(len(cases), "case")))
+    table = TableBlock("trust", rows, _TABLE.format(cases=many(len(cases), "case")))
     figure = FigureBlock("recurrences", side_by_side(first[1]), _FIGURE.format(case=first[0]))
     about = "What did further recurrences change, and whom did they come to trust?"
     return Section("Recurrences", about, [figure, table])
