@@ -26,7 +26,7 @@ from raters.study.study import Study
 from raters.training.model import Model
 
 FUSES = [name for name, entry in METHODS.items() if "fusion" in entry.answers]
-CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm", "prism"]
+CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm"]
 RATERS = ("ann", "bob", "cy")
 
 

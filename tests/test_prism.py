@@ -133,15 +133,14 @@ def test_equal_confidences_are_a_vote() -> None:
 @BY
 def test_confidences_of_equal_raters_may_be_shuffled(by: Any) -> None:
     found, _, labels = diverged_by(by)
-    votes = c.votes_of(labels, L).double()
     order = torch.tensor([[2, 0, 1], [1, 0, 2]])
     near: Any = {"rtol": 1e-4, "atol": 1e-5}  # probabilities have a floor
-    other = found.shuffled(order, votes).exp()
+    other = found.shuffled(order, labels).exp()
     assert (other - found.fused(labels)).abs().max() > 0.1  # of unequal ones it matters
     alike = Diverged(*(None if p is None else p[:, :1].expand_as(p) for p in found))
-    torch.testing.assert_close(alike.shuffled(order, votes).exp(), alike.fused(labels), **near)
+    torch.testing.assert_close(alike.shuffled(order, labels).exp(), alike.fused(labels), **near)
     stay = torch.arange(R).expand(B, R)
-    torch.testing.assert_close(found.shuffled(stay, votes).exp(), found.fused(labels), **near)
+    torch.testing.assert_close(found.shuffled(stay, labels).exp(), found.fused(labels), **near)
 
 
 @BY
@@ -310,7 +309,8 @@ def test_only_those_who_labelled_are_shuffled() -> None:
 def made(
     raters: int = R, classes: int = L, seed: int = 0, network: str = "unet", **options: Any
 ) -> Prism:
-    """Make a method whose last layers are random too."""
+    """Make a method whose last layers are random too, by `bayes` unless asked otherwise."""
+    options = {"fuse_by": "bayes", **options}
     kind = NetworkOptions(network, width=2, depth=2, norm="group" if network == "unet" else "none")
 
     def make() -> TruthNetwork:
@@ -460,7 +460,7 @@ def test_without_matrices_none_are_answered() -> None:
     assert "confusion" in made().answers and made().varies
     by_weights = made(fuse_by="weights")
     assert "confusion" not in by_weights.answers and not by_weights.varies
-    assert "confusion" in Prism.answers
+    assert learning_method("prism").answers == by_weights.answers  # what options are by default
 
 
 @pytest.mark.parametrize(

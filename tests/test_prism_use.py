@@ -1,4 +1,4 @@
-"""`prism` as users meet it: recurrences as files, weights, both fusions, report, and its purpose."""
+"""`prism` as users meet it: recurrences as files, weights, both fusions, report, and a purpose."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None
         written = formats.read_labels(out / f"recurrence-{k + 1}/c1.png").array
         np.testing.assert_array_equal(written, VALUES[turns[k].argmax(0)])
     assert run("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
-    matrices = model.confusion(case)
-    expected = np.einsum("kyx,mkkyx->myx", turns[-1], matrices)
+    said = np.stack([model.as_rater(case, rater) for rater in RATERS])
+    expected = (turns[-1] * said / said.sum(0)).sum(1)
     np.testing.assert_allclose(trust[-1], expected, rtol=1e-4)
 
 

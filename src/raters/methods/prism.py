@@ -36,8 +36,7 @@ from raters.methods.separate import who_labelled
 from raters.networks.conp import ConP
 from raters.networks.divp import DivP
 from raters.networks.encoders import Encoder, encoder_of, resnet_encoder
-from raters.rater_models.columns import pixel_columns
-from raters.rater_models.confidence import LEAST
+from raters.rater_models.confidence import LEAST, columns_at
 from raters.rater_models.likelihood import sum_and_count
 from raters.study.classes import MISSING
 
@@ -79,8 +78,7 @@ class Prism(Method):
     no gradient goes from one recurrence to the one before, nor from DivP into ConP.
     """
 
-    answers = frozenset({"truth", "as_rater", "confusion", "weights", "fusion", "recurrences"})
-    varies = True
+    answers = frozenset({"truth", "as_rater", "weights", "fusion", "recurrences"})
     options: PrismOptions
     labelled: Tensor
 
@@ -92,9 +90,9 @@ class Prism(Method):
                 "patches of pictures; take slices, or pixel-cm for volumes"
             )
         raters, classes = len(task.raters), task.num_classes
-        if options.fuse_by == "weights":  # there are no matrices
-            self.answers = type(self).answers - {"confusion"}  # type: ignore[misc]
-            self.varies = False
+        if options.fuse_by == "bayes":
+            self.answers = type(self).answers | {"confusion"}  # type: ignore[misc]
+            self.varies = True
         self.encoder = _encoder(task, options)
         self.conp = ConP(
             self.encoder.channels,
@@ -210,7 +208,7 @@ class Prism(Method):
             said, even = raters.said.clamp(min=LEAST).log(), torch.ones_like(self.class_weights)
             loss, count = cross_entropy(said.flatten(0, 1), labels.flatten(0, 1), even)
             return HeldOut(loss, count, truth)
-        column = pixel_columns(raters.log_matrix, labels)[0]
+        column = columns_at(raters.log_matrix, labels)
         loss, count = sum_and_count(truth.clamp(min=LEAST).log(), column, labels, "joint")
         matrices = raters.log_matrix.exp()
         mean = torch.einsum("btyx,brtoyx->rto", truth, matrices)

@@ -11,6 +11,7 @@ from torch import Tensor
 from raters.methods.base import generator_of
 from raters.rater_models.confidence import (
     LEAST,
+    VotesThrough,
     bayes,
     said_of,
     skill_of,
@@ -79,33 +80,34 @@ class Diverged(NamedTuple):
         there = torch.where(labelled, 0, MISSING).view(1, -1, *(1,) * (self.said.ndim - 3))
         return y_self(self.said, self.log_matrix, there)
 
-    def shuffled(self, order: Tensor, votes: Tensor) -> Tensor:
-        """Return the logarithm of the fusion of votes, each by the confidence of another rater.
+    def shuffled(self, order: Tensor, labels: Tensor, thought: bool = False) -> Tensor:
+        """Return the logarithm of the fusion of labels, each by the confidence of another rater.
 
         Confidences are taken as given: no gradient goes to them.
 
         Args:
             order: Whose confidence each rater gets, `(batch, raters)`.
-            votes: One for each label, else zero, `(batch, raters, L, *space)`.
+            labels: `(batch, raters, *space)`, with MISSING.
+            thought: Take what raters would say instead, where they labelled; the gradient of the
+                votes goes through to it.
         """
-        batch = torch.arange(len(order), device=order.device)[:, None]
+        votes = labels
+        if thought:
+            votes = thresholded(self.said).masked_fill(labels == MISSING, MISSING)
         if self.log_matrix is not None:
-            other = self.log_matrix.detach()[batch, order]
-            return (other * votes.unsqueeze(2)).sum((1, 3)).log_softmax(1)
-        other = self.said.detach()[batch, order] + LEAST
-        other = other * (votes.detach().sum(2, keepdim=True) > 0.5)
-        share = other / other.sum(1, keepdim=True).clamp(min=LEAST)
-        found = (share * votes).sum(1).clamp(min=LEAST)
+            said = self.said if thought else self.said.detach()
+            given = self.log_matrix.detach()
+            logits: Tensor = VotesThrough.apply(said, given, order, votes)  # type: ignore[no-untyped-call]
+            return logits.log_softmax(1)
+        batch = torch.arange(len(order), device=order.device)[:, None]
+        there = (votes != MISSING).unsqueeze(2)
+        share = (self.said.detach()[batch, order] + LEAST) * there
+        share = share / share.sum(1, keepdim=True).clamp(min=LEAST)
+        each = votes_of(votes, self.said.shape[2]).to(share.dtype)
+        if thought:
+            each = each + (self.said - self.said.detach()) * (labels != MISSING).unsqueeze(2)
+        found = (share * each).sum(1).clamp(min=LEAST)
         return (found / found.sum(1, keepdim=True)).log()
-
-    def votes(self, labels: Tensor) -> Tensor:
-        """Return one for each class above one half, zero where a rater did not label.
-
-        A threshold has no gradient: that of what was thresholded is taken (straight through).
-        """
-        there = (labels != MISSING).unsqueeze(2)
-        hard = votes_of(thresholded(self.said), self.said.shape[2])
-        return (hard + self.said - self.said.detach()) * there
 
 
 def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:

@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 from raters.methods.base import cross_entropy
 from raters.methods.prism_confidence import Diverged, known_pixels
-from raters.rater_models.confidence import LEAST, votes_of
+from raters.rater_models.confidence import LEAST
 from raters.study.classes import MISSING
 
 WINDOW, SIGMA = 7, 1.5
@@ -91,12 +91,13 @@ def shuffle_loss(found: Diverged, order: Tensor, labels: Tensor, class_weights: 
         labels: `(batch, raters, H, W)`, with MISSING.
         class_weights: `(L,)`.
     """
-    given = votes_of(labels, len(class_weights)).to(found.said.dtype)
-    thought, number = found.votes(labels), given.sum((1, 2)).unsqueeze(1)
+    number = (labels != MISSING).sum(1, keepdim=True)
     total = found.said.new_zeros(())
     for each in order:
-        target = found.shuffled(each, given).exp() * number
-        total = total + cross_entropy(found.shuffled(each, thought), target, class_weights)[0]
+        with torch.no_grad():
+            target = found.shuffled(each, labels).exp() * number
+        thought = found.shuffled(each, labels, thought=True)
+        total = total + cross_entropy(thought, target, class_weights)[0]
     return total / len(order)
 
 

@@ -13,9 +13,9 @@ class PrismOptions(MethodOptions):
     """Options of `prism`."""
 
     fuse_by: Literal["bayes", "weights"] = Field(
-        default="bayes",
-        description="how labels are fused by confidences: the posterior by matrices at each pixel "
-        "(the paper's proposition 4), or a mean weighted by confidences (the authors' code)",
+        default="weights",
+        description="how labels are fused by confidences: a mean weighted by them (the authors' "
+        "code), or the posterior by matrices at each pixel (the paper's proposition 4)",
     )
     recurrences: int = Field(
         default=3, ge=1, le=100, description="how often ConP and DivP take turns (tau)"
@@ -26,7 +26,7 @@ class PrismOptions(MethodOptions):
         "by DivP's confidences (Algorithm 1), or what DivP thinks raters say, fused (equation 8)",
     )
     divp_loss: Literal["shuffle", "heads", "both"] = Field(
-        default="shuffle",
+        default="both",
         description="what DivP learns from beside the recurrence: fusions by shuffled confidences "
         "(equation 10; the paper's choice), the labels of each head's rater (equation 9), or both",
     )

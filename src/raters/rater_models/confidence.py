@@ -7,11 +7,12 @@ raters, 2022 (equations 4, 5 and 14, proposition 4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from raters.rater_models.columns import pixel_columns
+from raters.rater_models.columns import label_index
 from raters.rater_models.likelihood import posterior
 from raters.study.classes import MISSING
 
@@ -37,9 +38,63 @@ def bayes(log_matrix: Tensor, labels: Tensor, log_prior: Tensor | None = None) -
         >>> bayes(right, torch.tensor([[1, 1, 1]])), bayes(right, torch.tensor([[1, 0, -1]]))
         (tensor([[0.0014, 0.9986]]), tensor([[0.5000, 0.5000]]))
     """
-    column = pixel_columns(log_matrix, labels)[0]
+    column = columns_at(log_matrix, labels)
     prior = column.new_zeros(()) if log_prior is None else log_prior
     return posterior(prior, column)
+
+
+def columns_at(log_matrix: Tensor, labels: Tensor) -> Tensor:
+    """Return `log C[k, t]` at the labels t, `(batch, raters, L, *space)`; zeros where MISSING.
+
+    Rows are normalised already; of logits, `pixel_columns` is the cheaper way.
+    """
+    index = label_index(labels, log_matrix.shape[2])
+    found = log_matrix.gather(3, index).squeeze(3)
+    return found.masked_fill((labels == MISSING).unsqueeze(2), 0)
+
+
+class VotesThrough(torch.autograd.Function):
+    r"""Adds up columns by other raters' matrices; the gradient goes through to what was said.
+
+    The logits are :math:`\sum_m \sum_t \log C^{j(m)}[k, t] v^m_t` with votes v that are
+    thresholded from :math:`\tilde z`. A threshold has no gradient: the votes' own,
+    :math:`\sum_k g_k \log C^{j(m)}[k, t]`, is taken for that of :math:`\tilde z` (straight
+    through). Matrices get none. All labels are moved, no matrix is.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        said: Tensor,
+        log_matrix: Tensor,
+        order: Tensor,
+        labels: Tensor,
+    ) -> Tensor:
+        """Return logits `(batch, L, *space)`.
+
+        Args:
+            ctx: Of autograd.
+            said: What raters would say, `(batch, raters, L, *space)`; only its gradient matters.
+            log_matrix: `(batch, raters, L, L, *space)`.
+            order: Whose matrix each rater gets, `(batch, raters)`.
+            labels: The votes, `(batch, raters, *space)`, with MISSING.
+        """
+        batch = torch.arange(len(order), device=order.device)[:, None]
+        ctx.save_for_backward(log_matrix, order, labels)
+        ctx.kind = said.dtype
+        return columns_at(log_matrix, labels[batch, order.argsort(1)]).sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
+        """Return the gradient of the votes as that of what was said."""
+        log_matrix, order, labels = ctx.saved_tensors
+        (gradient,) = gradients
+        total = log_matrix[:, :, 0] * gradient[:, None, :1]
+        for k in range(1, log_matrix.shape[2]):
+            total.addcmul_(log_matrix[:, :, k], gradient[:, None, k : k + 1])
+        batch = torch.arange(len(order), device=order.device)[:, None]
+        found = total[batch, order] * (labels != MISSING).unsqueeze(2)
+        return found.to(ctx.kind), None, None, None
 
 
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def recurrence_section(model: Model, part: Study) -> Section | None:
     cases = list(part.cases)[:MOST_CASES]
     for name in cases:
         turns, trust = model.recurrences(part[name])
-        first = first or (name, 1 - turns[:, 0])
+        first = first or (name, np.asarray(1 - turns[:, 0], np.float64))
         drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
         for place, rater in enumerate(part.raters):
             if rater in model.config.raters:
