@@ -91,13 +91,13 @@ class Diverged(NamedTuple):
             thought: Take what raters would say instead, where they labelled; the gradient of the
                 votes goes through to it.
         """
-        votes = labels
+        votes, labelled = labels, labels != MISSING
         if thought:
-            votes = thresholded(self.said).masked_fill(labels == MISSING, MISSING)
+            votes = thresholded(self.said).masked_fill(~labelled, MISSING)
         if self.log_matrix is not None:
             said = self.said if thought else self.said.detach()
             given = self.log_matrix.detach()
-            logits: Tensor = VotesThrough.apply(said, given, order, votes)  # type: ignore[no-untyped-call]
+            logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
             return logits.log_softmax(1)
         batch = torch.arange(len(order), device=order.device)[:, None]
         there = (votes != MISSING).unsqueeze(2)
@@ -105,7 +105,7 @@ class Diverged(NamedTuple):
         share = share / share.sum(1, keepdim=True).clamp(min=LEAST)
         each = votes_of(votes, self.said.shape[2]).to(share.dtype)
         if thought:
-            each = each + (self.said - self.said.detach()) * (labels != MISSING).unsqueeze(2)
+            each = each + (self.said - self.said.detach()) * labelled.unsqueeze(2)
         found = (share * each).sum(1).clamp(min=LEAST)
         return (found / found.sum(1, keepdim=True)).log()
 

@@ -68,7 +68,8 @@ class VotesThrough(torch.autograd.Function):
         said: Tensor,
         log_matrix: Tensor,
         order: Tensor,
-        labels: Tensor,
+        votes: Tensor,
+        there: Tensor,
     ) -> Tensor:
         """Return logits `(batch, L, *space)`.
 
@@ -77,24 +78,25 @@ class VotesThrough(torch.autograd.Function):
             said: What raters would say, `(batch, raters, L, *space)`; only its gradient matters.
             log_matrix: `(batch, raters, L, L, *space)`.
             order: Whose matrix each rater gets, `(batch, raters)`.
-            labels: The votes, `(batch, raters, *space)`, with MISSING.
+            votes: Classes, `(batch, raters, *space)`; MISSING where no class is above one half.
+            there: Where raters labelled, and a vote might be, of the same shape.
         """
         batch = torch.arange(len(order), device=order.device)[:, None]
-        ctx.save_for_backward(log_matrix, order, labels)
+        ctx.save_for_backward(log_matrix, order, there)
         ctx.kind = said.dtype
-        return columns_at(log_matrix, labels[batch, order.argsort(1)]).sum(1)
+        return columns_at(log_matrix, votes[batch, order.argsort(1)]).sum(1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Return the gradient of the votes as that of what was said."""
-        log_matrix, order, labels = ctx.saved_tensors
+        log_matrix, order, there = ctx.saved_tensors
         (gradient,) = gradients
         total = log_matrix[:, :, 0] * gradient[:, None, :1]
         for k in range(1, log_matrix.shape[2]):
             total.addcmul_(log_matrix[:, :, k], gradient[:, None, k : k + 1])
         batch = torch.arange(len(order), device=order.device)[:, None]
-        found = total[batch, order] * (labels != MISSING).unsqueeze(2)
-        return found.to(ctx.kind), None, None, None
+        found = total[batch, order] * there.unsqueeze(2)
+        return found.to(ctx.kind), None, None, None, None
 
 
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:
