@@ -131,3 +131,50 @@ def test_the_report_shows_recurrences_side_by_side(folder: Path) -> None:
     for k in range(3):
         assert row[f"recurrence {k + 1}"] == pytest.approx(total[k] / pixels, rel=1e-4)
     assert recurrence_section(make_model("pixel-cm", raters=RATERS), study) is None
+
+
+def discs(cases: int, seed: int) -> Study:
+    """Draw discs that three raters draw right, too small and too large."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:24, :24]
+    truth, labels, shown = [], [], []
+    for _ in range(cases):
+        y, x = rng.uniform(9, 15, 2)
+        distance, radius = np.hypot(rows - y, columns - x), rng.uniform(5, 7)
+        truth.append(distance < radius)
+        masks = np.stack([distance < radius + more for more in (0, -2, 2)]).astype(int)
+        labels.append(masks)
+        shown.append((truth[-1] + rng.normal(0, 0.3, truth[-1].shape))[np.newaxis])
+    images_of = np.array(shown, np.float32)
+    return Study.from_arrays(
+        images_of,
+        np.array(labels),
+        reference=np.array(truth).astype(int),
+        raters=["right", "small", "large"],
+        classes=[0, 1],
+    )
+
+
+def dice(a: Any, b: Any) -> float:
+    return float(2 * (a & b).sum() / (a.sum() + b.sum()))
+
+
+def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
+    """Each head draws as its rater does; the truth is the vote's, and does not run away from it."""
+    model = raters.fit(
+        discs(16, 0), "prism", epochs=30, width=8, batch_size=4, lr=3e-3,
+        select="last", val_fraction=0.0, num_workers=0, progress=False,
+    )  # fmt: skip
+    told, truths, areas = [], [], []
+    for case in discs(8, 9).iter_cases():
+        turns, _ = model.recurrences(case)
+        reference = np.asarray(case.reference) > 0
+        truths.append([dice(turn[1] > 0.5, reference) for turn in turns])
+        areas.append([(turn[1] > 0.5).sum() / reference.sum() for turn in turns])
+        said = [model.as_rater(case, rater)[1] > 0.5 for rater in ("right", "small", "large")]
+        told.append([[dice(mask, label > 0) for label in case.labels] for mask in said])
+    own = np.mean(told, 0)
+    others = np.where(np.eye(3, dtype=bool), 0, own).max(0)
+    assert (np.diag(own) > others + 0.1).all(), own
+    assert np.mean(truths, 0).min() > 0.85, truths
+    assert np.abs(np.mean(areas, 0) - 1).max() < 0.2, areas
