@@ -134,19 +134,26 @@ class Prism(Method):
         features = self.encoder(self.encoder.padded(batch["image"]))
         target = started(confidence, labels, by)
         terms = {"recurrence": confidence.new_zeros(())}
-        for _ in range(self.options.recurrences):
+        for left in reversed(range(self.options.recurrences)):
             truth = self._turn(features, confidence).exp()
             raters = self._diverge(truth.detach())
             own = raters.self_fused(self.labelled)
             losses = {"recurrence": recurrence_loss(truth, target, own, labels, weights)}
             losses |= self._divp_losses(raters, order, labels)
             terms = {name: terms.get(name, 0) + loss for name, loss in losses.items()}
-            with torch.no_grad():
-                target = own if self.options.supervise == "self" else raters.fused(labels)
-                confidence, target = raters.confidence.detach(), target.detach()
+            if left:
+                target, confidence = (
+                    self._next_target(raters, own, labels),
+                    raters.confidence.detach(),
+                )
         observed = (labels != MISSING).sum()
         terms = {name: total / observed.clamp(min=1) for name, total in terms.items()}
         return Step(torch.stack(list(terms.values())).sum(), observed, terms)
+
+    @torch.no_grad()
+    def _next_target(self, raters: Diverged, own: Tensor, labels: Tensor) -> Tensor:
+        """Return what ConP learns from in the next recurrence."""
+        return own.detach() if self.options.supervise == "self" else raters.fused(labels)
 
     def _divp_losses(self, raters: Diverged, order: Tensor, labels: Tensor) -> dict[str, Tensor]:
         zeta, chosen, losses = self.options.divp_weight, self.options.divp_loss, {}
