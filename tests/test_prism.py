@@ -280,6 +280,33 @@ def test_the_shuffle_loss_moves_what_raters_say_to_their_labels() -> None:
     torch.testing.assert_close(second, torch.zeros(2, 2))  # of no weight, by the matrix of rater 0
 
 
+@BY
+def test_gradients_go_through_the_threshold(by: Any) -> None:
+    """As if what is said were added to the votes and taken off again, by autograd."""
+    found, _, labels = diverged_by(by)
+    order = torch.tensor([[2, 0, 1], [0, 1, 2]])
+    said = found.said.detach().requires_grad_()
+    found = Diverged(said, found.log_matrix)
+    there = (labels >= 0).unsqueeze(2)
+    hard = c.thresholded(said).masked_fill(labels < 0, -1)
+    votes = c.votes_of(hard, L) + (said - said.detach()) * there
+    batch = torch.arange(B)[:, None]
+    if found.log_matrix is not None:
+        given = found.log_matrix.detach()[batch, order]
+        expected = (given * votes.unsqueeze(2)).sum((1, 3)).log_softmax(1)
+    else:
+        share = (said.detach()[batch, order] + c.LEAST) * (hard >= 0).unsqueeze(2)
+        share = share / share.sum(1, keepdim=True).clamp(min=c.LEAST)
+        fused = (share * votes).sum(1).clamp(min=c.LEAST)
+        expected = (fused / fused.sum(1, keepdim=True)).log()
+    weight = torch.rand(expected.shape, dtype=expected.dtype)
+    mine = found.shuffled(order, labels, thought=True)
+    torch.testing.assert_close(mine, expected)
+    slopes = [torch.autograd.grad((part * weight).sum(), said)[0] for part in (mine, expected)]
+    torch.testing.assert_close(*slopes)
+    assert slopes[0].abs().max() > 0.01
+
+
 # What is drawn
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 from raters.methods.base import generator_of
 from raters.rater_models.confidence import (
     LEAST,
+    SharesThrough,
     VotesThrough,
     bayes,
     said_of,
     skill_of,
     skilled,
     thresholded,
-    votes_of,
     weights,
     y_self,
 )
@@ -94,19 +94,13 @@ class Diverged(NamedTuple):
         votes, labelled = labels, labels != MISSING
         if thought:
             votes = thresholded(self.said).masked_fill(~labelled, MISSING)
+        said = self.said if thought else self.said.detach()
         if self.log_matrix is not None:
-            said = self.said if thought else self.said.detach()
             given = self.log_matrix.detach()
             logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
             return logits.log_softmax(1)
-        batch = torch.arange(len(order), device=order.device)[:, None]
-        there = (votes != MISSING).unsqueeze(2)
-        share = (self.said.detach()[batch, order] + LEAST) * there
-        share = share / share.sum(1, keepdim=True).clamp(min=LEAST)
-        each = votes_of(votes, self.said.shape[2]).to(share.dtype)
-        if thought:
-            each = each + (self.said - self.said.detach()) * labelled.unsqueeze(2)
-        found = (share * each).sum(1).clamp(min=LEAST)
+        found: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
+        found = found.clamp(min=LEAST)
         return (found / found.sum(1, keepdim=True)).log()
 
 

@@ -31,6 +31,7 @@ class DivP(nn.Module):
         outputs: Maps of each rater.
 
     Example:
+        >>> import torch
         >>> found = DivP(num_classes=2, raters=3, outputs=4)(torch.rand(1, 2, 33, 18))
         >>> found.shape, bool(found.any())
         (torch.Size([1, 3, 4, 33, 18]), False)

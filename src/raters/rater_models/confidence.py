@@ -99,6 +99,43 @@ class VotesThrough(torch.autograd.Function):
         return found.to(ctx.kind), None, None, None, None
 
 
+class SharesThrough(torch.autograd.Function):
+    r"""Adds up shares of other raters' confidences; the gradient goes through to what was said.
+
+    The counterpart of `VotesThrough` for `weights`:
+    :math:`\sum_m v^m_k c^{j(m)}_k / \sum_m c^{j(m)}_k`, with :math:`\tilde z` as the confidences.
+    Beside them nothing of their size is kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        said: Tensor,
+        order: Tensor,
+        votes: Tensor,
+        there: Tensor,
+    ) -> Tensor:
+        """Return what classes get, `(batch, L, *space)`; arguments are those of `VotesThrough`."""
+        batch = torch.arange(len(order), device=order.device)[:, None]
+        moved = votes[batch, order.argsort(1)]
+        counts, parts, totals = moved != MISSING, [], []
+        for k in range(said.shape[2]):
+            own = said[:, :, k] + LEAST
+            parts.append((own * (moved == k)).sum(1))
+            totals.append((own * counts).sum(1))
+        total = torch.stack(totals, 1).clamp(min=LEAST)
+        ctx.save_for_backward(said, order, there & (votes != MISSING), total)
+        return torch.stack(parts, 1) / total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Return the gradient of the votes as that of what was said."""
+        said, order, there, total = ctx.saved_tensors
+        batch = torch.arange(len(order), device=order.device)[:, None]
+        slope = (gradients[0] / total).unsqueeze(1) * there.unsqueeze(2)
+        return (said[batch, order] + LEAST).mul_(slope), None, None, None
+
+
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:
     r"""Fuse labels as the authors' code does: their mean, weighted by normalised confidences.
 
