@@ -154,7 +154,7 @@ METHODS: dict[str, MethodEntry] = {
         "to trust (--weights)",
         kinds=("segmentation",),
         least_raters=2,
-        costs="an encoder once, two decoders three times: about 5",
+        costs="an encoder once, two decoders three times each",
     ),
     "diag": MethodEntry(
         "train on masks weighted by what they tell of the diagnosis",
