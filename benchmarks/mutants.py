@@ -61,6 +61,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         METHODS,
     ),
     "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
+    "rater_models/confidence.py": ("tests/test_prism.py",),
     "rater_models/confusion.py": (MATRICES, "tests/test_own_matrices.py", LIKELIHOOD, LOSS),
     "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
     "rater_models/low_rank.py": (
@@ -88,6 +89,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/diag.py": ("tests/test_diag.py",),
     "methods/diagnosis.py": ("tests/test_diag.py",),
     "methods/mrnet.py": ("tests/test_mrnet.py",),
+    **{
+        f"methods/{name}.py": ("tests/test_prism.py",)
+        for name in ("prism", "prism_confidence", "prism_losses", "prism_options")
+    },
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
     "methods/registry.py": (METHODS, TABLES, PAPERS),

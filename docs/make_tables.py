@@ -44,6 +44,7 @@ _GIVES = {
     "samples": "samples",
     "weights": "any weighting of raters",
     "fusion": "fusion with labels",
+    "recurrences": "each recurrence",
 }
 
 

@@ -201,6 +201,7 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
     expected = {
         "separate": {"labelled"},
         "mrnet": {"labelled"},
+        "prism": {"labelled"},
         "diag": {"rater_matrices", "rater_weights"},
         "oracle-cm": {"mean_matrices"},
         "pixel-cm": {"raters.own.sums"},
@@ -231,7 +232,7 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels |= {"gem", "mbem"}
     trained_on_labels |= {"label-sampling", "multi-hypothesis", "prob-unet", "pionono"}
     trained_on_labels |= {"wdn", "crowd-layer", "agg-net", "max-mig"}
-    trained_on_labels |= {"mrnet"}
+    trained_on_labels |= {"mrnet", "prism"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}
@@ -250,7 +251,7 @@ def test_one_sample_must_be_answered() -> None:
 def test_a_method_must_say_how_it_learns() -> None:
     method = Method(made_task(), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
-    for ask in (*alone, method.draw_latent, method.fused):
+    for ask in (*alone, method.draw_latent, method.fused, method.fused_unseen):
         with pytest.raises(NotImplementedError):
             ask(None)  # type: ignore[arg-type]
     for ask_with in (method.as_rater, method.sample, method.weighted):

@@ -55,6 +55,13 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    recurrences: Annotated[
+        bool,
+        typer.Option(
+            "--recurrences",
+            help="Also the labels of each recurrence and the trust in each rater, of prism.",
+        ),
+    ] = False,
     cut: Annotated[
         str,
         typer.Option(
@@ -90,7 +97,7 @@ def predict(
     model = raters.load(run)
     outputs = Outputs(
         probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
-        samples, seed, weights,
+        samples, seed, weights, recurrences,
     )  # fmt: skip
     study = open_images(images, model.config)
     _move(model, device)

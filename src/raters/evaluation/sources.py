@@ -23,6 +23,7 @@ from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_gri
 from raters.study.classes import MISSING
 from raters.study.foreign import array_of
 from raters.study.paths import (
+    CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
     ENTROPY_FOLDER,
     FUSE_JOURNAL,
@@ -138,6 +139,9 @@ class PredictedMasks:
         return not clash and set(value_counts(values)) <= {*range(len(classes)), *ignore}
 
 
+_BESIDE = ("as-*", "sample-*", "recurrence-*")
+
+
 def _folder(source: str | Path) -> Path:
     text = os.fspath(source)
     return Pattern(text).root if is_pattern(text) else Path(text)
@@ -155,9 +159,10 @@ def _found(source: str) -> dict[str, Path]:
         # Soft maps and more lie beside the masks that `raters fuse` and `raters predict` write.
         beside: tuple[str, ...] = (f"{SOFT_FOLDER}/",)
         if (Path(source) / PREDICT_JOURNAL).exists():
-            maps = (p for kind in ("as-*", "sample-*") for p in Path(source).glob(kind))
+            maps = (p for kind in _BESIDE for p in Path(source).glob(kind))
             folders = (f"{p.name}/" for p in maps if p.is_dir())
-            beside = (*beside, f"{ENTROPY_FOLDER}/", f"{CONFUSION_FOLDER}/", *folders)
+            arrays = (f"{name}/" for name in (ENTROPY_FOLDER, CONFUSION_FOLDER, CONFIDENCE_FOLDER))
+            beside = (*beside, *arrays, *folders)
         return {
             name: path
             for name, path in files_below(Path(source))

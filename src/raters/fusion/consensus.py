@@ -56,7 +56,8 @@ def fuse(
         progress: Show a progress bar while the shared matrices are fitted.
         model: A trained model, or its folder: labels are fused with what it says of the images,
             `p(t | x, labels)`. The method is then that of the model, and may be left out.
-        options: Those of the method, for example `restrict=True` of staple.
+        options: Those of the method, for example `restrict=True` of staple; with a model of
+            prism `use_labels=False`.
 
     Returns:
         A `Consensus`: cases are fused when they are asked for.
@@ -103,9 +104,13 @@ def _with_model(
 ) -> Consensus:
     from raters.prediction.fuse_model import fuse_with  # a later room: it needs torch
 
-    for name in (*(["pool"] if pool else []), *options):
+    given = dict(options)
+    use_labels = given.pop("use_labels", True)
+    for name in (*(["pool"] if pool else []), *given):
         raise RatersError(f"found {name} with a model, expected none: the model is trained")
-    return fuse_with(study, method, model)
+    if not isinstance(use_labels, bool):
+        raise RatersError(f"found use_labels={use_labels!r}, expected true or false")
+    return fuse_with(study, method, model, use_labels)
 
 
 class ByCase(Mapping[str, Array]):

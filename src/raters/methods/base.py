@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 Target = NDArray[Any]
 Maps = dict[str, Tensor]
-"""What a method says of images, by name: 'truth', 'as:NAME', 'confusion', 'sample:K'."""
+"""What a method says of images, by name: 'truth', 'as:NAME', 'confusion', 'recurrence:K',
+'confidence', 'sample:K'."""
 
-Answer = Literal["truth", "as_rater", "confusion", "samples", "weights", "fusion"]
+Answer = Literal["truth", "as_rater", "confusion", "samples", "weights", "fusion", "recurrences"]
 """What a method may be able to say of an image; 'fusion': of an image and its labels together."""
 
 
@@ -114,6 +115,7 @@ class Asked:
         samples: How many samples to draw.
         seed: Where the randomness of samples starts.
         weights: One weight per rater: 'truth' is then what this weighting of raters gives.
+        recurrences: Whether to return the truth of each recurrence, and the trust in each rater.
     """
 
     raters: tuple[str | int, ...] = ()
@@ -121,6 +123,7 @@ class Asked:
     samples: int = 0
     seed: int = 0
     weights: tuple[float, ...] | None = None
+    recurrences: bool = False
 
     @property
     def needed(self) -> frozenset[Answer]:
@@ -136,6 +139,7 @@ class Asked:
             "confusion": self.confusion,
             "samples": self.samples > 0,
             "weights": self.weights is not None,
+            "recurrences": self.recurrences,
         }
         return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
@@ -147,6 +151,7 @@ _SAID: dict[Answer, str] = {
     "samples": "samples",
     "weights": "weights of raters",
     "fusion": "fusion of image and labels",
+    "recurrences": "recurrences",
 }
 
 
@@ -283,6 +288,13 @@ class Method(Training):
 
         Returns:
             `(batch, L, *space)`.
+        """
+        raise NotImplementedError
+
+    def fused_unseen(self, image: Tensor) -> Tensor:
+        """Return what a method thinks raters would say, fused, `(batch, L, *space)`.
+
+        Methods that answer 'recurrences' have it: the counterpart of `fused` without labels.
         """
         raise NotImplementedError
 

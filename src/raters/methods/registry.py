@@ -9,6 +9,7 @@ from raters.methods import bootstrap_options as b
 from raters.methods import crowd_options as crowd
 from raters.methods import em_options as em
 from raters.methods import options as o
+from raters.methods import prism_options as prism
 from raters.methods import sampling_options as s
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
@@ -142,6 +143,18 @@ METHODS: dict[str, MethodEntry] = {
         kinds=("segmentation",),
         least_raters=2,
         costs="one pass and three small heads, for three weightings each: about 2",
+    ),
+    "prism": MethodEntry(
+        "a truth and the raters' confidences refine each other in recurrences",
+        "raters.methods.prism:Prism",
+        prism.PrismOptions,
+        paper="Wu et al., Multi-rater prism: learning self-calibrated medical image segmentation "
+        "from multiple raters, preprint, 2022",
+        when="2D masks by named raters, if you want to see how confidences settle, or to say whom "
+        "to trust (--weights)",
+        kinds=("segmentation",),
+        least_raters=2,
+        costs="an encoder once, two decoders three times each",
     ),
     "diag": MethodEntry(
         "train on masks weighted by what they tell of the diagnosis",

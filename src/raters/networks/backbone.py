@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -176,7 +176,14 @@ class TruthNetwork(nn.Module):
         return found.float()
 
 
-def margins(space: tuple[int, ...], backbone: Backbone) -> tuple[list[int], list[int]]:
+class TakesSizes(Protocol):
+    """A network that takes images of some sizes only."""
+
+    divisor: int
+    least: int
+
+
+def margins(space: tuple[int, ...], backbone: TakesSizes) -> tuple[list[int], list[int]]:
     """Return how many pixels are missing before and after each axis; sizes may be unknown yet."""
     step, most = backbone.divisor, cast("Callable[[int, int], int]", torch.sym_max)
     missing = [most((side + step - 1) // step * step, backbone.least) - side for side in space]

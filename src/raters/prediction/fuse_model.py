@@ -36,13 +36,17 @@ from raters.wording import many
 _MOST = 256  # tasks at once, where each is a few features only
 
 
-def fuse_with(study: Study, method: str | None, model: Model | str | Path) -> ModelConsensus:
+def fuse_with(
+    study: Study, method: str | None, model: Model | str | Path, use_labels: bool = True
+) -> ModelConsensus:
     """Fuse the labels of a study with what a model says of the images.
 
     Args:
         study: The study; raters are matched with those of the model by name.
         method: The method that the model was trained with, to be checked; None takes any.
         model: The model, or its folder.
+        use_labels: Whether to look at the labels; else what the model thinks that raters would
+            say is fused, of methods that can.
 
     Raises:
         RatersError: A model of another method, or of one that does not fuse; no images; raters
@@ -51,7 +55,12 @@ def fuse_with(study: Study, method: str | None, model: Model | str | Path) -> Mo
     if not isinstance(model, Model):
         model = load(model)
     _refuse(study, method, model)
-    return ModelConsensus(study, model)
+    if not use_labels and "recurrences" not in model.method.answers:
+        raise RatersError(
+            f"found use_labels=false with a model of {model.config.method}, expected one of prism: "
+            "others fuse labels only"
+        )
+    return ModelConsensus(study, model, use_labels)
 
 
 def _refuse(study: Study, method: str | None, model: Model) -> None:
@@ -82,16 +91,19 @@ class ModelConsensus(Consensus):
 
     Attributes:
         model: The model.
+        use_labels: Whether labels are looked at.
     """
 
-    def __init__(self, study: Study, model: Model) -> None:
+    def __init__(self, study: Study, model: Model, use_labels: bool = True) -> None:
+        self.use_labels = use_labels
+        self._agreed: dict[str, float] = {}  # of labels fused with and without a look at them
         self.study, self.model, self.pooled, self._progress = study, model, False, False
         self._name, self._options = model.config.method, {}
         self._method = Method(METHODS[self._name].about)
         self.description = {
             "method": self._name,
             "pool": False,
-            "options": {},
+            "options": {} if use_labels else {"use_labels": False},
             "model": digest_of(model),
         }
         self._places = _places(study, model)
@@ -104,7 +116,10 @@ class ModelConsensus(Consensus):
         image = self.model.pixels(case)
         labels = torch.from_numpy(self._labels(case))
         with self._one:
-            truth = self._fused(image, labels)
+            truth = self._fused(image, labels, self.use_labels)
+            if "recurrences" in self.model.method.answers:
+                other = self._fused(image, labels, not self.use_labels)
+                self._agreed[case.id] = float((truth.argmax(0) == other.argmax(0)).mean())
         return self._counted(truth, most_likely(truth), count_case(case, truth, len(truth)))
 
     @cached_property
@@ -143,12 +158,14 @@ class ModelConsensus(Consensus):
         return labels
 
     @torch.inference_mode()
-    def _fused(self, image: Tensor, labels: Tensor) -> Floats:
+    def _fused(self, image: Tensor, labels: Tensor, use_labels: bool) -> Floats:
         """Fuse an image `(channels, *space)`; large ones in the windows that `predict` takes."""
         model, channels = self.model, len(image)
         both = torch.cat([image, labels.to(image.dtype)])  # class numbers are exact in floats
 
         def function(batch: Tensor) -> Tensor:
+            if not use_labels:
+                return model.method.fused_unseen(batch[:, :channels])
             seen = {"image": batch[:, :channels], "labels": batch[:, channels:].long()}
             cases = torch.zeros(len(batch), dtype=torch.long, device=batch.device)
             return model.method.fused({**seen, "case": cases})
@@ -194,7 +211,19 @@ class ModelConsensus(Consensus):
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Return the notes on masks; that two raters are too few is none where images help."""
         kept = ({k: v for k, v in row.items() if k != "two"} for row in remarks)
-        return super().notes_from(kept)
+        return [*super().notes_from(kept), *self._both_told()]
+
+    def _both_told(self) -> list[str]:
+        """Compare the fusion with the one that does (not) look at labels, of methods with both."""
+        if not self._agreed:
+            return []
+        share = float(np.mean(list(self._agreed.values())))
+        written = "y_fuse" if self.use_labels else "y_self"
+        cases = many(len(self._agreed), "case")
+        return [
+            f"labels fused (y_fuse) and what the model thinks that raters would say, fused "
+            f"(y_self), agree on {share:.1%} of the pixels of {cases}; {written} was written"
+        ]
 
 
 def _places(study: Study, model: Model) -> NDArray[np.int64]:

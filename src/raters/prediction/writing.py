@@ -6,6 +6,8 @@ entropy/<case>.*        the entropy of the truth, in bits
 confusion/<case>.npy    the matrices of all raters, (raters, true, observed, *space)
 as-<rater>/<case>.*     what a rater would draw; as-<rater>/soft/<case>.* its probabilities
 sample-<k>/<case>.*     sample k, from 0; sample-<k>/soft/<case>.* its probabilities
+recurrence-<k>/<case>.* the labels of recurrence k, from 1; soft/ in it its probabilities
+confidence/<case>.npy   the trust in raters after each recurrence, (recurrences, raters, *space)
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from raters.rows import Row, write_csv
 from raters.scores.cut import cut_labels
 from raters.study import formats
 from raters.study.paths import (
+    CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
     ENTROPY_FOLDER,
     SOFT_FOLDER,
@@ -64,6 +67,7 @@ class Outputs:
         samples: How many samples.
         seed: Where the randomness of samples starts.
         weights: How much each rater counts in the truth (`Model.weighting`).
+        recurrences: The truth of each recurrence, and the trust in each rater after it.
     """
 
     probabilities: bool = False
@@ -75,11 +79,12 @@ class Outputs:
     samples: int = 0
     seed: int = 0
     weights: Weights = None
+    recurrences: bool = False
 
     def asked(self, model: Model) -> Asked:
         """Return what is asked of a model for each case; matrices that never vary are not."""
         confusion, weights = self.confusion and model.method.varies, model.weighting(self.weights)
-        return Asked(self.raters, confusion, self.samples, self.seed, weights)
+        return Asked(self.raters, confusion, self.samples, self.seed, weights, self.recurrences)
 
     @property
     def beside(self) -> list[str]:
@@ -159,13 +164,21 @@ class CaseWriter:
             return
         if self.outputs.entropy:
             yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
-        for name in ("truth", *self.outputs.beside):
+        if self.outputs.recurrences:
+            yield _File("confidence", CONFIDENCE_FOLDER, partial(_of, "confidence"), 2)
+        for name in ("truth", *self.outputs.beside, *self._turns):
             place = "" if name == "truth" else map_folder(name)
             words = "" if name == "truth" else " " + name.replace(":", " ", 1)
             yield _File(f"labels{words}", place, partial(self._labels, name), 0)
             if self.outputs.probabilities:
                 soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
                 yield _File(f"soft{words}", soft, partial(_of, name), 1)
+
+    @property
+    def _turns(self) -> list[str]:
+        """The maps of recurrences that are wanted, by name."""
+        number = getattr(self.model.method.options, "recurrences", 0)
+        return [f"recurrence:{k + 1}" for k in range(number if self.outputs.recurrences else 0)]
 
     def _labels(self, name: str, band: Prediction) -> Array:
         """Return the values of labels: of the truth at the cut, of others the most likely."""
@@ -175,7 +188,7 @@ class CaseWriter:
 
     def _sink(self, file: _File, case: Case, rows: Array, total: int) -> Sink:
         folder, name = self.folder / file.place, case_path(case.id)
-        if file.kind == "confusion":
+        if file.kind in ("confusion", "confidence"):
             return RowsFile(folder / f"{name}.npy", file.front)
         affine = case.geometry.affine
         if not file.front:

@@ -17,6 +17,7 @@ from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock
 from raters.report.run_cases import answer_section, case_section
 from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, rater_section
+from raters.report.run_recurrences import recurrence_section
 from raters.report.run_scores import (
     as_rater_section,
     calibration_section,
@@ -215,7 +216,12 @@ def _with_study(
     sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
     # 'As X' means nothing where X is not one person.
     told = None if part.study.anonymous else as_rater_section(scores)
-    further = told, unanswered_section(model), calibration_section(scores)
+    further = (
+        recurrence_section(model, part.study),
+        told,
+        unanswered_section(model),
+        calibration_section(scores),
+    )
     return [*sections, *(section for section in further if section is not None)]
 
 

@@ -150,6 +150,21 @@ class Model:
         """
         return self._said(image, confusion=True).maps["confusion"]
 
+    def recurrences(self, image: Image) -> tuple[Probabilities, Probabilities]:
+        """Return the truth of each recurrence, and the trust in each rater after it.
+
+        Returns:
+            `(recurrences, classes, *space)` and `(recurrences, raters, *space)`, from 0 to 1. What
+            the trust is, the page of the method says; images that changed little any more before
+            the last recurrence stay as they are.
+
+        Raises:
+            RatersError: The method has no recurrences.
+        """
+        maps = self._said(image, recurrences=True).maps
+        turns = [found for name, found in maps.items() if name.startswith("recurrence:")]
+        return np.stack(turns), maps["confidence"]
+
     def samples(self, image: Image, num_samples: int = 1, seed: int = 0) -> Probabilities:
         """Return samples of the labels of an image, `(num_samples, classes, *space)`.
 

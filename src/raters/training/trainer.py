@@ -23,6 +23,7 @@ from torch import nn
 
 from raters.errors import RatersError
 from raters.networks.backbone import TruthNetwork
+from raters.networks.encoders import Encoder
 from raters.training.epochs import WholeCheckpoints
 from raters.training.options import TrainingOptions
 from raters.training.run import first_process
@@ -167,9 +168,9 @@ def precision_of(wish: Precision) -> Precision:
 
 
 def set_precision(method: nn.Module, precision: Precision) -> None:
-    """Let all truth networks of a method compute in a precision."""
+    """Let all truth networks and encoders of a method compute in a precision."""
     for module in method.modules():
-        if isinstance(module, TruthNetwork):
+        if isinstance(module, TruthNetwork | Encoder):
             module.half_type = HALF[precision]
 
 

@@ -1,0 +1,277 @@
+"""`prism`: a truth and the raters' confidences that refine each other in recurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from raters.errors import RatersError
+from raters.methods.base import (
+    Asked,
+    Batch,
+    HeldOut,
+    Maps,
+    Method,
+    Step,
+    Task,
+    as_key,
+    cross_entropy,
+    number_of,
+)
+from raters.methods.prism_confidence import (
+    EVEN,
+    Diverged,
+    confidence_of,
+    diverged,
+    draw_confidence,
+    draw_order,
+    started,
+)
+from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss
+from raters.methods.prism_options import PrismOptions
+from raters.methods.separate import who_labelled
+from raters.networks.conp import ConP
+from raters.networks.divp import DivP
+from raters.networks.encoders import Encoder, encoder_of, resnet_encoder
+from raters.rater_models.confidence import LEAST, columns_at
+from raters.rater_models.likelihood import sum_and_count
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+
+SHUFFLES = 3
+"""Shuffles of confidences in each recurrence (section 4.3.2)."""
+
+FAINTEST = 0.01
+"""The least confidence whose logarithm ConP is given."""
+
+
+class Recurrence(NamedTuple):
+    """What a recurrence says of images.
+
+    Attributes:
+        truth: What ConP says, `(batch, L, H, W)`.
+        raters: What DivP makes of it.
+    """
+
+    truth: Tensor
+    raters: Diverged
+
+
+class Prism(Method):
+    r"""Lets a truth and the confidences of raters refine each other.
+
+    J. Wu et al., Multi-rater prism: learning self-calibrated medical image segmentation from
+    multiple raters, 2022. Of the features f(x) of an encoder, in recurrences i = 1, 2, ...:
+
+    .. math::
+        \tilde y_i &= \mathrm{softmax}\, \mathrm{ConP}(f(x), \log c_{i-1})  && \text{the truth} \\
+        C_i &= \mathrm{softmax}\, \mathrm{DivP}(\tilde y_i)  && \text{matrices at each pixel} \\
+        \tilde z_i^m &= \textstyle\sum_k \tilde y_{i,k} C_i^m[k]  && \text{what raters would say} \\
+        c_i^m &= \frac{L \, C_i^m[k, k] - 1}{L - 1}  && \text{confidence: skill above chance}
+
+    Each recurrence has the loss `recurrence_loss` + zeta (`shuffle_loss` and / or `heads_loss`);
+    no gradient goes from one recurrence to the one before, nor from DivP into ConP.
+    """
+
+    answers = frozenset({"truth", "as_rater", "weights", "fusion", "recurrences"})
+    options: PrismOptions
+    labelled: Tensor
+
+    def __init__(self, task: Task, options: PrismOptions) -> None:
+        super().__init__(task, options)
+        if task.spatial_dims != 2:
+            raise RatersError(
+                f"found images of {task.spatial_dims} spatial axes, expected 2: prism attends to "
+                "patches of pictures; take slices, or pixel-cm for volumes"
+            )
+        raters, classes = len(task.raters), task.num_classes
+        if options.fuse_by == "bayes":
+            self.answers = type(self).answers | {"confusion"}  # type: ignore[misc]
+            self.varies = True
+        self.encoder = _encoder(task, options)
+        self.conp = ConP(
+            self.encoder.channels,
+            self.encoder.steps,
+            raters * classes,
+            classes,
+            options.integration,
+        )
+        self.divp = DivP(classes, raters, classes ** (2 if options.fuse_by == "bayes" else 1))
+        self.register_buffer("labelled", torch.ones(raters, dtype=torch.bool))
+        self._epoch = 0
+
+    @property
+    def not_extended(self) -> str:
+        """ConP takes in the confidences of all raters together."""
+        return "all raters are weighed against each other: train again with all of them"
+
+    def prepare(self, study: Study) -> None:
+        """Note who labelled anything: the others have no part in what is fused of itself."""
+        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
+
+    def start_epoch(self, epoch: int) -> None:
+        """Note the epoch: what is drawn depends on the seed, the epoch and the case."""
+        self._epoch = epoch
+
+    def _turn(self, features: list[Tensor], confidence: Tensor) -> Tensor:
+        """Return what ConP says, as logarithms `(batch, L, H, W)`."""
+        given = confidence.clamp(min=FAINTEST).log().flatten(1, 2)
+        logits = self.conp(features, self.encoder.padded(given))
+        return self.encoder.cropped(logits, tuple(given.shape[2:])).log_softmax(1)
+
+    def _diverge(self, truth: Tensor) -> Diverged:
+        return diverged(truth, self.divp(truth), self.options.fuse_by)
+
+    def step(self, batch: Batch) -> Step:
+        """Return the losses of all recurrences, each a mean over the observed labels."""
+        labels, weights, by = batch["labels"], self.class_weights, self.options.fuse_by
+        confidence, order = self._drawn(batch)
+        features = self.encoder(self.encoder.padded(batch["image"]))
+        target = started(confidence, labels, by)
+        terms = {"recurrence": confidence.new_zeros(())}
+        for left in reversed(range(self.options.recurrences)):
+            truth = self._turn(features, confidence).exp()
+            raters = self._diverge(truth.detach())
+            own = raters.self_fused(self.labelled)
+            losses = {"recurrence": recurrence_loss(truth, target, own, labels, weights)}
+            losses |= self._divp_losses(raters, order, labels)
+            terms = {name: terms.get(name, 0) + loss for name, loss in losses.items()}
+            if left:
+                target, confidence = (
+                    self._next_target(raters, own, labels),
+                    raters.confidence.detach(),
+                )
+        observed = (labels != MISSING).sum()
+        terms = {name: total / observed.clamp(min=1) for name, total in terms.items()}
+        return Step(torch.stack(list(terms.values())).sum(), observed, terms)
+
+    @torch.no_grad()
+    def _next_target(self, raters: Diverged, own: Tensor, labels: Tensor) -> Tensor:
+        """Return what ConP learns from in the next recurrence."""
+        return own.detach() if self.options.supervise == "self" else raters.fused(labels)
+
+    def _divp_losses(self, raters: Diverged, order: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        zeta, chosen, losses = self.options.divp_weight, self.options.divp_loss, {}
+        if chosen != "heads":
+            losses["shuffle"] = zeta * shuffle_loss(raters, order, labels, self.class_weights)
+        if chosen != "shuffle":
+            losses["heads"] = zeta * heads_loss(raters, labels, self.class_weights)
+        return losses
+
+    def _drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Draw first confidences `(batch, raters, L, H, W)` and `(shuffles, batch, raters)`."""
+        labels, cases = batch["labels"], batch["case"].tolist()
+        raters, *space = labels.shape[1:]
+        shape, key = (raters, self.task.num_classes, *space), (self.seed, self._epoch)
+        there = (labels != MISSING).flatten(2).any(2).cpu()
+        first = torch.stack([draw_confidence(shape, *key, case) for case in cases])
+        order = [
+            draw_order(row, SHUFFLES, *key, case) for row, case in zip(there, cases, strict=True)
+        ]
+        return first.to(batch["image"]), torch.stack(order, 1).to(labels.device)
+
+    def _recur(self, image: Tensor, first: Tensor | None = None) -> Iterator[Recurrence]:
+        """Run recurrences until nothing changes much: an image that is settled stays as it is.
+
+        Args:
+            image: `(batch, channels, H, W)`.
+            first: The confidence in each rater to start with, `(raters,)`.
+        """
+        if first is None:
+            first = torch.full((len(self.task.raters),), EVEN).to(image)
+        features = self.encoder(self.encoder.padded(image))
+        shape = (len(image), len(first), self.task.num_classes, *image.shape[2:])
+        confidence, before = first.view(1, -1, 1, 1, 1).expand(shape), None
+        settled = torch.zeros(len(image), 1, 1, 1, dtype=torch.bool, device=image.device)
+        for _ in range(self.options.recurrences):
+            truth = self._turn(features, confidence).exp()
+            if before is not None:
+                truth = torch.where(settled, before, truth)
+                change = (truth - before).abs().mean((1, 2, 3), keepdim=True)
+                settled = settled | (change < self.options.tolerance)
+            yield Recurrence(truth, raters := self._diverge(truth))
+            if settled.all():
+                return
+            confidence, before = raters.confidence, truth
+
+    def recurrences(self, image: Tensor) -> list[Recurrence]:
+        """Return what each recurrence says; those after the last change are like it."""
+        found = list(self._recur(image))
+        return found + [found[-1]] * (self.options.recurrences - len(found))
+
+    def _last(self, image: Tensor) -> Recurrence:
+        *_, last = self._recur(image)
+        return last
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Return the likelihood of the raters' labels: joint by matrices, else of each rater."""
+        labels, (truth, raters) = batch["labels"], self._last(batch["image"])
+        if raters.log_matrix is None:
+            said, even = raters.said.clamp(min=LEAST).log(), torch.ones_like(self.class_weights)
+            loss, count = cross_entropy(said.flatten(0, 1), labels.flatten(0, 1), even)
+            return HeldOut(loss, count, truth)
+        column = columns_at(raters.log_matrix, labels)
+        loss, count = sum_and_count(truth.clamp(min=LEAST).log(), column, labels, "joint")
+        matrices = raters.log_matrix.exp()
+        mean = torch.einsum("btyx,brtoyx->rto", truth, matrices)
+        return HeldOut(loss, count, truth, mean, truth.sum((0, 2, 3)))
+
+    def truth(self, image: Tensor) -> Tensor:
+        """Return what the last recurrence says."""
+        return self._last(image).truth
+
+    def weighted(self, image: Tensor, weights: Tensor) -> Tensor:
+        """Return what the first recurrence says by confidences as given, `(raters,)`.
+
+        Further ones would put DivP's confidences in their place.
+        """
+        first = next(self._recur(image, confidence_of(weights / weights.sum()).to(image)))
+        return first.truth
+
+    def as_rater(self, image: Tensor, rater: int) -> Tensor:
+        """Return what a rater would say of the last recurrence's truth."""
+        return self._last(image).raters.said[:, rater]
+
+    def confusion(self, image: Tensor) -> Tensor:
+        """Return the matrices of the last recurrence, `(batch, raters, L, L, H, W)`."""
+        found = self._last(image).raters.log_matrix
+        assert found is not None  # `answers` has no matrices then
+        return found.exp()
+
+    def fused(self, batch: Batch) -> Tensor:
+        """Return the labels fused by the last recurrence: its truth is the prior (`y_fuse`)."""
+        truth, raters = self._last(batch["image"])
+        return raters.fused(batch["labels"], truth.clamp(min=LEAST).log())
+
+    def fused_unseen(self, image: Tensor) -> Tensor:
+        """Return what raters would say, fused; no label is looked at (`y_self`)."""
+        return self._last(image).raters.self_fused(self.labelled)
+
+    def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
+        """Return all that is asked, from one run of the recurrences."""
+        turns = self.recurrences(image)
+        truth, raters = turns[-1]
+        found = {"truth": truth}
+        if asked.weights is not None:
+            found["truth"] = self.weighted(image, torch.tensor(asked.weights, device=image.device))
+        for rater in asked.raters:
+            found[as_key(self.task, rater)] = raters.said[:, number_of(self.task, rater)]
+        if asked.confusion and raters.log_matrix is not None:
+            found["confusion"] = raters.log_matrix.exp()
+        if asked.recurrences:
+            found |= {f"recurrence:{k}": turn.truth for k, turn in enumerate(turns, start=1)}
+            found["confidence"] = torch.stack([t.raters.trust(t.truth) for t in turns], 1)
+        return found | self.sampled(image, asked, latents)
+
+
+def _encoder(task: Task, options: PrismOptions) -> Encoder:
+    backbone = task.network().backbone
+    if options.encoder == "network":
+        return encoder_of(backbone)
+    width = getattr(backbone, "features", 0)
+    return resnet_encoder(task.channels, width, int(options.encoder.removeprefix("resnet")))

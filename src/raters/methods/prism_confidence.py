@@ -1,0 +1,211 @@
+"""Confidences of `prism`: how a recurrence starts, what DivP's maps mean, and fusion by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from raters.methods.base import generator_of
+from raters.rater_models.confidence import (
+    LEAST,
+    SharesThrough,
+    VotesThrough,
+    bayes,
+    said_of,
+    skill_of,
+    skilled,
+    thresholded,
+    weights,
+    y_self,
+)
+from raters.rater_models.start import RIGHT, near_identity_logits
+from raters.study.classes import MISSING
+
+By = Literal["bayes", "weights"]
+
+LOWEST, HIGHEST, SPREAD = 0.1, 0.9, 0.2
+"""Of equation 14: the mean confidence of a rater is uniform between the first two, and varies
+over pixels and classes by the third (a standard deviation)."""
+
+EVEN = 0.5
+"""The confidence in every rater that a prediction starts with: the mean of those drawn."""
+
+
+class Diverged(NamedTuple):
+    """What DivP makes of a truth.
+
+    Attributes:
+        said: What each rater would say, `(batch, raters, L, *space)`.
+        log_matrix: The raters' matrices, `log C[k, t]`, `(batch, raters, L, L, *space)`; None
+            where labels are fused by `weights`.
+    """
+
+    said: Tensor
+    log_matrix: Tensor | None
+
+    @property
+    def confidence(self) -> Tensor:
+        """What ConP is given next, from 0 to 1, `(batch, raters, L, *space)`."""
+        return self.said if self.log_matrix is None else skill_of(self.log_matrix)
+
+    def trust(self, truth: Tensor) -> Tensor:
+        r"""Return the trust in each rater at each pixel, `(batch, raters, *space)`.
+
+        .. math:: \sum_k \tilde y_k C^m[k, k], \quad \text{weights:} \quad
+                  \sum_k \tilde y_k \tilde z^m_k / \sum_j \tilde z^j_k
+
+        Args:
+            truth: `(batch, L, *space)`.
+        """
+        if self.log_matrix is None:
+            each = self.said / self.said.sum(1, keepdim=True).clamp(min=LEAST)
+        else:
+            each = self.log_matrix.diagonal(dim1=2, dim2=3).movedim(-1, 2).exp()
+        return (truth.unsqueeze(1) * each).sum(2)
+
+    def fused(self, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
+        """Fuse labels `(batch, raters, *space)`; 'weights' knows no prior but where none is."""
+        if self.log_matrix is not None:
+            return bayes(self.log_matrix, labels, log_prior)
+        found = weights(self.said, labels)
+        if log_prior is None:
+            return found
+        return torch.where(known_pixels(labels).unsqueeze(1), found, log_prior.exp())
+
+    def self_fused(self, labelled: Tensor) -> Tensor:
+        """Fuse what raters would say, of those who labelled anything `(raters,)`."""
+        there = torch.where(labelled, 0, MISSING).view(1, -1, *(1,) * (self.said.ndim - 3))
+        return y_self(self.said, self.log_matrix, there)
+
+    def shuffled(self, order: Tensor, labels: Tensor, thought: bool = False) -> Tensor:
+        """Return the logarithm of the fusion of labels, each by the confidence of another rater.
+
+        Confidences are taken as given: no gradient goes to them.
+
+        Args:
+            order: Whose confidence each rater gets, `(batch, raters)`.
+            labels: `(batch, raters, *space)`, with MISSING.
+            thought: Take what raters would say instead, where they labelled; the gradient of the
+                votes goes through to it.
+        """
+        votes, labelled = labels, labels != MISSING
+        if thought:
+            votes = thresholded(self.said).masked_fill(~labelled, MISSING)
+        said = self.said if thought else self.said.detach()
+        if self.log_matrix is not None:
+            given = self.log_matrix.detach()
+            logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
+            return logits.log_softmax(1)
+        found: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
+        found = found.clamp(min=LEAST)
+        return (found / found.sum(1, keepdim=True)).log()
+
+
+def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:
+    r"""Read DivP's maps.
+
+    .. math:: C^m = \mathrm{softmax}_t(\text{start} + h^m), \;
+              \tilde z^m_t = \sum_k \tilde y_k C^m[k, t], \quad \text{weights:} \;
+              \tilde z^m = \mathrm{softmax}(\log \tilde y + h^m)
+
+    Args:
+        truth: `(batch, L, *space)`.
+        logits: h, `(batch, raters, L * L or L, *space)`.
+        by: How labels are fused.
+    """
+    classes = truth.shape[1]
+    if by == "weights":
+        return Diverged((truth.clamp(min=LEAST).log().unsqueeze(1) + logits).softmax(2), None)
+    start = near_identity_logits(classes, RIGHT).to(logits)
+    start = start.view(classes, classes, *(1,) * (truth.ndim - 2))
+    rows = logits.view(*logits.shape[:2], classes, classes, *logits.shape[3:])
+    log_matrix = (rows + start).log_softmax(3)
+    return Diverged(said_of(truth, log_matrix), log_matrix)
+
+
+def started(confidence: Tensor, labels: Tensor, by: By) -> Tensor:
+    """Fuse labels by the confidences that a recurrence starts with (equation 15).
+
+    Args:
+        confidence: From 0 to 1, `(batch, raters, L, *space)`.
+        labels: `(batch, raters, *space)`, with MISSING.
+        by: How labels are fused.
+    """
+    return weights(confidence, labels) if by == "weights" else bayes(skilled(confidence), labels)
+
+
+def draw_confidence(shape: Sequence[int], seed: int, epoch: int, case: int) -> Tensor:
+    r"""Draw the confidences that the recurrences of a case start with (equation 14).
+
+    .. math:: [\psi^m + \varepsilon^m]_0^1, \quad \psi^m \sim U(0.1, 0.9), \;
+              \varepsilon^m \sim N(0, 0.2^2)
+
+    Args:
+        shape: `(raters, L, *space)`.
+        seed: Of the run.
+        epoch: From 0.
+        case: The position of the case in the study.
+
+    Example:
+        >>> found = draw_confidence((2, 3, 8, 8), seed=0, epoch=0, case=7)
+        >>> bool((found >= 0).all() and (found <= 1).all()), found.mean((1, 2, 3)).unique().numel()
+        (True, 2)
+    """
+    generator = generator_of("prism", seed, epoch, case)
+    mean = LOWEST + (HIGHEST - LOWEST) * torch.rand(shape[0], generator=generator)
+    noise = SPREAD * torch.randn(*shape, generator=generator)
+    return (mean.view(-1, *(1,) * (len(shape) - 1)) + noise).clamp(0, 1)
+
+
+def confidence_of(given: Tensor) -> Tensor:
+    """Return the confidence in each rater that a weighting means, `(raters,)`.
+
+    Equal weights are `EVEN` each, what a prediction starts with; double the weight is double the
+    confidence, up to the highest that is drawn in training.
+
+    Args:
+        given: Weights that sum to one, `(raters,)`.
+
+    Example:
+        >>> confidence_of(torch.tensor([0.25, 0.75])), confidence_of(torch.tensor([0.0, 1.0]))
+        (tensor([0.2500, 0.7500]), tensor([0.0000, 0.9000]))
+    """
+    return (EVEN * len(given) * given).clamp(max=HIGHEST)
+
+
+def draw_order(there: Tensor, shuffles: int, seed: int, epoch: int, case: int) -> Tensor:
+    """Draw permutations of the raters who labelled a case; the others stay where they are.
+
+    Args:
+        there: Who labelled anything of it, `(raters,)`.
+        shuffles: How many to draw.
+        seed: Of the run.
+        epoch: From 0.
+        case: The position of the case in the study.
+
+    Returns:
+        `(shuffles, raters)`.
+
+    Example:
+        >>> draw_order(torch.tensor([True, False, True]), 1, 0, 0, 0)[0, 1]
+        tensor(1)
+    """
+    generator = generator_of("order", seed, epoch, case)
+    order = torch.arange(len(there)).repeat(shuffles, 1)
+    own = there.nonzero()[:, 0]
+    for row in order:
+        row[own] = own[torch.randperm(len(own), generator=generator)]
+    return order
+
+
+def known_pixels(labels: Tensor) -> Tensor:
+    """Return where anyone labelled, `(batch, *space)`.
+
+    Example:
+        >>> known_pixels(torch.tensor([[[1, -1], [-1, -1]]]))
+        tensor([[ True, False]])
+    """
+    return (labels != MISSING).any(1)

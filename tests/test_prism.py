@@ -1,0 +1,513 @@
+"""`prism`: fusion by confidences and the losses, against loops; what a step is made of."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raters.errors import RatersError
+from raters.methods import learning_method
+from raters.methods.base import Task
+from raters.methods.prism import SHUFFLES, Prism
+from raters.methods.prism_confidence import Diverged, diverged, draw_confidence, draw_order, started
+from raters.methods.prism_losses import (
+    SIGMA,
+    WINDOW,
+    heads_loss,
+    recurrence_loss,
+    shuffle_loss,
+    ssim_loss,
+)
+from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.rater_models import confidence as c
+from raters.rater_models.confusion import SharedConfusion
+from raters.rater_models.likelihood import posterior
+
+B, R, L, SPACE = 2, 3, 3, (5, 6)
+COST = [1.0, 2.0, 0.5]
+BY = pytest.mark.parametrize("by", ["bayes", "weights"])
+
+
+def drawn(seed: int = 0) -> tuple[Diverged, Tensor, Tensor]:
+    """Draw matrices, a truth and labels with gaps; rater 1 has nothing of case 1."""
+    rng = np.random.default_rng(seed)
+    truth = torch.from_numpy(rng.dirichlet(np.ones(L), (B, *SPACE))).movedim(-1, 1)
+    logits = torch.from_numpy(rng.normal(0, 1.5, (B, R, L * L, *SPACE))).requires_grad_()
+    labels = rng.integers(-1, L, (B, R, *SPACE))
+    labels[1, 1] = -1
+    labels[0, :, 0, 0] = -1
+    return diverged(truth, logits, "bayes"), truth, torch.from_numpy(labels)
+
+
+def diverged_by(by: Any) -> tuple[Diverged, Tensor, Tensor]:
+    found, truth, labels = drawn()
+    return (found if by == "bayes" else Diverged(found.said, None)), truth, labels
+
+
+# Fusion
+
+
+def test_bayes_is_the_posterior_of_the_true_matrices() -> None:
+    """Cases are drawn from the model; how often a class is true among equal labels is counted."""
+    rng = np.random.default_rng(0)
+    prior = np.array([0.5, 0.2, 0.3])
+    matrices = rng.dirichlet([1.0, 1.0, 1.0], (2, 3)) * 0.5 + np.eye(3) * 0.5
+    truth = rng.choice(3, 400_000, p=prior)
+    rolls = rng.random((2, len(truth)))
+    said = np.stack([(rolls[m, :, None] > matrices[m, truth].cumsum(1)).sum(1) for m in range(2)])
+    pairs = np.stack(np.divmod(np.arange(9), 3), 1)
+    log_matrix = torch.from_numpy(matrices).log().expand(9, 2, 3, 3)
+    found = c.bayes(log_matrix, torch.from_numpy(pairs), torch.from_numpy(prior).log()[None])
+    for (a, b), row in zip(pairs, found.numpy(), strict=True):
+        among = truth[(said[0] == a) & (said[1] == b)]
+        np.testing.assert_allclose(row, np.bincount(among, minlength=3) / len(among), atol=0.012)
+    shared = SharedConfusion(torch.from_numpy(matrices).log()[None])
+    column = shared.see(torch.from_numpy(pairs)).log_column
+    expected = posterior(torch.from_numpy(prior).log()[None], column)
+    torch.testing.assert_close(found, expected)  # our joint posterior
+
+
+def test_bayes_by_loops_where_matrices_vary_and_labels_miss() -> None:
+    found, truth, labels = drawn()
+    assert found.log_matrix is not None
+    matrices, given = found.log_matrix.detach().exp().numpy(), labels.numpy()
+    for prior in (None, truth.log()):
+        fused = c.bayes(found.log_matrix, labels, prior).detach().numpy()
+        for b, *x in np.ndindex(B, *SPACE):
+            p = np.ones(L) if prior is None else truth[(b, slice(None), *x)].numpy().copy()
+            for m in range(R):
+                if (o := given[(b, m, *x)]) >= 0:
+                    p *= matrices[(b, m, slice(None), o, *x)]
+            np.testing.assert_allclose(fused[(b, slice(None), *x)], p / p.sum(), rtol=1e-6)
+
+
+def test_three_good_raters_are_believed() -> None:
+    """The printed equation 4 would give softmax([0, 3 log 0.9]) = 0.42 for what all of them say."""
+    matrix = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log().expand(1, 3, 2, 2)
+    fused = c.bayes(matrix, torch.tensor([[1, 1, 1]]))[0, 1]
+    assert float(fused) == pytest.approx(0.9**3 / (0.9**3 + 0.1**3))
+    assert float(torch.tensor([0.0, 3 * np.log(0.9)]).softmax(0)[1]) == pytest.approx(
+        0.42, abs=0.01
+    )
+
+
+def test_raters_who_never_err_decide() -> None:
+    exact = torch.eye(2).log().expand(1, 1, 2, 2)
+    unsure = torch.full((1, 1, 2, 2), 0.5).log()
+    fused = c.bayes(torch.cat([exact, unsure], 1), torch.tensor([[1, 0]]))
+    torch.testing.assert_close(fused, torch.tensor([[0.0, 1.0]]))
+
+
+def test_weights_are_a_mean_of_labels_by_normalised_confidences() -> None:
+    found, _, labels = drawn()
+    trusted, given = found.said.detach().numpy(), labels.numpy()
+    fused = c.weights(found.said, labels).detach().numpy()
+    for b, *x in np.ndindex(B, *SPACE):
+        there = [m for m in range(R) if given[(b, m, *x)] >= 0]
+        y = np.zeros(L)
+        for k in range(L):
+            total = sum(trusted[(b, m, k, *x)] for m in there)
+            y[k] = sum(trusted[(b, m, k, *x)] / total for m in there if given[(b, m, *x)] == k)
+        expected = y / y.sum() if there else np.full(L, 1 / L)
+        np.testing.assert_allclose(fused[(b, slice(None), *x)], expected, rtol=1e-4)
+
+
+def test_equal_confidences_are_a_vote() -> None:
+    _, _, labels = drawn()
+    even = torch.full((B, R, L, *SPACE), 0.3)
+    counts = torch.stack([(labels == k).sum(1) for k in range(L)], 1).float()
+    known = counts.sum(1, keepdim=True)
+    mean = torch.where(known > 0, counts / known.clamp(min=1), torch.tensor(1 / L))
+    torch.testing.assert_close(started(even, labels, "weights"), mean, rtol=1e-4, atol=1e-6)
+    ties = counts.topk(2, 1).values.diff(dim=1) == 0
+    best = started(even, labels, "bayes").argmax(1, keepdim=True)
+    assert ((best == counts.argmax(1, keepdim=True)) | ties).all()
+
+
+@BY
+def test_confidences_of_equal_raters_may_be_shuffled(by: Any) -> None:
+    found, _, labels = diverged_by(by)
+    order = torch.tensor([[2, 0, 1], [1, 0, 2]])
+    near: Any = {"rtol": 1e-4, "atol": 1e-5}  # probabilities have a floor
+    other = found.shuffled(order, labels).exp()
+    assert (other - found.fused(labels)).abs().max() > 0.1  # of unequal ones it matters
+    alike = Diverged(*(None if p is None else p[:, :1].expand_as(p) for p in found))
+    torch.testing.assert_close(alike.shuffled(order, labels).exp(), alike.fused(labels), **near)
+    stay = torch.arange(R).expand(B, R)
+    torch.testing.assert_close(found.shuffled(stay, labels).exp(), found.fused(labels), **near)
+
+
+@BY
+def test_overlapping_structures_are_fused_each_by_itself(by: Any) -> None:
+    rng = np.random.default_rng(1)
+    labels = torch.from_numpy(rng.integers(-1, 2, (B, R, 2, *SPACE)))  # disc and cup
+    front = (B, R, 2, 2, 2) if by == "bayes" else (B, R, 2, 2)
+    given = torch.from_numpy(rng.random((*front, *SPACE)))
+    given, fuse = (given.log_softmax(4), c.bayes) if by == "bayes" else (given, c.weights)
+    found = c.by_layer(fuse, given, labels)
+    for k in range(2):
+        torch.testing.assert_close(found[:, k], fuse(given[:, :, k], labels[:, :, k])[:, 1])
+
+
+@BY
+def test_y_self_fuses_what_raters_would_say(by: Any) -> None:
+    found = diverged_by(by)[0]
+    said, thought = found.said.detach().numpy(), np.full((B, R, *SPACE), -1)
+    for b, m, *x in np.ndindex(B, R, *SPACE):
+        for k in range(L):
+            if said[(b, m, k, *x)] > 0.5 and m != 1:
+                thought[(b, m, *x)] = k
+    assert (thought[:, 0] == -1).any() and (thought[:, 0] >= 0).any()  # of three, none may be above
+    expected = found.fused(torch.from_numpy(thought))
+    torch.testing.assert_close(found.self_fused(torch.tensor([True, False, True])), expected)
+
+
+def test_said_is_the_truth_through_the_matrices() -> None:
+    found, truth, _ = drawn()
+    assert found.log_matrix is not None
+    expected = np.einsum("bkyx,bmktyx->bmtyx", truth, found.log_matrix.detach().exp())
+    np.testing.assert_allclose(found.said.detach(), expected, rtol=1e-6)
+    expected = np.einsum("bkyx,bmkkyx->bmyx", truth, found.log_matrix.detach().exp())
+    np.testing.assert_allclose(found.trust(truth).detach(), expected, rtol=1e-6)
+    shares = Diverged(found.said, None).trust(truth).sum(1)
+    torch.testing.assert_close(shares, torch.ones_like(shares))
+
+
+def test_skill_and_matrices_say_the_same() -> None:
+    skill = torch.rand(B, R, L, *SPACE)
+    matrix = c.skilled(skill).exp()
+    torch.testing.assert_close(matrix.sum(3), torch.ones(B, R, L, *SPACE))
+    torch.testing.assert_close(c.skill_of(matrix.log()), skill)
+    assert (matrix.diagonal(dim1=2, dim2=3) >= 1 / L).all()  # nobody means the contrary
+
+
+# Losses
+
+
+def ssim_by_loops(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """Average the index over pixels, with a Gaussian window and repeated edges."""
+    half = WINDOW // 2
+    steps = np.arange(-half, half + 1)
+    g = np.exp(-(steps**2) / (2 * SIGMA**2))
+    g, total = g / g.sum(), 0.0
+    for i, j in np.ndindex(*x.shape):
+        rows = np.clip(i + steps, 0, x.shape[0] - 1)
+        columns = np.clip(j + steps, 0, x.shape[1] - 1)
+        w = np.outer(g, g)
+        a, b = x[np.ix_(rows, columns)], y[np.ix_(rows, columns)]
+        ma, mb = (w * a).sum(), (w * b).sum()
+        va, vb = (w * a * a).sum() - ma**2, (w * b * b).sum() - mb**2
+        cov = (w * a * b).sum() - ma * mb
+        up = (2 * ma * mb + 0.01**2) * (2 * cov + 0.03**2)
+        total += up / ((ma**2 + mb**2 + 0.01**2) * (va + vb + 0.03**2))
+    return total / x.size
+
+
+def test_ssim_is_its_formula_and_nothing_for_equal_maps() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.dirichlet(np.ones(L), (B, *SPACE)).transpose(0, 3, 1, 2) for _ in range(2))
+    found = ssim_loss(*(torch.from_numpy(v).float() for v in (x, y)), torch.tensor(COST))
+    share = np.array(COST) / sum(COST)
+    for b in range(B):
+        each = [1 - ssim_by_loops(x[b, k], y[b, k]) for k in range(L)]
+        assert float(found[b]) == pytest.approx(float(share @ each), rel=1e-4)
+    same = torch.from_numpy(x).float()
+    torch.testing.assert_close(ssim_loss(same, same, torch.ones(L)), torch.zeros(B))
+
+
+def test_loss_of_a_recurrence() -> None:
+    found, truth, labels = drawn()
+    target, own = found.fused(labels).detach(), found.self_fused(torch.ones(R, dtype=torch.bool))
+    total = recurrence_loss(truth.float(), target.float(), own.float(), labels, torch.tensor(COST))
+    share, expected = np.array(COST) / sum(COST), 0.0
+    for b in range(B):
+        seen = (labels[b] >= 0).any(0).numpy()
+        count = int((labels[b] >= 0).sum())
+        y, first, second = (p[b].detach().numpy() for p in (truth, target, own))
+        for k in range(L):
+            for maps in (first, second):
+                other = np.where(seen, maps[k], y[k])
+                expected += count * share[k] * (1 - ssim_by_loops(y[k], other))
+    assert float(total.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+@BY
+def test_losses_of_divp_label_by_label(by: Any) -> None:
+    found, _, labels = diverged_by(by)
+    order = torch.tensor([[[2, 1, 0], [0, 1, 2]], [[0, 1, 2], [2, 1, 0]]])
+    given, said = labels.numpy(), found.said.detach().numpy()
+    shuffled, heads = 0.0, 0.0
+    thought = c.thresholded(found.said).numpy()
+    for b, *x in np.ndindex(B, *SPACE):
+        there = [m for m in range(R) if given[(b, m, *x)] >= 0]
+        for m in there:
+            o = given[(b, m, *x)]
+            heads -= COST[o] * np.log(said[(b, m, o, *x)])
+        for turn in order.numpy():
+            y = []
+            for labels_of in (given, thought):
+                masked = np.where(given >= 0, labels_of, -1)[(slice(b, b + 1), slice(None), *x)]
+                parts = [None if p is None else p[b : b + 1, turn[b]][(..., *x)] for p in found]
+                y.append(Diverged(*parts).fused(torch.from_numpy(masked))[0].detach().numpy())  # type: ignore[arg-type]
+            for k in range(L):
+                log_self = np.log(max(y[1][k], 1e-6))
+                shuffled -= len(there) * COST[k] * y[0][k] * log_self / len(order)
+    cost = torch.tensor(COST, dtype=torch.float64)
+    assert float(heads_loss(found, labels, cost).detach()) == pytest.approx(heads, rel=1e-5)
+    total = shuffle_loss(found, order, labels, cost).detach()
+    tolerance = 1e-5 if by == "bayes" else 0.02  # where nobody thinks a class, a floor stands for 0
+    assert float(total) == pytest.approx(shuffled, rel=tolerance)
+
+
+def test_the_shuffle_loss_moves_what_raters_say_to_their_labels() -> None:
+    """A head learns from its own rater's labels, by whosever confidence: here each other's."""
+    logits = torch.zeros(1, 2, 4, 1, 1)
+    logits[0, 0, [0, 3]] = -float(np.log(9.0))  # the matrix of rater 0 tells nothing
+    logits.requires_grad_()
+    truth = torch.tensor([0.3, 0.7]).view(1, 2, 1, 1)
+    labels = torch.tensor([0, 1]).view(1, 2, 1, 1)
+    found = diverged(truth, logits, "bayes")
+    order = torch.tensor([[[1, 0]]])
+    (slope,) = torch.autograd.grad(shuffle_loss(found, order, labels, torch.ones(2)), logits)
+    first, second = slope.view(2, 2, 2)
+    assert (first[:, 0] < 0).all() and (first[:, 1] > 0).all()  # rater 0 should say 0
+    torch.testing.assert_close(second, torch.zeros(2, 2))  # of no weight, by the matrix of rater 0
+
+
+@BY
+def test_gradients_go_through_the_threshold(by: Any) -> None:
+    """As if what is said were added to the votes and taken off again, by autograd."""
+    found, _, labels = diverged_by(by)
+    order = torch.tensor([[2, 0, 1], [0, 1, 2]])
+    said = found.said.detach().requires_grad_()
+    found = Diverged(said, found.log_matrix)
+    there = (labels >= 0).unsqueeze(2)
+    hard = c.thresholded(said).masked_fill(labels < 0, -1)
+    votes = c.votes_of(hard, L) + (said - said.detach()) * there
+    batch = torch.arange(B)[:, None]
+    if found.log_matrix is not None:
+        given = found.log_matrix.detach()[batch, order]
+        expected = (given * votes.unsqueeze(2)).sum((1, 3)).log_softmax(1)
+    else:
+        share = (said.detach()[batch, order] + c.LEAST) * (hard >= 0).unsqueeze(2)
+        share = share / share.sum(1, keepdim=True).clamp(min=c.LEAST)
+        fused = (share * votes).sum(1).clamp(min=c.LEAST)
+        expected = (fused / fused.sum(1, keepdim=True)).log()
+    weight = torch.rand(expected.shape, dtype=expected.dtype)
+    mine = found.shuffled(order, labels, thought=True)
+    torch.testing.assert_close(mine, expected)
+    slopes = [torch.autograd.grad((part * weight).sum(), said)[0] for part in (mine, expected)]
+    torch.testing.assert_close(*slopes)
+    assert slopes[0].abs().max() > 0.01
+
+
+# What is drawn
+
+
+def test_confidences_are_drawn_as_equation_14_says() -> None:
+    found = torch.stack([draw_confidence((2, 2, 40, 40), 0, 0, k) for k in range(200)])
+    means = found.mean((2, 3, 4)).flatten()
+    assert 0.1 < means.min() < 0.2 and 0.8 < means.max() < 0.9
+    assert abs(float(means.mean()) - 0.5) < 0.03
+    inside = found[(found.mean((2, 3, 4), keepdim=True) - 0.5).abs().expand_as(found) < 0.1]
+    assert abs(float((inside - 0.5).abs().mean()) - 0.165) < 0.02  # mean of |N(0, 0.2)| is 0.16
+    assert torch.equal(found[3], draw_confidence((2, 2, 40, 40), 0, 0, 3))
+    others = [draw_confidence((2, 2, 40, 40), *key) for key in ((1, 0, 3), (0, 1, 3))]
+    assert not any(torch.equal(found[3], other) for other in others)
+
+
+def test_only_those_who_labelled_are_shuffled() -> None:
+    there = torch.tensor([True, False, True, True])
+    orders = draw_order(there, 300, 0, 0, 0)
+    assert (orders[:, 1] == 1).all()
+    assert (orders.sort(1).values == torch.arange(4)).all()
+    assert len(orders.unique(dim=0)) == 6
+
+
+# Steps
+
+
+def made(
+    raters: int = R, classes: int = L, seed: int = 0, network: str = "unet", **options: Any
+) -> Prism:
+    """Make a method whose last layers are random too, by `bayes` unless asked otherwise."""
+    options = {"fuse_by": "bayes", **options}
+    kind = NetworkOptions(network, width=2, depth=2, norm="group" if network == "unet" else "none")
+
+    def make() -> TruthNetwork:
+        return TruthNetwork(build_backbone(kind, 1, 2), classes, 2)
+
+    torch.manual_seed(seed)
+    names = tuple(f"r{k}" for k in range(raters))
+    task = Task("segmentation", names, classes, 2, make)
+    method = Prism(task, learning_method("prism").parse(options))  # type: ignore[arg-type]
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    return method
+
+
+def batch_of(
+    raters: int = R, classes: int = L, space: tuple[int, int] = SPACE
+) -> dict[str, Tensor]:
+    """Draw a batch with gaps; rater 1 has nothing of case 1."""
+    rng = np.random.default_rng(raters)
+    labels = rng.integers(-1, classes, (B, raters, *space))
+    labels[1, 1] = -1
+    image = torch.from_numpy(rng.standard_normal((B, 1, *space))).float()
+    return {"image": image, "labels": torch.from_numpy(labels), "case": torch.arange(B) + 4}
+
+
+@pytest.mark.parametrize("options", [{}, {"fuse_by": "weights", "supervise": "self"}])
+def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any]) -> None:
+    method, batch = made(**options, divp_loss="both", recurrences=2), batch_of()
+    method.class_weights.copy_(torch.tensor(COST))
+    method.seed = 5
+    method.start_epoch(2)
+    labels, weights, by = batch["labels"], method.class_weights, method.options.fuse_by
+    order = torch.stack(
+        [draw_order((labels[b] >= 0).flatten(1).any(1), SHUFFLES, 5, 2, b + 4) for b in range(B)], 1
+    )
+    trusted = torch.stack([draw_confidence((R, L, *SPACE), 5, 2, b + 4) for b in range(B)])
+    target = started(trusted, labels, by)
+    terms = {"recurrence": 0.0, "shuffle": 0.0, "heads": 0.0}
+    with torch.no_grad():
+        levels = method.encoder(method.encoder.padded(batch["image"]))
+        for _ in range(2):
+            told = method.encoder.padded(trusted.clamp(min=0.01).log().flatten(1, 2))
+            logits = method.encoder.cropped(method.conp(levels, told), SPACE)
+            truth = logits.softmax(1)
+            found = diverged(truth, method.divp(truth), by)
+            own = found.self_fused(method.labelled)
+            terms["recurrence"] += float(recurrence_loss(truth, target, own, labels, weights))
+            terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
+            terms["heads"] += 0.3 * float(heads_loss(found, labels, weights))
+            target = own if options else found.fused(labels)
+            trusted = found.confidence
+    step, observed = method.step(batch), int((labels >= 0).sum())
+    assert int(step.observed) == observed
+    for name, total in terms.items():
+        assert float(step.terms[name].detach()) == pytest.approx(total / observed, rel=1e-4)
+    assert float(step.loss.detach()) == pytest.approx(sum(terms.values()) / observed, rel=1e-4)
+
+
+def test_parts_of_a_batch_add_up_to_it() -> None:
+    """As processes that share a batch need it."""
+    method, batch = made(), batch_of()
+    whole = method.step(batch)
+    parts = [method.step({k: v[b : b + 1] for k, v in batch.items()}) for b in range(B)]
+    added = sum(float(part.loss.detach() * part.observed) for part in parts)
+    assert added / int(whole.observed) == pytest.approx(float(whole.loss.detach()), rel=1e-5)
+
+
+def test_gradients_stay_within_a_recurrence_and_a_module() -> None:
+    """ConP learns from its own term only, whatever DivP's losses weigh, and the other way round."""
+    slopes: list[list[Tensor]] = []
+    for weight in (0.0, 5.0):
+        method = made(divp_weight=weight, recurrences=2)
+        method.step(batch_of()).loss.backward()
+        own = [*method.conp.parameters(), *method.encoder.parameters()]
+        slopes.append([p.grad for p in own if p.grad is not None])
+    assert len(slopes[0]) == len(slopes[1]) > 10
+    torch.testing.assert_close(slopes[0], slopes[1])
+
+
+@pytest.mark.parametrize(
+    ("raters", "classes", "space", "options"),
+    [
+        (2, 2, (9, 7), {"encoder": "resnet18", "integration": "concat"}),
+        (10, 2, (17, 13), {"divp_loss": "heads"}),
+        (3, 6, (11, 30), {"integration": "convlstm", "divp_loss": "shuffle"}),
+        (5, 4, (1, 3), {"fuse_by": "weights"}),
+        (4, 3, (33, 18), {"network": "patch-cnn", "supervise": "self"}),
+    ],
+)
+def test_any_number_of_raters_and_classes_and_any_size(
+    raters: int, classes: int, space: tuple[int, int], options: dict[str, Any]
+) -> None:
+    method, batch = made(raters, classes, **options), batch_of(raters, classes, space)
+    method.step(batch).loss.backward()
+    slopes = [p.grad for p in method.parameters()]
+    assert all(slope is not None and slope.isfinite().all() for slope in slopes)
+    image = batch["image"]
+    truth = method.truth(image)
+    torch.testing.assert_close(truth.sum(1), torch.ones(B, *space))
+    alone = method.weighted(image, torch.eye(raters)[0])
+    if min(space) > 1:
+        assert (alone - method.weighted(image, torch.eye(raters)[1])).abs().max() > 1e-5
+    torch.testing.assert_close(alone[:1], method.weighted(image[:1], torch.eye(raters)[0]))
+
+
+# Predictions
+
+
+@torch.no_grad()
+def test_an_image_that_is_settled_stays_as_it_is() -> None:
+    image = batch_of()["image"]
+    for tolerance, different in ((0.0, 4), (1.0, 2)):
+        method = made(recurrences=4, tolerance=tolerance)
+        turns = [turn.truth for turn in method.recurrences(image)]
+        assert len(turns) == 4
+        changes = [bool((a != b).any()) for a, b in pairwise(turns)]
+        assert sum(changes) == different - 1
+    free = [turn.truth for turn in made(recurrences=4, tolerance=0.0).recurrences(image)]
+    second = (free[1] - free[0]).abs().mean((1, 2, 3))
+    between = float(second.mean())  # one image is settled after two recurrences, the other is not
+    mixed = made(recurrences=4, tolerance=between)
+    for b in range(B):
+        found = mixed.truth(image)[b : b + 1]
+        torch.testing.assert_close(found, mixed.truth(image[b : b + 1]))  # whoever is beside it
+        assert torch.equal(found[0], free[1][b]) == bool(second[b] < between)
+
+
+@pytest.mark.parametrize("options", [{}, {"fuse_by": "weights"}])
+def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> None:
+    method, batch = made(**options), batch_of()
+    batch["labels"][0, :, 0, 0] = -1
+    fused, truth = method.fused(batch), method.truth(batch["image"])
+    torch.testing.assert_close(fused[0, :, 0, 0], truth[0, :, 0, 0])  # nobody labelled
+    other = {**batch, "labels": (batch["labels"] + 1) % L}
+    assert (method.fused(other) - fused).abs().max() > 0.1
+    last = method.recurrences(batch["image"])[-1].raters
+    torch.testing.assert_close(
+        method.fused_unseen(batch["image"]), last.self_fused(method.labelled)
+    )
+    if not options:
+        assert last.log_matrix is not None
+        torch.testing.assert_close(fused, c.bayes(last.log_matrix, batch["labels"], truth.log()))
+
+
+def test_without_matrices_none_are_answered() -> None:
+    assert "confusion" in made().answers and made().varies
+    by_weights = made(fuse_by="weights")
+    assert "confusion" not in by_weights.answers and not by_weights.varies
+    assert learning_method("prism").answers == by_weights.answers  # what options are by default
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"recurrences": 0}, "recurrences"),
+        ({"divp_weight": -1.0}, "divp_weight"),
+        ({"fuse_by": "printed"}, "fuse_by"),
+        ({"encoder": "resnet101"}, "encoder"),
+        ({"tolerance": -0.1}, "tolerance"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(RatersError, match=message):
+        learning_method("prism").parse(given)
+
+
+def test_volumes_and_one_rater_are_refused() -> None:
+    task = Task("segmentation", ("a", "b"), 2, 3, made().task.network)
+    with pytest.raises(RatersError, match="found images of 3 spatial axes, expected 2: prism"):
+        Prism(task, learning_method("prism").parse({}))  # type: ignore[arg-type]
+    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: prism learns"):
+        learning_method("prism").refuse_study("prism", "segmentation", 1)
