@@ -44,6 +44,7 @@ class Task:
         network: Makes a new truth network.
         epochs: How many epochs are trained.
         channels: Channels of an image, or the number of features.
+        annotations: What each rater's labels are, in the order of `raters`; () if all are masks.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -53,6 +54,7 @@ class Task:
     network: Callable[[], TruthNetwork]
     epochs: int = 0
     channels: int = 1
+    annotations: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
@@ -242,6 +244,14 @@ class Method(Training):
     def confusion(self, image: Tensor) -> Tensor:
         """Return `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
         raise NotImplementedError
+
+    def transition(self) -> Tensor | None:
+        """Return which class raters exclude instead of what they would say, `(raters, L, L)`.
+
+        `M[o, q] = p(said 'not q' | would have said o)`. NaN of raters who say what it is; None if
+        all do.
+        """
+        return None
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
