@@ -27,12 +27,14 @@ from raters.rater_models import (
     trace_term,
 )
 from raters.rater_models.likelihood import Form
+from raters.study.annotations import Annotation
 from raters.study.classes import MISSING
 
 Array = NDArray[np.float64]
+Kinds = tuple[Annotation, ...]
 BOTH = pytest.mark.parametrize("form", FORMS)
 SPACES = pytest.mark.parametrize("space", [(3, 2), (2, 1, 3)])
-MIXED = ("positive", "negative", "mask")
+MIXED: Kinds = ("positive", "negative", "mask")
 """A rater of each kind; with three classes the labels of the second are complementary."""
 
 
@@ -60,9 +62,7 @@ def network(dims: int = 2, classes: int = 3, width: int = 4) -> TruthNetwork:
     return TruthNetwork(build_backbone(kind, 1, dims), classes, dims)
 
 
-def method_of(
-    annotations: tuple[str, ...] = MIXED, classes: int = 3, dims: int = 2, **given: Any
-) -> Coarse:
+def method_of(annotations: Kinds = MIXED, classes: int = 3, dims: int = 2, **given: Any) -> Coarse:
     make = functools.partial(network, dims, classes)
     names = tuple(f"r{k}" for k in range(len(annotations)))
     task = Task("segmentation", names, classes, dims, make, 7, 1, annotations)
@@ -144,7 +144,7 @@ def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[
 
 @BOTH
 @pytest.mark.parametrize("annotations", [MIXED, ("positive",), ("negative",), ("negative", "positive")])  # fmt: skip  # noqa: E501
-def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: tuple[str, ...]) -> None:
+def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds) -> None:
     given = {"likelihood": form, "trace": 0.2, "trace_over": "all", "prior": 0.0}
     method = disturbed(method_of(annotations, trust_masks=False, **given))
     labels = some_labels(2, len(annotations), 3, 4)
@@ -272,7 +272,7 @@ def test_negative_raters_are_drawn_to_the_identity_and_others_to_their_own_mean(
 def test_masks_are_trusted_beside_drawings_only() -> None:
     image = normal(1, 1, 4, 4).float()
 
-    def matrices(annotations: tuple[str, ...], **given: Any) -> Tensor:
+    def matrices(annotations: Kinds, **given: Any) -> Tensor:
         return disturbed(method_of(annotations, **given)).confusion(image).detach()
 
     identity = torch.eye(3)[..., None, None].expand(-1, -1, 4, 4)

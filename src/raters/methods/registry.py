@@ -145,6 +145,7 @@ METHODS: dict[str, MethodEntry] = {
         when="rough drawings of what is there or of what is not, alone or beside full masks",
         kinds=("segmentation",),
         costs="one pass and the likelihood: about 1.4",
+        takes_negatives=True,
     ),
     "mrnet": MethodEntry(
         "a prediction that follows any weighting of the raters",
