@@ -19,6 +19,7 @@ from raters.methods.coarse import Coarse, share_term
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import (
     FORMS,
+    CoarseRaters,
     ComplementConfusion,
     PixelConfusion,
     SharedConfusion,
@@ -339,7 +340,7 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
 
 def test_complementary_labels_have_no_vote() -> None:
     for learns_from in ("vote", "consensus"):
-        with pytest.raises(RatersError, match="expected .labels. or .trace."):
+        with pytest.raises(RatersError, match=r"expected .labels. or .trace."):
             method_of(("negative",), warm_up_on=learns_from)
         method_of(("negative",), classes=2, warm_up_on=learns_from)  # turned round: ordinary labels
     for share in (0, 1, -0.1, "much"):
@@ -376,3 +377,105 @@ def test_the_share_counts_in_the_warm_up_too() -> None:
             )
             assert steps[1].loss.item() == pytest.approx(steps[0].loss.item() + term.item())
             assert term > 0.001
+
+
+# What is learnt
+
+
+def drawn_images(number: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Draw squares of two classes, brighter and darker than the background, with noise."""
+    random = np.random.default_rng(seed)
+    truth = np.zeros((number, 12, 12), int)
+    for k in range(number):
+        for c in (1, 2):
+            y, x = random.integers(0, 7, 2)
+            truth[k, y : y + 5, x : x + 5] = c
+    image = np.array([0.0, 1.0, -1.0])[truth] + random.normal(0, 0.3, truth.shape)
+    return torch.from_numpy(image[:, None]).float(), torch.from_numpy(truth)
+
+
+def not_this(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
+    """Say of each pixel one class that it is not."""
+    random = torch.Generator().manual_seed(seed)
+    drawn = torch.multinomial(transition[truth.flatten()], 1, generator=random)
+    return drawn.view(truth.shape)
+
+
+def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02) -> None:
+    optimiser = torch.optim.Adam(method.parameters(), lr=lr)
+    batch = {"image": image, "labels": labels, "case": torch.arange(len(image))}
+    for epoch in range(steps):
+        method.start_epoch(epoch)
+        optimiser.zero_grad()
+        method.step(batch).loss.backward()
+        optimiser.step()
+
+
+def right(method: Coarse, seed: int = 1) -> float:
+    """Return the mean accuracy of the three classes on new images."""
+    image, truth = drawn_images(seed=seed)
+    with torch.no_grad():
+        found = method.truth(image).argmax(1)
+    return float(np.mean([(found == truth)[truth == c].float().mean() for c in range(3)]))
+
+
+BIASED = torch.tensor([[0.0, 0.8, 0.2], [0.9, 0.0, 0.1], [0.3, 0.7, 0.0]])
+
+
+def test_exact_negatives_alone_show_the_truth_if_the_matrix_is_the_identity() -> None:
+    method = method_of(("negative",), prior=0.0)
+    sizes = 1, 3, method.network.backbone.features, 2
+    method.raters = CoarseRaters(*sizes, negative=[0], trusted=[0], excludes="uniform")
+    image, truth = drawn_images()
+    labels = not_this(truth, (1 - torch.eye(3)) / 2)
+    assert not (labels == truth).any()
+    learn(method, image, labels[:, None], 80)
+    assert right(method) > 0.85
+
+    as_labels = method_of(("positive",), prior=0.0)  # 'not q' taken for q
+    learn(as_labels, image, labels[:, None], 80)
+    assert right(as_labels) < 0.4
+
+
+def test_who_excludes_what_is_learnt_with_the_truth() -> None:
+    image, truth = drawn_images()
+    labels = not_this(truth, BIASED)[:, None]
+    method = method_of(("negative",), warm_up=20)
+    learn(method, image, labels, 150)
+    found = method.transition()
+    assert found is not None
+    assert (found[0] - BIASED).abs().max() < 0.15
+    assert right(method) > 0.8
+
+
+def test_negatives_add_to_positives_and_masks() -> None:
+    """Drawings of one class leave the other to negatives; two masks say which is which."""
+    image, truth = drawn_images()
+    positive = torch.where(truth == 1, 1, MISSING)  # says nothing of class 2 nor of background
+    negative = not_this(truth, (1 - torch.eye(3)) / 2)
+    masks = torch.full_like(truth, MISSING)
+    masks[:2] = truth[:2]
+    labels = torch.stack([positive, negative, masks], 1)
+    method = method_of(MIXED, warm_up=20)
+    learn(method, image, labels, 60)
+    assert right(method) > 0.85
+    for alone in ([0], [0, 2]):
+        fewer = labels.clone()
+        fewer[:, [k for k in range(3) if k not in alone]] = MISSING
+        one = method_of(MIXED, warm_up=20)
+        learn(one, image, fewer, 60)
+        assert right(one) < right(method)
+
+
+def test_a_known_share_stops_the_object_from_being_everywhere() -> None:
+    image, truth = drawn_images()
+    inside = (truth > 0).float()
+    random = torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
+    drawn = torch.where(inside * random > 0.6, truth, MISSING)[:, None]
+    found = {}
+    for share in (None, float(inside.mean())):
+        method = method_of(("positive",), share=share, warm_up=30)
+        learn(method, image, drawn, 60)
+        found[share is None] = right(method)
+    assert found[True] < 0.67  # nothing is ever background
+    assert found[False] > 0.8

@@ -13,6 +13,11 @@ from raters.methods.options import PIXEL_PAPER, PixelOptions
 class CoarseOptions(PixelOptions):
     """Options of `coarse`."""
 
+    warm_up: float | None = Field(
+        default=0.4,
+        ge=0,
+        description="epochs (below 1: share of them) of the warm-up, in which matrices are held",
+    )
     warm_up_on: Literal["vote", "labels", "consensus", "trace"] | None = Field(
         default="labels",
         description="what the network learns from meanwhile: every label through the matrices at "
