@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raters.distributed import summed
+from raters.distributed import processes, summed
 from raters.errors import RatersError
 from raters.methods.base import Step, Task
 from raters.methods.coarse_options import CoarseOptions
@@ -99,8 +99,8 @@ def share_term(log_truth: Tensor, share: float, observed: Tensor) -> Tensor:
     .. math:: \mathrm{KL}(s \,\|\, m) = s \log \frac{s}{m} + (1 - s) \log \frac{1 - s}{1 - m},
               \quad m = \mathrm{mean}_x \sum_{t > 0} p(t \mid x)
 
-    The mean is over the images of all processes; the gradient of each is that of its own part, as
-    it will be weighted by its share of the labels (`observed`).
+    The mean is over the images of all processes that have labels; the gradient of each is that of
+    its own part, as it will be weighted by its share of the labels (`observed`).
 
     Args:
         log_truth: `log p(t | x)`, `(batch, L, *space)`.
@@ -113,10 +113,12 @@ def share_term(log_truth: Tensor, share: float, observed: Tensor) -> Tensor:
         (tensor(0.), tensor(0.3681))
     """
     background = log_truth[:, 0].exp()
-    inside, pixels = (1 - background).sum(), background.numel()
-    total = summed(torch.stack([inside.detach(), inside.new_tensor(pixels), observed.to(inside)]))
-    mean = (total[0] / total[1]).clamp(1e-6, 1 - 1e-6)
+    inside, alone = (1 - background).sum(), processes()[1] == 1
+    counts = inside.detach(), inside.new_tensor(background.numel()), observed.to(inside)
+    told = 1.0 if alone else (observed > 0).to(inside)  # a process without cases sees an empty one
+    objects, pixels, labels = summed(torch.stack(counts) * told).unbind()
+    mean = (objects / pixels.clamp(min=1)).clamp(1e-6, 1 - 1e-6)
     value = share * (share / mean).log() + (1 - share) * ((1 - share) / (1 - mean)).log()
     slope = (mean - share) / (mean * (1 - mean))
-    weight = total[2].clamp(min=1) / observed.clamp(min=1)  # what the loss is divided by later
-    return value + slope * weight * (inside - inside.detach()) / total[1]
+    weight = 1.0 if alone else labels / observed.clamp(min=1)  # it is divided by this later
+    return value + slope * weight * (inside - inside.detach()) / pixels.clamp(min=1)
