@@ -33,7 +33,7 @@ from raters.study.annotations import (
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.cases import key_of
-from raters.training.survey import survey
+from raters.training.survey import labelled, survey
 
 Array = NDArray[Any]
 BOTH: tuple[Unmarked, ...] = ("rest", "unknown")
@@ -236,6 +236,9 @@ def test_absent_files(tmp_path: Path) -> None:
     rows = study["c2"].labels
     assert np.array_equal(rows[0], square())
     assert [set(np.unique(row)) for row in rows[1:]] == [{0}, {MISSING}, {MISSING}, {0}]
+    assert labelled(study.select(raters=["b"])).tolist() == [True, True]
+    assert labelled(study.select(raters=["c"])).tolist() == [True, False]
+    assert survey(study).without_labels() == ()
 
 
 # Manifests.

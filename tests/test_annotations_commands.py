@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from command_line import Run, run_in_process, save
 from makers import square
 from raters.errors import RatersError
 from raters.methods import METHODS
+from raters.methods.options import MethodOptions
 from raters.study.annotations import ANNOTATIONS
 from raters.study.study import Study
 from raters.training.options import checked_options
@@ -93,6 +95,9 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     assert run("report", *words, "-o", tmp_path / "study-report").code == 0
     page = (tmp_path / "study-report/report.html").read_text()
     assert "Boxes by eve: what is outside all boxes is background" in page
+    with open(tmp_path / "study-report/tables/raters.csv", newline="") as file:
+        rows = {row["rater"]: row["annotation"] for row in csv.DictReader(file)}
+    assert rows == {**KINDS, "mo": "mask"}
     assert run("report", tmp_path / "fused", "-o", tmp_path / "fused-report").code == 0
     assert "Negative drawings by ben" in (tmp_path / "fused-report/report.html").read_text()
 
@@ -177,6 +182,37 @@ def test_every_method_refuses_the_object_alone() -> None:
         helped = Study.from_arrays(images, labels, **given, annotations={**kinds, "ben": kind})
         plan_training(helped, checked_options("global-cm", {}))
     plan_training(study.annotate({}, "rest"), checked_options("global-cm", {}))
+    for share in (0.2, None):  # an option of a method that says how much of an image is object
+        told = checked_options("vote", {})._replace(options=WithShare(share=share))
+        if share is None:
+            with pytest.raises(RatersError, match="found nothing but 'foreground'"):
+                plan_training(study, told)
+        else:
+            with pytest.warns(UserWarning, match="no label of the class 'background'"):
+                plan_training(study, told)
+
+
+class WithShare(MethodOptions):
+    """The options of a method that is told the object's share."""
+
+    share: float | None = None
+
+
+def test_a_rater_who_draws_is_added_later() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.zeros((6, 3, 8, 8), int)
+    labels[:, :2, 2:6, 2:6] = 1
+    labels[:, 2] = 1 - labels[:, 0]
+    images = (labels[:, :1] + rng.normal(0, 0.1, (6, 1, 8, 8))).astype(np.float32)
+    named = {"raters": ["mo", "ann", "ben"], "annotations": {"ben": "negative"}}
+    study = Study.from_arrays(images, labels, **named)
+    small = {"epochs": 2, "width": 2, "depth": 2, "progress": False}
+    model = raters.fit(study.select(raters=["mo", "ann"]), "global-cm", **small)
+    assert model.config.annotations == ()
+    longer = raters.extend(model, study, epochs=2)
+    assert longer.config.annotations == ("mask", "mask", "negative")
+    assert longer.method.task.annotations == longer.config.annotations
+    assert longer.config.unmarked == "rest"
 
 
 def test_only_the_object_is_refused_by_the_command(run: Run, tmp_path: Path) -> None:

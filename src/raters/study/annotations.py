@@ -95,6 +95,11 @@ def says_rest(annotation: Annotation, unmarked: Unmarked, num_classes: int) -> b
     return unmarked == "rest"
 
 
+def absent_is_empty(annotation: Annotation) -> bool:
+    """Return whether 'drew nothing' says background; who marked nothing has said nothing."""
+    return annotation not in ("negative", "scribble")
+
+
 def chosen(labels: Labels, annotation: Annotation, table: Labels, num_classes: int) -> Labels:
     """Return an explicit drawing in some of its classes.
 
