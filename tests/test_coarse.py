@@ -246,6 +246,15 @@ def test_the_transition_has_a_zero_diagonal_and_rows_of_one_after_any_steps() ->
     assert found is not None and found[0].isnan().all() and torch.equal(found[1], m[1])
 
 
+def test_the_transition_is_learnt_while_matrices_are_held() -> None:
+    method = method_of(("positive", "negative"), warm_up=1)
+    method.start_epoch(0)
+    method.step(batch_of(some_labels(2, 2, 5, 5))).loss.backward()
+    gradient, head = method.raters.choice.grad, method.raters.head.weight
+    assert gradient is not None and gradient[1].abs().max() > 1e-4
+    assert isinstance(head, torch.nn.Parameter) and head.grad is None
+
+
 def test_a_uniform_transition_stays_so_and_is_no_parameter() -> None:
     method = method_of(("negative",), transition="uniform")
     method.start_epoch(0)

@@ -132,7 +132,7 @@ class CoarseRaters(PixelRaters):
     A positive drawing is an ordinary rater of `PixelRaters`. A negative one of more than two
     classes has complementary labels, which `A M` explains, with one M of each rater for all pixels.
     Both A and M of such a rater cannot be found from labels, only their product: A is therefore
-    drawn to the identity, never to the rater's own mean.
+    drawn to the identity, never to the rater's own mean, and M is learnt while A is held, too.
 
     Zhang et al., Emerging semantic segmentation from positive and negative coarse label learning,
     2025 (equations 4 and 5); M as in Yu et al., Learning with biased complementary labels, ECCV
@@ -187,11 +187,8 @@ class CoarseRaters(PixelRaters):
         return [self.choice] if isinstance(self.choice, nn.Parameter) else []
 
     def transition(self) -> Tensor:
-        """Return M of all raters, `(raters, said, excluded)`; while matrices are held, uniform."""
-        return self._log_transition().exp()
-
-    def _log_transition(self) -> Tensor:
-        return log_transitions(torch.zeros_like(self.choice) if self.holds else self.choice)
+        """Return M of all raters, `(raters, said, excluded)`."""
+        return log_transitions(self.choice).exp()
 
     def _common(self) -> Tensor | None:
         common = super()._common()
@@ -207,7 +204,7 @@ class CoarseRaters(PixelRaters):
         said = self._with_trust(found) if self.has_trusted else found
         if not self.has_negative:
             return said
-        return ComplementConfusion(said, self._log_transition(), self.negative)
+        return ComplementConfusion(said, log_transitions(self.choice), self.negative)
 
     def _with_trust(self, found: Said) -> Said:
         size = self.classes
