@@ -126,6 +126,15 @@ def test_reports_show_both_matrices_and_leave_targets_out_without_references(
     assert confusion is None
 
 
+def test_a_study_of_nothing_but_negatives_has_a_report(
+    model: Model, study: Study, tmp_path: Path
+) -> None:
+    model.save(tmp_path)
+    report = run_report(tmp_path, study.select(raters=["../x"]), shown=1)
+    assert "Negative drawings" in [section.title for section in report.sections]
+    assert "Raters" not in [section.title for section in report.sections]
+
+
 def test_classes_that_nobody_excludes_have_no_target() -> None:
     m, counts = (1 - np.eye(2)[np.newaxis]), np.array([[[0.0, 4.0], [0.0, 3.0]]])
     found = Excluded(["ann"], ["a", "b"], m, counted=counts)
