@@ -63,6 +63,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
     "rater_models/confidence.py": ("tests/test_prism.py",),
     "rater_models/confusion.py": (MATRICES, "tests/test_own_matrices.py", LIKELIHOOD, LOSS),
+    "rater_models/complement.py": ("tests/test_coarse.py",),
     "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
     "rater_models/low_rank.py": (
         f"{MATRICES}?low_rank|low rank|rank_one|mean|column",
@@ -86,6 +87,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
     "methods/em_options.py": ("tests/test_em.py?TestRounds",),
     "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
+    "methods/coarse.py": ("tests/test_coarse.py",),
     "methods/diag.py": ("tests/test_diag.py",),
     "methods/diagnosis.py": ("tests/test_diag.py",),
     "methods/mrnet.py": ("tests/test_mrnet.py",),

@@ -43,6 +43,24 @@ def masks() -> Study:
     return Study.from_arrays(images, labels, reference=truth, splits=splits)
 
 
+def drawings() -> Study:
+    """Make positive and negative drawings of two objects, and masks of some cases."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 3, (CASES, 8, 6))
+    images = (truth + rng.normal(0, 0.3, truth.shape))[:, np.newaxis].astype(np.float32)
+    negative = (truth + rng.integers(1, 3, truth.shape)) % 3
+    negative[rng.random(truth.shape) < 0.4] = MISSING
+    labels = np.stack([truth, negative, truth], 1)
+    labels[::2, 0] = labels[1:9, 2] = MISSING
+    return Study.from_arrays(
+        images,
+        labels,
+        raters=["ann", "ben", "cy"],
+        annotations={"ann": "positive", "ben": "negative"},
+        splits=["train"] * 8 + ["val"] * 3,
+    )
+
+
 def table() -> Study:
     """Make answers of raters who skip many tasks."""
     rng = np.random.default_rng(1)
@@ -65,6 +83,12 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "table": (table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
     "separate": (table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
     "masks": (masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    # The transition and the share of objects are of all processes together.
+    "coarse": (
+        drawings,
+        "coarse",
+        {**PLAIN, "batch_size": 7, "warm_up": 1, "share": 0.4, "class_weights": "balanced"},
+    ),
     # So many pixels that some are drawn to follow each rater's own matrix.
     "large": (
         masks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +163,7 @@ def entropy_map(labels: Array, num_classes: int) -> NDArray[np.float32]:
         >>> entropy_map(np.array([[0, 1], [0, 0]]), num_classes=2)
         array([0., 1.], dtype=float32)
     """
-    flat = labels.reshape(len(labels), -1)
+    flat = labels.reshape(len(labels), prod(labels.shape[1:]))  # there may be no rater
     bits = np.empty(flat.shape[1], np.float32)
     for start in range(0, bits.size, _BLOCK):  # whole, votes and shares of a slide take gigabytes
         part = flat[:, start : start + _BLOCK]

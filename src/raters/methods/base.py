@@ -257,6 +257,14 @@ class Method(Training):
         """Return `C[t, o]`, `(batch or 1, raters, L, L, *space or 1)`."""
         raise NotImplementedError
 
+    def transition(self) -> Tensor | None:
+        """Return which class raters exclude instead of what they would say, `(raters, L, L)`.
+
+        `M[o, q] = p(said 'not q' | would have said o)`. NaN of raters who say what it is; None if
+        all do.
+        """
+        return None
+
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say: `p(o | x, r) = sum_t p(t | x) C_r[t, o]`."""
         raise NotImplementedError

@@ -123,7 +123,7 @@ class ConfusionMethod(NetworkMethod):
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
         weighed = bool((self.class_weights != 1).any())
-        weights = pixel_weights(labels, self.class_weights) if weighed else None
+        weights = self.label_weights(labels) if weighed else None
         form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
@@ -137,7 +137,15 @@ class ConfusionMethod(NetworkMethod):
                 terms["prior"] = prior_term(seen.distance, labels, truth)
                 loss = loss + self.prior * terms["prior"]
             self.raters.learn(confusion, truth, labels, batch["case"])
-        return Step(loss, (labels >= 0).sum(), terms)
+        return self.penalised(Step(loss, (labels >= 0).sum(), terms), log_truth)
+
+    def label_weights(self, labels: Tensor) -> Tensor:
+        """Return the weight of each pixel by the classes that were said, `(batch, *space)`."""
+        return pixel_weights(labels, self.class_weights)
+
+    def penalised(self, step: Step, log_truth: Tensor) -> Step:  # noqa: ARG002
+        """Add to a step what is known of the truth beside the labels; nothing by default."""
+        return step
 
     def _trace(
         self,
@@ -167,7 +175,8 @@ class ConfusionMethod(NetworkMethod):
             target = batch["target"]
         else:
             target = majority(batch["labels"], self.task.num_classes)
-        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        found = mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        return self.penalised(found, log_truth)
 
     @property
     def prior(self) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 from raters.errors import RatersError
 from raters.methods import bootstrap_options as b
+from raters.methods import coarse_options as coarse
 from raters.methods import crowd_options as crowd
 from raters.methods import em_options as em
 from raters.methods import options as o
@@ -133,6 +134,19 @@ METHODS: dict[str, MethodEntry] = {
         "segmentation of medical images, NeurIPS 2020, appendix A.4",
         when="masks of many classes, where full matrices at each pixel take too much memory",
         costs="one pass and the likelihood: about 1.4",
+    ),
+    "coarse": MethodEntry(
+        "positive and negative drawings, through matrices at each pixel",
+        "raters.methods.coarse:Coarse",
+        coarse.CoarseOptions,
+        {"shared": False},
+        paper_form=coarse.COARSE_PAPER,
+        paper="Zhang et al., Emerging semantic segmentation from positive and negative coarse "
+        "label learning, arXiv:2508.18186, 2025",
+        when="rough drawings of what is there or of what is not, alone or beside full masks",
+        kinds=("segmentation",),
+        costs="one pass and the likelihood: about 1.4",
+        takes_negatives=True,
     ),
     "mrnet": MethodEntry(
         "a prediction that follows any weighting of the raters",

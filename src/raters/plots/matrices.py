@@ -109,6 +109,7 @@ def confusion(
     theme: Theme = "light",
     numbers: bool | None = None,
     rows: str = "true class",
+    columns: str = "observed class",
 ) -> Figure:
     """Draw the matrices `C[t, o]` of raters: rows are true, columns observed classes.
 
@@ -121,6 +122,7 @@ def confusion(
         numbers: Write the numbers into the cells; by default with up to 10 classes and 1,500
             numbers in all.
         rows: What rows are.
+        columns: What columns are.
 
     Example:
         >>> matrix = [[0.9, 0.1], [0.2, 0.8]]
@@ -139,7 +141,7 @@ def confusion(
         pairs = np.stack([found, true], axis=1)
     names = [""] if raters is None and len(found) == 1 else style.names_of(raters, len(found))
     labels = style.names_of(classes, found.shape[1], "classes")
-    return _draw(pairs, labels, names, theme, numbers, rows)
+    return _draw(pairs, labels, names, theme, numbers, (rows, columns))
 
 
 def _stack(matrices: ArrayLike, what: str) -> Floats:
@@ -159,7 +161,7 @@ def _draw(
     raters: list[str],
     theme: Theme,
     numbers: bool | None,
-    rows: str,
+    sides: tuple[str, str],
 ) -> Figure:
     count, beside, size = pairs.shape[:3]
     if numbers is None:
@@ -184,8 +186,8 @@ def _draw(
     dress_bar(bar, theme, "share" if high == 1 else "count")
     words = {"color": style.look(theme).ink, **style.font(style.MEDIUM)}
     middle = layout.middle()
-    figure.text(0.06 / layout.inches[0], middle[1], rows, rotation=90, va="center", **words)
-    figure.text(middle[0], 0.06 / layout.inches[1], "observed class", ha="center", **words)
+    figure.text(0.06 / layout.inches[0], middle[1], sides[0], rotation=90, va="center", **words)
+    figure.text(middle[0], 0.06 / layout.inches[1], sides[1], ha="center", **words)
     return figure
 
 

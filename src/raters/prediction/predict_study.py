@@ -17,7 +17,14 @@ import torch
 from raters.errors import RatersError
 from raters.prediction.predict import predict_streams
 from raters.prediction.prediction import Prediction, together
-from raters.prediction.writing import TABLE, CaseWriter, Outputs, write_confusion, write_tables
+from raters.prediction.writing import (
+    TABLE,
+    CaseWriter,
+    Outputs,
+    write_confusion,
+    write_tables,
+    write_transition,
+)
 from raters.progress import track
 from raters.study.journal import Journal, source_of
 from raters.study.lock import only_one
@@ -90,6 +97,8 @@ def predict_study(
         try:
             if outputs.confusion and not model.method.varies:
                 write_confusion(model, folder)
+            if outputs.confusion:
+                write_transition(model, folder)
             result = _predict(study, writer, journal, progress)
         finally:  # also after Ctrl-C: what is finished is there
             write_tables(model, list(study.index.ids), folder, outputs, journal)

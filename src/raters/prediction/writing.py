@@ -4,6 +4,7 @@
 soft/<case>.*           the probability of each class, as channels
 entropy/<case>.*        the entropy of the truth, in bits
 confusion/<case>.npy    the matrices of all raters, (raters, true, observed, *space)
+transition.csv          with them: which class negative drawings exclude
 as-<rater>/<case>.*     what a rater would draw; as-<rater>/soft/<case>.* its probabilities
 sample-<k>/<case>.*     sample k, from 0; sample-<k>/soft/<case>.* its probabilities
 recurrence-<k>/<case>.* the labels of recurrence k, from 1; soft/ in it its probabilities
@@ -50,6 +51,7 @@ Array = NDArray[Any]
 
 TABLE = "predictions.csv"
 CONFUSION_TABLE = "confusion.csv"
+TRANSITION_TABLE = "transition.csv"
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,21 @@ def write_confusion(model: Model, folder: Path) -> None:
         for t, o in product(range(len(names)), repeat=2)
     ]
     write_csv(folder / CONFUSION_TABLE, rows)
+
+
+def write_transition(model: Model, folder: Path) -> None:
+    """Write which class each negative drawing excludes as one table: rater, said, excluded, p."""
+    matrices = model.transition()
+    if matrices is None:
+        return
+    names = [c.name for c in model.config.classes]
+    rows: list[Row] = [
+        {"rater": rater, "said": names[o], "excluded": names[q], "p": float(matrix[o, q])}
+        for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        if np.isfinite(matrix).all()
+        for o, q in product(range(len(names)), repeat=2)
+    ]
+    write_csv(folder / TRANSITION_TABLE, rows)
 
 
 def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Row]:

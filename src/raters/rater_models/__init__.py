@@ -1,5 +1,6 @@
 """Confusion as torch modules, and the likelihood that all of them share."""
 
+from raters.rater_models.complement import CoarseRaters, ComplementConfusion, log_transitions
 from raters.rater_models.confusion import (
     Confusion,
     PixelConfusion,
@@ -32,6 +33,8 @@ from raters.rater_models.start import near_identity_logits
 
 __all__ = [
     "FORMS",
+    "CoarseRaters",
+    "ComplementConfusion",
     "Confusion",
     "FixedRaters",
     "GlobalRaters",
@@ -47,6 +50,7 @@ __all__ = [
     "listing_trace",
     "log_column",
     "log_likelihood",
+    "log_transitions",
     "near_identity_logits",
     "negative_log_likelihood",
     "pixel_weights",

@@ -116,14 +116,20 @@ def pixel_weights(labels: Tensor, class_weights: Tensor) -> Tensor:
 
     Args:
         labels: `(batch, raters, *space)`, with MISSING.
-        class_weights: A weight of each class, `(classes,)`.
+        class_weights: A weight of each class, `(classes,)`, or of each rater's classes,
+            `(raters, classes)`.
 
     Example:
         >>> pixel_weights(torch.tensor([[[1, 0], [1, -1], [0, -1]]]), torch.tensor([1.0, 4.0]))
         tensor([[3., 1.]])
     """
     observed = labels != MISSING
-    chosen = class_weights[labels.clamp(min=0).long()] * observed
+    said = labels.clamp(min=0).long()
+    if class_weights.ndim == 2:
+        rater = torch.arange(labels.shape[1], device=labels.device)
+        chosen = class_weights[rater.view(-1, *(1,) * (labels.ndim - 2)), said] * observed
+    else:
+        chosen = class_weights[said] * observed
     return chosen.sum(1) / observed.sum(1).clamp(min=1)
 
 

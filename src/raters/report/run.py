@@ -15,6 +15,7 @@ from raters.errors import RatersError
 from raters.evaluation.runs import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
 from raters.report.run_cases import answer_section, case_section
+from raters.report.run_negatives import look_at_negatives, negative_section
 from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, rater_section
 from raters.report.run_recurrences import recurrence_section
@@ -79,11 +80,12 @@ def run_report(
         sections += [*_without_study(model, why_not), *_epochs(model)]
         return Report(f"Run {name}", _facts(model, seen), sections, _about(model))
     refuse_unlike(model.config, study)
-    study = study.without_negatives()
+    whole, study = study, study.without_negatives()
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
     scores.run, scores.split = name, part.name
     sections += _with_study(model, part, seen, scores, watched, shown, progress)
+    sections += _negatives(model, whole.select(cases=list(part.study.index.ids)))
     if against:
         sections.append(_compared([path, *map(Path, against)], study, progress))
     sections += _epochs(model)
@@ -166,7 +168,13 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
             shared=model.method.shares_matrix,
         )
         sections.insert(0, rater_section(found))
-    return sections
+    return [*_negatives(model), *sections]
+
+
+def _negatives(model: Model, study: Study | None = None) -> list[Section]:
+    """Show what negative drawings of several classes exclude, if there are any."""
+    found = look_at_negatives(model, study)
+    return [] if found is None else [negative_section(found)]
 
 
 def unanswered_section(model: Model) -> Section | None:

@@ -165,6 +165,15 @@ class Model:
         turns = [found for name, found in maps.items() if name.startswith("recurrence:")]
         return np.stack(turns), maps["confidence"]
 
+    def transition(self) -> Probabilities | None:
+        """Return which class raters exclude who draw what is not there: `(raters, L, L)`.
+
+        `M[o, q] = p(said 'not q' | would have said o)`; rows sum to one, and the diagonal is 0.
+        Only negative drawings of more than two classes have it: NaN of other raters, None of none.
+        """
+        found = self.method.transition()
+        return None if found is None else found.float().cpu().numpy()
+
     def samples(self, image: Image, num_samples: int = 1, seed: int = 0) -> Probabilities:
         """Return samples of the labels of an image, `(num_samples, classes, *space)`.
 

@@ -1,0 +1,124 @@
+"""`coarse`: what is drawn roughly, and what it is not; pixel-wise matrices and a transition."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from raters.distributed import processes, summed
+from raters.errors import RatersError
+from raters.methods.base import Step, Task
+from raters.methods.coarse_options import CoarseOptions
+from raters.methods.pixel_cm import PixelCM
+from raters.rater_models import RaterModel, pixel_weights
+from raters.rater_models.complement import CoarseRaters
+from raters.rater_models.models import Compares
+
+
+class Coarse(PixelCM):
+    r"""Learns from positive and negative drawings, and from masks beside them.
+
+    .. math::
+        \text{positive:} \quad & p(o \mid x) = \sum_t p(t \mid x) \, A(x)[t, o] \\
+        \text{negative:} \quad & p(\text{not } q \mid x)
+            = \sum_t p(t \mid x) \sum_o A(x)[t, o] \, M[o, q], \quad M[o, o] = 0
+
+    and one likelihood for both, joint or marginal: equations 4, 5 and 6 of Zhang et al., Emerging
+    semantic segmentation from positive and negative coarse label learning, 2025, with `M[o, q]` =
+    p(said not q | would have said o), whose rows sum to one. Negative drawings of two classes are
+    ordinary labels, turned round, by the time that a method sees them.
+    """
+
+    options: CoarseOptions
+    raters: CoarseRaters
+
+    def __init__(self, task: Task, options: CoarseOptions) -> None:
+        self._negative, self._trusted = _places(task, options)
+        if self._negative and options.warm_up_on in ("vote", "consensus"):
+            raise RatersError(
+                f"found warm_up_on={options.warm_up_on!r} with negative drawings of "
+                f"{task.num_classes} classes, expected 'labels' or 'trace': "
+                "labels that say which class it is not have no vote"
+            )
+        super().__init__(task, options)
+
+    def rater_model(self) -> RaterModel:
+        """Make a head on the network's features, and a transition of each rater."""
+        options = self.options
+        compares: Compares = "own" if options.prior_to == "own" else "start"
+        return CoarseRaters(
+            len(self.task.raters),
+            self.task.num_classes,
+            self.network.backbone.features,
+            self.task.spatial_dims,
+            self._negative,
+            self._trusted,
+            options.transition,
+            init_accuracy=options.init_accuracy,
+            compares=compares if options.prior > 0 else None,
+            positivity=options.positivity,
+            network=self.annotator_network(),
+        )
+
+    def label_weights(self, labels: Tensor) -> Tensor:
+        """Return the weights of pixels; 'not q' weighs as the other classes do on average."""
+        weights = self.class_weights.repeat(len(self.task.raters), 1)
+        others = (self.class_weights.sum() - self.class_weights) / (self.task.num_classes - 1)
+        weights[list(self._negative)] = others
+        return pixel_weights(labels, weights)
+
+    def penalised(self, step: Step, log_truth: Tensor) -> Step:
+        """Draw the mean prediction to the share of objects, if it is known."""
+        if self.options.share is None:
+            return step
+        term = share_term(log_truth, self.options.share, step.observed)
+        return Step(step.loss + term, step.observed, {**step.terms, "share": term})
+
+    def transition(self) -> Tensor | None:
+        """Return M of each rater, `(raters, L, L)`: NaN of all but negative ones; None of none."""
+        if not self._negative:
+            return None
+        found = torch.full_like(self.raters.choice, torch.nan)
+        found[list(self._negative)] = self.raters.transition()[list(self._negative)]
+        return found.detach()
+
+
+def _places(task: Task, options: CoarseOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which raters have complementary labels, and whose masks are trusted."""
+    drawn = task.annotations or ("mask",) * len(task.raters)
+    negative = tuple(k for k, kind in enumerate(drawn) if kind == "negative")
+    masks = tuple(k for k, kind in enumerate(drawn) if kind == "mask")
+    trust = options.trust_masks
+    trust = len(masks) < len(drawn) if trust is None else trust
+    return negative if task.num_classes > 2 else (), masks if trust else ()
+
+
+def share_term(log_truth: Tensor, share: float, observed: Tensor) -> Tensor:
+    r"""Return how far the mean prediction of a batch is from a known share s of all objects.
+
+    .. math:: \mathrm{KL}(s \,\|\, m) = s \log \frac{s}{m} + (1 - s) \log \frac{1 - s}{1 - m},
+              \quad m = \mathrm{mean}_x \sum_{t > 0} p(t \mid x)
+
+    The mean is over the images of all processes that have labels; the gradient of each is that of
+    its own part, as it will be weighted by its share of the labels (`observed`).
+
+    Args:
+        log_truth: `log p(t | x)`, `(batch, L, *space)`.
+        share: s.
+        observed: How many labels the batch has.
+
+    Example:
+        >>> even = torch.full((1, 2, 4, 4), 0.5).log()
+        >>> share_term(even, 0.5, torch.tensor(1)), share_term(even, 0.1, torch.tensor(1))
+        (tensor(0.), tensor(0.3681))
+    """
+    background = log_truth[:, 0].exp()
+    inside, alone = (1 - background).sum(), processes()[1] == 1
+    counts = inside.detach(), inside.new_tensor(background.numel()), observed.to(inside)
+    told = 1.0 if alone else (observed > 0).to(inside)  # a process without cases sees an empty one
+    objects, pixels, labels = summed(torch.stack(counts) * told).unbind()
+    mean = (objects / pixels.clamp(min=1)).clamp(1e-6, 1 - 1e-6)
+    value = share * (share / mean).log() + (1 - share) * ((1 - share) / (1 - mean)).log()
+    slope = (mean - share) / (mean * (1 - mean))
+    weight = 1.0 if alone else labels / observed.clamp(min=1)  # it is divided by this later
+    return value + slope * weight * (inside - inside.detach()) / pixels.clamp(min=1)

@@ -1,0 +1,189 @@
+"""What raters exclude who draw what is not there: matrices and transitions beside their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from raters import plots
+from raters.arrays import Floats
+from raters.confusion import count_case, normalise
+from raters.errors import RatersError
+from raters.report.blocks import Block, FigureBlock, Section, TableBlock
+from raters.report.run_pass import weighted
+from raters.rows import Row
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.training.model import Model
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """What is known of negative drawings of several classes.
+
+    Attributes:
+        raters: The names of those who draw them.
+        classes: Names of the classes.
+        transition: M, `(raters, L, L)`: what is excluded by whom would have said a class.
+        said: A, what they would have said of each true class; None without cases.
+        counted: How often 'not q' was said of a true class t, `(raters, L, L)`, by the reference;
+            None without any.
+    """
+
+    raters: Sequence[str]
+    classes: Sequence[str]
+    transition: Floats
+    said: Floats | None = None
+    counted: Floats | None = None
+
+    @property
+    def excluded(self) -> Floats | None:
+        """How often 'not q' is expected of a true class, `A M`."""
+        return None if self.said is None else self.said @ self.transition
+
+    @property
+    def true_excluded(self) -> Floats | None:
+        """The same as it was counted."""
+        return None if self.counted is None else normalise(self.counted)
+
+    @property
+    def true_transition(self) -> Floats | None:
+        """The target of M: what right exclusions of each true class are."""
+        if self.counted is None:
+            return None
+        return normalise(self.counted * (1 - np.eye(len(self.classes))))
+
+
+def look_at_negatives(model: Model, study: Study | None = None) -> Excluded | None:
+    """Return what negative drawings say by a model, and by the references of cases; None of none.
+
+    Args:
+        model: The model.
+        study: The cases to look at.
+    """
+    transition = model.transition()
+    config = model.config
+    if transition is None:
+        return None
+    known = [r for r, m in zip(config.raters, transition, strict=True) if np.isfinite(m).all()]
+    known = [r for r in known if study is None or r in study.raters]
+    if not known:
+        return None
+    columns = [config.raters.index(name) for name in known]
+    classes = [c.name for c in config.classes]
+    of_all = Excluded(known, classes, transition[columns].astype(np.float64))
+    if study is None:
+        return of_all
+    said, counted = _over_cases(model, study, columns, [study.raters.index(r) for r in known])
+    return Excluded(known, classes, of_all.transition, said, counted)
+
+
+def _over_cases(
+    model: Model, study: Study, columns: list[int], places: list[int]
+) -> tuple[Floats | None, Floats | None]:
+    """Return the mean A by the predicted class, and the counts by the reference."""
+    from raters.methods.base import Asked
+    from raters.prediction.predict import predict_streams
+
+    size = len(study.classes)
+    said, pixels = np.zeros((len(columns), size, size)), np.zeros(size)
+    counted = np.zeros((len(columns), size, size))
+    for case, bands in predict_streams(model, study.iter_cases(), Asked(confusion=True)):
+        if isinstance(bands, RatersError):
+            continue  # it is reported where cases are scored
+        for band in bands:
+            assert band.confusion is not None
+            found, seen = weighted(band.confusion[columns], band.truth)
+            said, pixels = said + found, pixels + seen
+        if case.reference is not None:
+            counted += count_case(case, np.asarray(case.reference), size)[places]
+    there = np.where(pixels > 1e-6, pixels, np.nan)
+    mean = said / there[:, np.newaxis] if pixels.any() else None
+    return mean, counted if counted.any() else None
+
+
+def negative_section(found: Excluded) -> Section:
+    """Show what is excluded, estimated beside counted where there is a reference."""
+    figure = plots.confusion(
+        found.transition,
+        found.classes,
+        found.raters,
+        truth=found.true_transition,
+        rows="would be called",
+        columns="excluded class",
+    )
+    blocks: list[Block] = [FigureBlock("transition", figure, _TRANSITION + _target(found, _M))]
+    if found.excluded is not None:
+        product = plots.confusion(
+            found.excluded,
+            found.classes,
+            found.raters,
+            truth=found.true_excluded,
+            columns="excluded class",
+        )
+        blocks.append(FigureBlock("excluded", product, _EXCLUDED + _target(found, _AM)))
+    if found.said is not None:
+        said = plots.confusion(found.said, found.classes, found.raters, columns="would be called")
+        blocks.append(FigureBlock("negative_confusion", said, _SAID))
+    rows = error_rows(found)
+    if rows:
+        headings = {name: name.replace("_", " ") for name in rows[0]}
+        blocks.append(TableBlock("negatives", rows, _TABLE, headings))
+    about = "What do raters exclude who draw what is not there, and how often wrongly?"
+    return Section("Negative drawings", about, blocks)
+
+
+def error_rows(found: Excluded) -> list[Row]:
+    """Return how often each rater excludes the true class, and how far estimates are from counts.
+
+    Example:
+        >>> half = (1 - np.eye(3)[np.newaxis]) / 2
+        >>> counted = np.array([[[1.0, 5, 4], [5, 0, 5], [5, 5, 0]]])
+        >>> error_rows(Excluded(["ann"], "abc", half, np.eye(3)[np.newaxis], counted))[0]
+        {'rater': 'ann', 'wrongly_excluded': 0.0333..., 'transition_error': 0.0261..., ...}
+    """
+    if found.counted is None or found.true_transition is None:
+        return []
+    rows = []
+    for k, rater in enumerate(found.raters):
+        counts = found.counted[k]
+        row: Row = {"rater": rater, "wrongly_excluded": float(np.trace(counts) / counts.sum())}
+        row["transition_error"] = _apart(found.transition[k], found.true_transition[k])
+        if found.excluded is not None and found.true_excluded is not None:
+            row["excluded_error"] = _apart(found.excluded[k], found.true_excluded[k])
+        rows.append(row)
+    return rows
+
+
+def _apart(first: Floats, second: Floats) -> float | None:
+    """Return the root mean square difference over rows that both have."""
+    known = np.isfinite(first) & np.isfinite(second)
+    return float(np.sqrt(np.mean((first - second)[known] ** 2))) if known.any() else None
+
+
+def _target(found: Excluded, said: str) -> str:
+    return "" if found.counted is None else f" Beside it what the reference says: {said}."
+
+
+_TRANSITION = (
+    "Estimated transition M of each rater: of pixels that the rater would have called a class "
+    "(row), which other class is excluded instead (column). Its diagonal is 0."
+)
+_M = "what is excluded of each true class where that is right"
+_EXCLUDED = (
+    "A M, with the mean matrix A by the predicted true class: how often each class is excluded of "
+    "a true one. On the diagonal are the errors; only this product follows from labels."
+)
+_AM = "how often it was, also where that is wrong"
+_SAID = (
+    "Estimated confusion A: what the rater would have called each true class. Labels that say what "
+    "a pixel is not have no such target to count."
+)
+_TABLE = (
+    "By the reference: the share of negative labels that exclude the true class, and the root mean "
+    "square differences of both matrices from their targets."
+)
