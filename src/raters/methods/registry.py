@@ -10,6 +10,7 @@ from raters.methods import crowd_options as crowd
 from raters.methods import em_options as em
 from raters.methods import options as o
 from raters.methods import sampling_options as s
+from raters.methods import weak_options as weak
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
@@ -274,6 +275,38 @@ METHODS: dict[str, MethodEntry] = {
         paper="Cao et al., Max-MIG: an information theoretic approach for joint learning from "
         "crowds, ICLR 2019",
         when="raters who make the same mistakes, if these have nothing to do with the image",
+    ),
+    "grabcut": MethodEntry(
+        "train on masks that GrabCut makes of marks or boxes",
+        _FUSED,
+        o.FusedOptions,
+        {"fusion": "grabcut", "soft": False, "pool": False},
+        paper="Rother, Kolmogorov and Blake, GrabCut: interactive foreground extraction using "
+        "iterated graph cuts, ACM Transactions on Graphics 23, 2004",
+        when="marks or boxes on 2D images whose objects have colours of their own",
+        kinds=("segmentation",),
+        learns_from="masks from marks",
+        needs="raters[opencv]",
+    ),
+    "lazy-snapping": MethodEntry(
+        "train on masks that lazy snapping makes of marks",
+        "raters.methods.from_marks:FromMarks",
+        o.FusedOptions,
+        {"fusion": "lazy-snapping", "soft": False, "pool": False},
+        paper="Li, Sun, Tang and Shum, Lazy snapping, ACM Transactions on Graphics 23, 2004",
+        when="marks of each class in each image, of objects that have colours of their own",
+        kinds=("segmentation",),
+        learns_from="masks from marks",
+    ),
+    "scribble-sup": MethodEntry(
+        "a graph of superpixels spreads marks, in turns with the network",
+        "raters.methods.scribble_sup:ScribbleSup",
+        weak.ScribbleSupOptions,
+        paper="Lin et al., ScribbleSup: scribble-supervised convolutional networks for semantic "
+        "segmentation, CVPR 2016",
+        when="marks of each class in each image, where colours alone do not tell classes apart",
+        kinds=("segmentation",),
+        learns_from="marks spread over superpixels",
     ),
 }
 
