@@ -44,6 +44,7 @@ class Task:
         network: Makes a new truth network.
         epochs: How many epochs are trained.
         channels: Channels of an image, or the number of features.
+        annotations: What each rater's labels are, in the order of `raters`; () if all are masks.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -53,6 +54,7 @@ class Task:
     network: Callable[[], TruthNetwork]
     epochs: int = 0
     channels: int = 1
+    annotations: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):

@@ -308,6 +308,27 @@ METHODS: dict[str, MethodEntry] = {
         kinds=("segmentation",),
         learns_from="marks spread over superpixels",
     ),
+    "cycle-mix": MethodEntry(
+        "images and their marks are mixed, predictions must agree",
+        "raters.methods.cycle_mix:CycleMix",
+        weak.CycleMixOptions,
+        paper="Zhang and Zhuang, CycleMix: a holistic strategy for medical image segmentation from "
+        "scribble supervision, CVPR 2022",
+        when="marks in few images, of one object of each class",
+        kinds=("segmentation",),
+        costs="two passes, and one backward",
+    ),
+    "box-sup": MethodEntry(
+        "candidate masks in boxes, chosen in turns with the network",
+        "raters.methods.box_sup:BoxSup",
+        weak.BoxSupOptions,
+        paper="Dai, He and Sun, BoxSup: exploiting bounding boxes to supervise convolutional "
+        "networks for semantic segmentation, ICCV 2015",
+        when="boxes around the objects of one class",
+        kinds=("segmentation",),
+        learns_from="candidate masks in boxes",
+        needs="boxes",
+    ),
 }
 
 
