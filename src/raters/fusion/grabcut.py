@@ -70,15 +70,7 @@ def _object(pixels: Array, marks: Array, number: int, rounds: int) -> Flags:
     colour = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels
     colour = np.ascontiguousarray(np.rint(255 * colour).astype(np.uint8))
     cv2.setRNGSeed(0)  # mixtures start at random
-    state, _, _ = cv2.grabCut(
-        colour,
-        state,
-        None,
-        None,
-        None,
-        rounds,
-        cv2.GC_INIT_WITH_MASK,  # type: ignore[arg-type]
-    )
+    state, _, _ = cv2.grabCut(colour, state, None, None, None, rounds, cv2.GC_INIT_WITH_MASK)
     return np.asarray((state == cv2.GC_FGD) | (state == cv2.GC_PR_FGD))
 
 

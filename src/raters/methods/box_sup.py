@@ -74,17 +74,17 @@ class BoxSup(RegionMethod):
 
     def __init__(self, task: Task, options: BoxSupOptions) -> None:
         super().__init__(task, options)
-        if task.num_classes != 2:
-            raise RatersError(
-                f"found {task.num_classes} classes, expected 2: a box does not say to box-sup of "
-                "which class its object is"
-            )
         self._boxes: list[list[Box]] = []
         self._seeds: list[Ints] = []
         self.ranked: list[list[list[int]]] = []
 
     def prepare(self, study: Study) -> None:
         """Find the boxes of all cases, and candidates for each."""
+        if self.task.num_classes != 2:
+            raise RatersError(
+                f"found {self.task.num_classes} classes, expected 2: a box does not say to box-sup "
+                "of which class its object is"
+            )
         self._boxes, self._seeds, self.ranked = [], [], []
         super().prepare(study)
         if not any(self._boxes):
