@@ -101,7 +101,8 @@ def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) ->
     rater's own repeated readings, which count nowhere else as agreement. Cases are ranked by the
     entropy of their labels.
 
-    Labels that are MISSING count for nothing anywhere.
+    Labels that are MISSING count for nothing anywhere: two drawings are compared where both say
+    something. Negative drawings of several classes are left out, and named in the notes.
 
     Args:
         study: The study, with at least two raters; or what `raters.read` takes, or labels
@@ -117,10 +118,12 @@ def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) ->
         >>> agreement.pairs[-1]["dice"], agreement.pairs[-1]["kappa"]
         (0.8, 0.5)
     """
-    study = study_of(study)
+    whole = study_of(study)
+    study = whole.without_negatives()
     if len(study.raters) < 2:
         found = f"only the rater {study.raters[0]!r}" if study.raters else "no raters"
-        raise RatersError(f"found {found}, expected at least two to compare")
+        more = f" ({study.notes[-1]})" if whole.negatives else ""
+        raise RatersError(f"found {found}{more}, expected at least two to compare")
     if study.kind == "classification":
         from raters.agreement.answers import answer_agreement
 
@@ -129,5 +132,6 @@ def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) ->
         from raters.agreement.masks import mask_agreement
 
         result = mask_agreement(study, surfaces, progress)
+        result.notes += study.notes[len(whole.notes) :]
     result.inputs = Inputs.of(study)
     return result

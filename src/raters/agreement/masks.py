@@ -187,6 +187,8 @@ class _Totals:
         if alone := sum(row["raters"] < 2 for row in self.rows):
             number = many(alone, "case")
             notes.append(f"not counted, as fewer than two raters labelled them: {number}")
+        if self.study.drawn:
+            notes.append("raters are compared only where both say something")
         if len(names) == 2:
             notes.append("with two raters, 'the rest' of each is the other one")
         return notes

@@ -278,7 +278,7 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
     read = list(study.iter_cases())
     drawn = []
     for case, split in zip(read, study.index.splits, strict=True):
-        found = middles(case.labels, shrink).astype(np.int8)
+        found = middles(case.drawings, shrink).astype(np.int8)
         if labels == "one" and split != "test":
             there = np.flatnonzero((found != MISSING).reshape(len(found), -1).any(axis=1))
             kept = random.choice(there) if len(there) else 0

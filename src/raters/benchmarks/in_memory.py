@@ -28,13 +28,15 @@ def in_memory(study: Study, cases: Sequence[Case] | None = None, **changes: Any)
     held = list(study.iter_cases()) if cases is None else cases
     parts: dict[str, Any] = {
         "images": [case.image for case in held],
-        "labels": [case.labels.astype(np.int8) for case in held] if study.raters else None,
+        "labels": [case.drawings.astype(np.int8) for case in held] if study.raters else None,
         "reference": [case.reference for case in held],
         "raters": study.raters,
         "classes": study.classes,
         "cases": study.index.ids,
         "groups": study.index.groups,
         "splits": study.index.splits,
+        "annotations": study.annotations,
+        "unmarked": study.unmarked,
         **changes,
     }
     if any(mask is None for mask in parts["reference"]):

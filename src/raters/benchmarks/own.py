@@ -213,6 +213,8 @@ def digest_of(study: Study) -> str:
     digest = blake2b(digest_size=12)
     index = study.index
     digest.update(repr((list(index.ids), list(index.groups), study.raters)).encode())
+    if study.drawn:
+        digest.update(repr((study.annotations, study.unmarked)).encode())
     if study.kind == "classification":
         triplets = study.triplets
         for array in (triplets.task, triplets.rater, triplets.label):

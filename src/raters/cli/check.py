@@ -77,6 +77,8 @@ def _show_summary(report: CheckReport, console: Console) -> None:
         without = report.cases - sum(report.diagnoses.values())
         unknown = f", none {without:,}" if without else ""
         table.add_row("diagnoses", _counted(report.diagnoses) + unknown)
+    if report.unmarked:
+        table.add_row("unmarked", report.unmarked)
     if report.images:
         kinds = ", ".join(f"{c} x {t}" for (c, t), _ in report.image_types.most_common(3))
         table.add_row("images", f"{report.images:,} ({kinds})")
@@ -112,11 +114,13 @@ def _show_raters(report: CheckReport, console: Console) -> None:
     if not report.raters:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column, side in (("rater", "left"), ("cases", "right"), ("", "right"), ("", "left")):
+    kind = [("annotation", "left")] if report.annotations else []
+    for column, side in (("rater", "left"), *kind, ("cases", "right"), ("", "right"), ("", "left")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
     for name, cases in list(report.raters.items())[:_MOST_ROWS]:
         share = cases / max(report.cases, 1)
-        table.add_row(_cell(name), f"{cases:,}", f"{share:.0%}", "█" * round(20 * share))
+        own = [report.annotations[name]] if kind else []
+        table.add_row(_cell(name), *own, f"{cases:,}", f"{share:.0%}", "█" * round(20 * share))
     console.print()
     console.print(table)
     _say_more(len(report.raters), console)

@@ -31,6 +31,7 @@ _EXPECTED = {
     "absent": ("missing", "empty"),
     "overlap": ("error", "priority", "combine"),
     "resample": ("", "nearest"),
+    "unmarked": ("", "rest", "unknown"),
 }
 
 
@@ -54,6 +55,8 @@ _REFERENCE = "Pattern of true masks; for tables a file with a true label per tas
 _ONE_NAME = "One name may mean different people: do not rank or name raters."
 _ABSENT = "What an absent mask means: missing, or empty (drew nothing)."
 _HEADER = "Whether a wide table has a header."
+_ANNOTATION = "What a rater's labels mean: ann=positive; mask, negative, scribble, box."
+_UNMARKED = "What drawings say where nothing is marked: rest, or unknown."
 _OVERLAP = "With a file per class: error, priority (last wins) or combine."
 _OPTIONS = (
     inspect.Parameter("study", _NAMED, annotation=Annotated[str, _ARGUMENT]),
@@ -71,6 +74,8 @@ _OPTIONS = (
     _option("threshold", "Threshold for grey-level masks.", default=None, kind=float | None),
     _option("overlap", _OVERLAP, default="error"),
     _option("resample", "'nearest' puts masks on the grid of the image."),
+    _option("annotation", _ANNOTATION, default=None, kind=list[str] | None, metavar="RATER=KIND"),
+    _option("unmarked", _UNMARKED, metavar="rest|unknown"),
     _option("task", "Column of the task.", _TABLES, "task"),
     _option("worker", "Column of the rater.", _TABLES, "worker"),
     _option("label", "Column of the label.", _TABLES, "label"),
@@ -119,8 +124,29 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
             value = _listed(value)
         elif name == "ignore":
             value = _whole_numbers("--ignore", value)
-        options["source" if name == "study" else name] = None if value == "" else value
+        elif name == "annotation":
+            value = _kinds(value or [])
+        options[_CALLED.get(name, name)] = None if value == "" else value
     return options
+
+
+_CALLED = {"study": "source", "annotation": "annotations"}
+"""Arguments of `raters.read` that are called otherwise on the command line."""
+
+
+def _kinds(given: list[str]) -> dict[str, str] | None:
+    """Return what `--annotation RATER=KIND` says, by rater; a name may hold '='."""
+    found: dict[str, str] = {}
+    for part in given:
+        rater, _, kind = (word.strip() for word in part.rpartition("="))
+        if not rater:
+            raise RatersError(
+                f"--annotation: found {part!r}, expected RATER=KIND such as ann=positive"
+            )
+        if rater in found:
+            raise RatersError(f"--annotation: found the rater {rater!r} twice, expected one kind")
+        found[rater] = kind
+    return found or None
 
 
 def described(opened: OpenStudy) -> dict[str, Any]:

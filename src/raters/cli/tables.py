@@ -73,7 +73,7 @@ def shown(value: Any) -> str:  # noqa: ANN401
 def study_notes(study: Study) -> list[str]:
     """Return what has to be said of a study beside any result from it."""
     facts = [study.about["note"]] if "note" in study.about else []
-    return [*study.notes, *facts]
+    return [*study.notes, *study.readings(), *facts]
 
 
 def show_notes(notes: Sequence[str]) -> None:

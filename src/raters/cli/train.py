@@ -398,7 +398,8 @@ def study_words(study: dict[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
         else:
-            words += [f"--{name}", str(value)]
+            several = value if isinstance(value, list) else [value]
+            words += [word for one in several for word in (f"--{name}", str(one))]
     return words
 
 

@@ -88,7 +88,9 @@ def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str)
     void = "pixels of classes that the benchmark does not score are MISSING; void has no pixels"
     backend = _SceneMasks([scene.files for scene in scenes], LabelRules())
     about = dataset.about(void, *notes)
-    return Study(backend, index, raters, about=about, _classes=Classes.of(CLASSES))
+    study = Study(backend, index, raters, about=about, _classes=Classes.of(CLASSES))
+    # Coarse polygons leave pixels unlabelled that belong to the classes as well.
+    return study.annotate(dict.fromkeys(raters, "positive"), "unknown")
 
 
 def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_Scene]:

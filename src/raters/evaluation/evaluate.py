@@ -60,7 +60,8 @@ def evaluate(
     the raters' labels, and 'as rater X' against the labels of X and of every other rater.
 
     Means come with 95 % bootstrap intervals over groups. Labels that are MISSING count for
-    nothing. Predictions on another grid are failures, cases without a prediction are noted.
+    nothing; negative drawings of several classes are left out, and named. Predictions on another
+    grid are failures, cases without a prediction are noted.
 
     Args:
         predictions: The folder of a run, or a `Model`: the study must have images. Or a folder
@@ -126,7 +127,8 @@ def evaluate(
             "already cut (raters predict --cut does it), and numbers for arrays",
             file=predictions if is_path else None,
         )
-    part = study.select(split=split) if split else study
+    kept = study.without_negatives()
+    part = kept.select(split=split) if split else kept
     merged = unions_of(unions, part)
     if part.kind == "classification":
         result = _evaluate_classes(predictions, part, is_path, task, label, progress)
@@ -135,7 +137,7 @@ def evaluate(
         cuts = None if isinstance(cut, str) else cuts_of(cut, len(part.classes))
         scoring = Scoring(part, cut=cuts, surfaces=surfaces, unions=merged)
         result = score_cases(source.stream(), scoring, progress, at_once=True)
-        result.notes = source.notes + result.notes
+        result.notes = source.notes + result.notes + list(kept.notes[len(study.notes) :])
     result.split = split or ""
     result.inputs = inputs_of(predictions, study)
     return result

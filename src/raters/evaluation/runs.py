@@ -243,15 +243,16 @@ def score_runs(
         with placed(file=folder):
             refuse_unlike(model.config, study)
     seen = [Seen.by_run(folder) for _, folder in models]
-    part, several = choose_split(study, split, seen), len(runs) > 1
+    kept = study.without_negatives()
+    part, several = choose_split(kept, split, seen), len(runs) > 1
     if several:
-        raters = [r for r in study.raters if all(r in model.config.labelled for model, _ in models)]
+        raters = [r for r in kept.raters if all(r in model.config.labelled for model, _ in models)]
     found = []
     for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
         scores = score_model(model, part, raters, **options)
         scores.run, by = name, name if several else ""
         scores.warnings = warnings_of(part, used, by)
-        scores.notes += held_out_notes(part, used, by)
+        scores.notes += [*held_out_notes(part, used, by), *kept.notes[len(study.notes) :]]
         scores.split, scores.inputs = split or "", inputs_of(folder, study)
         found.append(scores)
     for text in (text for scores in found for text in scores.warnings):

@@ -18,6 +18,7 @@ from raters.fusion.posterior_draws import posterior_errors
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
 from raters.rows import Row, html
+from raters.study.annotations import refuse_complementary
 from raters.study.classes import MISSING
 from raters.study.read import study_of
 from raters.study.study import many
@@ -42,6 +43,8 @@ def fuse(
     **options: Any,  # noqa: ANN401
 ) -> Consensus:
     """Estimate a consensus from the labels of a study.
+
+    Drawings are fused as what they say of a pixel; negative ones of several classes are refused.
 
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
@@ -73,6 +76,8 @@ def fuse(
         method = method.method
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
+    if study.drawn:
+        refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
     if model is not None:
         return _with_model(study, method, pool, options, model)
     method = method or "staple"

@@ -110,6 +110,8 @@ def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
         "rules": vars(study.rules),
         "fitted": consensus.fitted()["confusion"] if consensus.pooled else None,
     }
+    if study.drawn:
+        plan["annotations"] = {"unmarked": study.unmarked, **study.annotations}
     found: dict[str, Any] = json.loads(to_json(plan))
     return found
 

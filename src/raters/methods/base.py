@@ -17,6 +17,7 @@ from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.phases import Batch as Batch
 from raters.methods.phases import Training
+from raters.study.annotations import Annotation
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Task:
         network: Makes a new truth network.
         epochs: How many epochs are trained.
         channels: Channels of an image, or the number of features.
-        annotations: What each rater's labels are, in the order of `raters`; () if all are masks.
+        annotations: What the labels of each rater mean, in the order of `raters`; () where all
+            gave masks.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -54,7 +56,7 @@ class Task:
     network: Callable[[], TruthNetwork]
     epochs: int = 0
     channels: int = 1
-    annotations: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
 
 class Step(NamedTuple):

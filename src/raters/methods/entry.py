@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
 from raters.methods import options as o
+from raters.study.annotations import Annotation, refuse_complementary
 from raters.wording import many, worded
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class MethodEntry:
         learns_from: What the network learns from.
         needs: What a study must have beside images and labels.
         costs: What a step costs, in passes through the truth network.
+        takes_negatives: Whether it learns from negative drawings of several classes, whose labels
+            say what a pixel is not.
+        takes_one_class: Whether it learns from drawings that say one class alone, as boxes do.
     """
 
     about: str
@@ -57,6 +61,8 @@ class MethodEntry:
     learns_from: str = "all labels"
     needs: str = ""
     costs: str = "one pass"
+    takes_negatives: bool = False
+    takes_one_class: bool = False
 
     @property
     def own_options(self) -> dict[str, FieldInfo]:
@@ -103,6 +109,17 @@ class MethodEntry:
                 f"found {many(raters, 'rater')}, expected at least {self.least_raters}: "
                 f"{name} learns from how raters differ"
             )
+
+    def refuse_drawings(
+        self, name: str, annotations: Mapping[str, Annotation], classes: Sequence[str]
+    ) -> None:
+        """Refuse labels that say what a pixel is not, if the method does not take them.
+
+        Raises:
+            RatersError: that names the method, the raters, and what can be done.
+        """
+        if self.raters and not self.takes_negatives:
+            refuse_complementary(annotations, classes, name)
 
     def parse(self, given: Mapping[str, Any]) -> o.MethodOptions:
         """Check options and fill in the defaults.

@@ -287,6 +287,7 @@ METHODS: dict[str, MethodEntry] = {
         kinds=("segmentation",),
         learns_from="masks from marks",
         needs="raters[opencv]",
+        takes_one_class=True,
     ),
     "lazy-snapping": MethodEntry(
         "train on masks that lazy snapping makes of marks",
@@ -328,6 +329,7 @@ METHODS: dict[str, MethodEntry] = {
         kinds=("segmentation",),
         learns_from="candidate masks in boxes",
         needs="boxes",
+        takes_one_class=True,
     ),
 }
 

@@ -85,6 +85,8 @@ def who_labelled(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
     for case in study.iter_cases():
         if case.kind == "classification":
             labelled[case.answers.rater] = True
+        elif study.drawn:
+            labelled |= (case.labels != MISSING).reshape(len(raters), -1).any(axis=1)
         elif study.rules.absent == "empty":
             labelled[:] = True
         else:

@@ -76,6 +76,7 @@ def run_report(
         sections += [*_without_study(model, why_not), *_epochs(model)]
         return Report(f"Run {name}", _facts(model, seen), sections, _about(model))
     refuse_unlike(model.config, study)
+    study = study.without_negatives()
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
     scores.run, scores.split = name, part.name
@@ -110,6 +111,9 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
     if model.best_epoch:
         facts["best epoch"] = model.best_epoch
     facts |= {"raters": len(config.raters), "classes": len(config.classes)}
+    if config.annotations:
+        both = zip(config.raters, config.annotations, strict=True)
+        facts["annotations"] = ", ".join(f"{rater}: {kind}" for rater, kind in both)
     if config.unlabelled:
         facts["raters without labels"] = ", ".join(config.unlabelled)
     if seen.known:

@@ -114,8 +114,10 @@ def study_report(
         from raters.report.study_table import table_report
 
         return table_report(study, title)
+    drawn, study = study.drawn, study.without_negatives()
     if len(study.raters) < 2:
-        return _without_pairs(study, title, cases_shown, progress)
+        notes = words.notes_block(study_notes(study) if drawn else [])
+        return _without_pairs(study, title, cases_shown, progress, notes)
     found = measured(study, progress)
     sections = [
         _raters(study, found),
@@ -156,7 +158,8 @@ def study_notes(study: Study) -> list[str]:
     """Return what has to be said of a study beside any result from it."""
     said = "anonymous" in study.about.get("note", "")
     who = [_ANONYMOUS] if study.anonymous and not said else []
-    return [*who, *study.notes, *([study.about["note"]] if "note" in study.about else [])]
+    facts = [study.about["note"]] if "note" in study.about else []
+    return [*who, *study.notes, *study.readings(), *facts]
 
 
 def _findings(study: Study, found: Measured) -> list[str]:
@@ -189,6 +192,8 @@ def _raters(study: Study, found: Measured) -> Section:
     rows = []
     for row in of_all(found.agreement.raters):
         kept = {k: v for k, v in row.items() if k != "class"}
+        if study.drawn:
+            kept["annotation"] = study.annotations[row["rater"]]
         kept["labelled"] = row["cases"] / len(study)
         kept["typical_ratio"] = ratios.get(row["rater"])
         rows.append(kept)
@@ -199,8 +204,9 @@ def _raters(study: Study, found: Measured) -> Section:
     )
     vote = {"dice_rest": "Dice to vote", "kappa_rest": "kappa to vote"}
     size = f"{found.size_name} ({found.unit})"
+    kind = ["annotation"] if study.drawn else []
     columns = heads(
-        "rater", "cases", "labelled", **vote, volume=size, typical_ratio="ratio to others"
+        "rater", *kind, "cases", "labelled", **vote, volume=size, typical_ratio="ratio to others"
     )
     about = "Who labelled how much, and how each compares with what most of the others say."
     return Section("Raters", about, [TableBlock("raters", rows, caption, columns)])
@@ -306,9 +312,11 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
     return Section("Cases", "Which cases are hard, and what raters see in them.", blocks)
 
 
-def _without_pairs(study: Study, title: str, shown: int, progress: bool) -> Report:
+def _without_pairs(
+    study: Study, title: str, shown: int, progress: bool, notes: TextBlock | None
+) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
-    blocks: list[Block] = [not_two(study)]
+    blocks: list[Block] = [not_two(study), *([] if notes is None else [notes])]
     first = list(study.cases[:shown])
     if first:
         caption = "The first cases of the study."

@@ -11,6 +11,7 @@ import numpy as np
 
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory, placed
+from raters.study.annotations import reading
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
@@ -56,6 +57,8 @@ class Case:
     def labels(self) -> Labels:
         """Class numbers of masks with MISSING, `(raters, *space)`, in the order of `study.raters`.
 
+        Drawings are read as what they say (`raters.study.annotations.reading`).
+
         Raises:
             RatersError: The case is one of a table: it has `answers`, and no axis of raters.
         """
@@ -65,13 +68,33 @@ class Case:
                 "where entry k is not of rater k",
                 case=self.id,
             )
-        masks = [self.raw_mask(rater) for rater in self._study.raters]
-        absent = 0 if self._study.rules.absent == "empty" else MISSING
+        study, labels = self._study, self._drawn()
+        for row, (_, kind) in zip(labels, study.annotations.items(), strict=True):
+            if kind != "mask":
+                row[...] = reading(row, kind, study.unmarked, len(study.classes))
+        return labels
+
+    @property
+    def drawings(self) -> Labels:
+        """What raters drew, `(raters, *space)`, before it is read; of masks the `labels`."""
+        return self._drawn() if self._study.drawn else self.labels
+
+    def drawing(self, rater: str) -> Labels | None:
+        """Return what one rater drew, `(*space)`, before it is read; None if there is no file."""
+        mask = self.raw_mask(rater)
+        return None if mask is None else self._aligned(mask, rater)
+
+    def _drawn(self) -> Labels:
+        study = self._study
+        masks = [self.raw_mask(rater) for rater in study.raters]
         with enough_memory(self.id):
-            labels = np.full((len(masks), *self.geometry.shape), absent, np.int16)
-            for k, mask in enumerate(masks):
+            labels = np.full((len(masks), *self.geometry.shape), MISSING, np.int16)
+            for k, (rater, kind) in enumerate(study.annotations.items()):
+                mask = masks[k]
                 if mask is not None:
-                    labels[k] = self._aligned(mask, self._study.raters[k])
+                    labels[k] = self._aligned(mask, rater)
+                elif study.rules.absent == "empty" and kind not in ("negative", "scribble"):
+                    labels[k] = 0  # who ruled out or marked nothing has said nothing
         return labels
 
     @cached_property
@@ -180,9 +203,13 @@ class Case:
         """Turn a mask into class numbers on the grid of the case."""
         assert self._grid is not None  # there is a mask, so there is a grid
         grid, file = self._grid
+        same = difference(mask.geometry, grid) is None
         with placed(file=mask.source, case=self.id, rater=rater):
-            labels = self._study.encode(mask.values, mask.coded)
-            if difference(mask.geometry, grid) is None:
+            if rater is None:
+                labels = self._study.encode(mask.values, mask.coded)
+            else:
+                labels = self._study.encode_drawing(mask.values, mask.coded, rater, not same)
+            if same:
                 return labels
             self._refuse_other_grid(mask, grid, file)
             return resample_nearest(labels, mask.geometry, grid)

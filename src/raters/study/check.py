@@ -17,6 +17,7 @@ from raters.progress import ordered_map, track
 from raters.study import check_report as hints
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.case import Case
+from raters.study.check_annotations import UnmarkedValues, contradictions, empty_message
 from raters.study.check_report import CheckReport, Problem
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
@@ -65,6 +66,8 @@ def scan_case(case: Case, study: Study) -> CaseScan:
     scan.problems += [Problem.of(error.at(case=case.id)) for error in errors]
     scan.problems += _empty(scan, study)
     scan.problems += _copies(scan)
+    if study.drawn:
+        scan.problems += contradictions(case, study, scan)
     return scan
 
 
@@ -83,7 +86,9 @@ def _scan_mask(
             counts = value_counts(mask.values)
             if mask.coded and set(counts) <= {MISSING}:
                 return  # arrays have a place for every rater, also for one who skipped the case
-            if study.classes_named:
+            if rater is not None and study.annotations[rater] == "box":
+                study.encode_drawing(mask.values, mask.coded, rater)
+            elif study.classes_named:
                 study.encode(mask.values, mask.coded)
             elif not mask.coded:
                 refuse_grey(counts, mask.source)
@@ -127,6 +132,8 @@ def _empty(scan: CaseScan, study: Study) -> Iterator[Problem]:
         if labelled <= {0}:
             what = "nothing but background" if labelled else "nothing but 'not labelled'"
             message = f"{what} in this mask"
+            if rater is not None and study.annotations[rater] != "mask":
+                message = empty_message(study, rater)
             yield Problem("warning", "empty-mask", message, mask.file, scan.case, rater)
 
 
@@ -172,6 +179,8 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
         problems=_problems(study),
         about=dict(study.about),
         notes=list(study.notes),
+        annotations=dict(study.annotations) if study.drawn else {},
+        unmarked=study.unmarked if study.drawn else "",
     )
     tally = _Tally(study, report)
     if not isinstance(study.backend, TableBackend) or study.backend.has_inputs:
@@ -205,10 +214,13 @@ class _Tally:
         self.covered: Counter[str] = Counter()
         self.shared = False
         self.rare = hints.RareValues()
+        self.unmarked = UnmarkedValues(study)
 
     def add(self, scan: CaseScan) -> None:
         report = self.report
         report.problems += scan.problems
+        if self.study.drawn:
+            report.problems += self.unmarked.add(scan)
         errors = {p.rater for p in scan.problems if p.level == "error"}
         self.failed.update(errors - set(scan.masks))
         labelled = [r for r, m in scan.masks.items() if r and labelled_values(m, self.study)]
@@ -272,6 +284,7 @@ class _Tally:
             if report.references:
                 report.reference_counts = self._by_class(self.values[None], report.classes)
         report.problems += hints.covered_hints(self.covered)
+        report.problems += self.unmarked.hints()
         by_class = isinstance(study.backend, FilesBackend) and study.backend.class_names
         if not (study.classes_named or self.names or by_class):
             report.problems += hints.coding_hints(report)

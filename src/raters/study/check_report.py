@@ -11,6 +11,7 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.rows import html
+from raters.study.annotations import Annotation
 from raters.study.classes import Classes
 from raters.study.study import Study, many
 from raters.study.triplets import Triplets
@@ -237,6 +238,8 @@ class CheckReport:
         notes: What a user should know of how the study was opened.
         answers: Labels in a table, and how many of them are repeated readings.
         problems: Everything that is wrong.
+        annotations: What the labels of each rater mean; empty where all gave masks.
+        unmarked: What unmarked pixels of drawings say; '' where all gave masks.
     """
 
     kind: str
@@ -258,6 +261,8 @@ class CheckReport:
     notes: list[str] = field(default_factory=list)
     answers: tuple[int, int] | None = None
     problems: list[Problem] = field(default_factory=list)
+    annotations: dict[str, Annotation] = field(default_factory=dict)
+    unmarked: str = ""
 
     def __repr__(self) -> str:
         found = f"{many(self.errors, 'error')}, {many(self.warnings, 'warning')}"
@@ -283,17 +288,28 @@ class CheckReport:
 
     @property
     def shares(self) -> list[float]:
-        """The share of each class among all labels by raters, or in the reference without them."""
+        """The share of each class among all labels by raters, or in the reference without them.
+
+        What negative drawings rule out does not count.
+        """
         total = np.zeros(len(self.classes or ()))
         references = [] if self.raters or not self.reference_counts else [self.reference_counts]
-        for counts in (*self.counts.values(), *references):
+        drawn = [n for r, n in self.counts.items() if self.annotations.get(r) != "negative"]
+        for counts in (*drawn, *references):
             total += counts
         return [float(share) for share in total / max(total.sum(), 1)]
+
+    def _kind_of(self, rater: str) -> dict[str, str]:
+        return {"annotation": self.annotations[rater]} if rater in self.annotations else {}
+
+    def _labels_of(self, rater: str, names: list[str]) -> dict[str, int]:
+        return dict(zip(names, self.counts[rater], strict=True)) if rater in self.counts else {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         classes = list(self.classes or ())
         names = [c.name for c in classes]
+        drawn = {"unmarked": self.unmarked} if self.unmarked else {}
         return {
             "kind": self.kind,
             "cases": self.cases,
@@ -301,11 +317,10 @@ class CheckReport:
             "images": self.images,
             "references": self.references,
             "raters": [
-                {"name": r, "cases": n, "labels": dict(zip(names, self.counts[r], strict=True))}
-                if r in self.counts
-                else {"name": r, "cases": n, "labels": {}}
+                {"name": r, **self._kind_of(r), "cases": n, "labels": self._labels_of(r, names)}
                 for r, n in self.raters.items()
             ],
+            **drawn,
             "classes": [
                 {"name": c.name, "value": c.value, "share": share}
                 for c, share in zip(classes, self.shares, strict=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.study import formats
+from raters.study.annotations import Annotation, known_annotation, names_by_kind
 from raters.study.backend_files import CaseFiles
 from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
@@ -37,6 +38,7 @@ class FilesIndex:
     modalities: list[str] = field(default_factory=list)
     problems: list[RatersError] = field(default_factory=list)
     diagnoses: list[str] | None = None
+    annotations: dict[str, Annotation] = field(default_factory=dict)
 
     def cases(self) -> CaseIndex:
         """Return the names of the cases, with what the file names tell of each."""
@@ -215,7 +217,7 @@ class _Table:
         return [self.extra.get(key, {}).get(name) or unnamed(key) for key in keys]
 
 
-COLUMNS = ("case", "rater", "mask", "image", "reference", *FACTS, "modality", "class")
+COLUMNS = ("case", "rater", "mask", "image", "reference", *FACTS, "modality", "class", "annotation")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
 
 
@@ -259,6 +261,7 @@ def index_manifest(path: Path) -> FilesIndex:
     columns, cells = read_cells(path)
     rows = [dict(zip(columns, (c.strip() for c in row), strict=True)) for row in cells]
     _refuse_bad_columns(columns, path)
+    annotations = _name_by_kind(rows, path) if "annotation" in columns else {}
     files: dict[str, CaseFiles] = {}
     facts: dict[str, dict[str, str]] = {}
     problems: list[RatersError] = []
@@ -283,7 +286,23 @@ def index_manifest(path: Path) -> FilesIndex:
         class_names=sorted(named - {""}, key=natural_key),
         modalities=sorted(modalities - {""}, key=natural_key),
         problems=problems,
+        annotations=annotations,
     )
+
+
+def _name_by_kind(rows: list[dict[str, str]], path: Path) -> dict[str, Annotation]:
+    """Give a rater with several kinds of drawings a name for each; return the kinds by name."""
+    found: dict[str, list[Annotation]] = {}
+    with placed(file=path):
+        for line, row in enumerate(rows, start=2):
+            kind = known_annotation(row["annotation"] or "mask", f" in row {line}")
+            if row.get("mask"):
+                found.setdefault(row["rater"], []).append(kind)
+        names = names_by_kind(found)
+    for row in rows:
+        if row.get("mask"):
+            row["rater"] = names[row["rater"], known_annotation(row["annotation"] or "mask")]
+    return {name: kind for (_, kind), name in names.items()}
 
 
 def _refuse_bad_columns(columns: list[str], path: Path) -> None:
@@ -295,7 +314,7 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
         )
     for column in columns:
         close = get_close_matches(column.lower(), COLUMNS, n=1, cutoff=0.75)
-        if column not in COLUMNS and close:
+        if column not in COLUMNS and close and not column.lower().startswith("annotator"):
             message = (
                 f"found column {column!r}, expected {close[0]!r} "
                 f"(the columns of a manifest are {', '.join(COLUMNS)})"

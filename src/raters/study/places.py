@@ -21,6 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
+from raters.study.annotations import Annotation, Unmarked
 from raters.study.lock import is_empty
 from raters.study.paths import case_path, written_whole
 from raters.study.pattern import Pattern, is_pattern
@@ -253,6 +254,8 @@ class StudySource(BaseModel):
     missing: list[str] | None = None
     header: bool | None = None
     anonymous: bool = False
+    annotations: dict[str, Annotation] | None = None
+    unmarked: Unmarked | None = None
 
 
 def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:

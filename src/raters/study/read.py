@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study import files_index, study_file
+from raters.study.annotations import UNMARKED
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
@@ -53,6 +54,8 @@ def read(
     missing: Missing = None,
     header: bool | None = None,
     anonymous: bool = False,
+    annotations: Mapping[str, str] | None = None,
+    unmarked: str | None = None,
     strict: bool = True,
     truth: bool = False,
 ) -> Study:
@@ -86,6 +89,10 @@ def read(
         header: Whether a wide table has a header; None looks.
         anonymous: A rater of one case and of the next may be different people, though their name is
             the same: raters are not ranked or named then.
+        annotations: What the labels of raters mean, by rater: 'mask', 'positive', 'negative',
+            'scribble' or 'box'; by default what the study says, else 'mask'.
+        unmarked: What pixels say that a positive or negative drawing leaves unmarked: 'rest' or
+            'unknown'; by default what the study says, else 'rest'.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -103,6 +110,7 @@ def read(
         told: dict[str, Any] = {n: None if columns[n] == n else columns[n] for n in _COLUMNS}
         told |= {"reference": reference, "images": images, "classes": values}
         study = Study.from_frame(source, wide=wide or None, missing=missing, **told)
+        study = study.annotate(annotations, unmarked)
         study = study.select(raters, cases, classes, split, diagnosis)
         return replace(study, about={"raters": ANONYMOUS}) if anonymous else study
     for path, expected in ((source, _STUDIES), (images, _FILES), (reference, _FILES)):
@@ -129,6 +137,7 @@ def read(
     if strict and study.problems:
         raise _all_of(study.problems)
     study = replace(study, sources=_sources(text, images, reference))
+    study = study.annotate(annotations, unmarked)
     if anonymous:
         study = replace(study, about={**study.about, "raters": ANONYMOUS})
     chosen = study.select(raters, cases, classes, split, diagnosis)
@@ -194,7 +203,8 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
     lists = {k: None if v is None else list(v) for k, v in lists.items()}
     paths = {k: given[k] and os.fspath(given[k]) for k in ("source", "images", "reference")}
     others = {k: v for k, v in given.items() if k not in ("strict", "truth")}
-    return {**others, **paths, **lists, "ignore": list(_numbers(ignore))}
+    drawn = {"annotations": given["annotations"] and dict(given["annotations"])}
+    return {**others, **paths, **lists, **drawn, "ignore": list(_numbers(ignore))}
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
@@ -296,6 +306,7 @@ def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> 
         channels=tuple(found.modalities),
         problems=tuple(found.problems),
         _classes=classes,
+        _annotations=found.annotations,
     )
 
 
@@ -333,7 +344,9 @@ def open_folder(folder: Path) -> Study:
         problems=tuple(problems),
         rows=rows if "row" in columns else None,
         folder=folder,
+        unmarked=content.unmarked or UNMARKED,
         _classes=content.label_classes(),
+        _annotations=content.annotations,
     )
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.rows import html
+from raters.study import annotations as kinds
+from raters.study.annotations import UNMARKED, Annotation, Unmarked
 from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
 from raters.study.classes import MISSING, Classes
@@ -139,6 +141,8 @@ class Study:
         notes: What a user should know of how the study was opened, a sentence each.
         sources: Where it was read from: patterns, folders and files, as whole paths.
         opened: The arguments of `raters.read` as plain data, where they alone make this study.
+        unmarked: What pixels say that a positive or negative drawing leaves unmarked: that they
+            are the 'rest', or that they are 'unknown'.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[0, 0]]]])          # 1 case, 2 raters, 1 x 2 pixels
@@ -166,8 +170,10 @@ class Study:
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     opened: Mapping[str, Any] | None = None
+    unmarked: Unmarked = UNMARKED
     _classes: Classes | None = None
     _chosen: tuple[str, ...] | None = None
+    _annotations: Mapping[str, Annotation] = field(default_factory=dict)
 
     @property
     def anonymous(self) -> bool:
@@ -176,6 +182,72 @@ class Study:
         Then no rater can be ranked or fitted: `about["raters"]` says 'anonymous'.
         """
         return self.about.get("raters") == ANONYMOUS
+
+    @cached_property
+    def annotations(self) -> Mapping[str, Annotation]:
+        """What the labels of each rater mean (`raters.study.annotations`): 'mask' unless told."""
+        return {rater: self._annotations.get(rater, "mask") for rater in self.raters}
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a rater gave anything else than masks."""
+        return any(kind != "mask" for kind in self.annotations.values())
+
+    @property
+    def negatives(self) -> tuple[str, ...]:
+        """The raters whose labels say what a pixel is not; none with two classes."""
+        return kinds.complementary(self.annotations, len(self.classes)) if self.drawn else ()
+
+    def without_negatives(self) -> Study:
+        """Return the study of the raters whose labels say what a pixel is; a note names the others.
+
+        Example:
+            >>> names = {"raters": ["ann", "ben"], "annotations": {"ben": "negative"}}
+            >>> study = Study.from_arrays(labels=np.array([[[[0, 1, 2]], [[0, 1, 2]]]]), **names)
+            >>> study.without_negatives().raters, study.without_negatives().notes
+            (('ann',), ('left out, as negative drawings say what a pixel is not: ben',))
+        """
+        out = self.negatives
+        if not out:
+            return self
+        note = f"left out, as negative drawings say what a pixel is not: {', '.join(out)}"
+        others = self.select(raters=[rater for rater in self.raters if rater not in out])
+        return replace(others, notes=(*self.notes, note), opened=self.opened)
+
+    def readings(self) -> list[str]:
+        """Return how drawings are read, a sentence for each kind; none where all gave masks."""
+        if not self.drawn:
+            return []
+        return kinds.told(self.annotations, self.unmarked, self.classes.names)
+
+    def annotate(self, annotations: Mapping[str, Any] | None, unmarked: str | None = None) -> Study:
+        """Return the study with what the labels of some raters mean.
+
+        Args:
+            annotations: By rater one of 'mask', 'positive', 'negative', 'scribble' and 'box'; the
+                other raters keep theirs.
+            unmarked: What pixels say that a positive or negative drawing leaves unmarked: 'rest' or
+                'unknown'; None keeps it.
+
+        Example:
+            >>> labels = np.array([[[[0, 1]], [[0, 1]]]])
+            >>> study = Study.from_arrays(labels=labels, raters=["ann", "ben"])
+            >>> study.annotate({"ben": "negative"})[0].labels.tolist()
+            [[[0, 1]], [[1, 0]]]
+        """
+        given = kinds.checked(annotations or {}, self.raters, self.kind)
+        if unmarked is not None and self.kind == "classification":
+            raise RatersError(
+                f"found unmarked={unmarked!r} for a table of class labels, expected none: kinds of "
+                "annotation are for masks",
+                kind="annotation",
+            )
+        return replace(
+            self,
+            _annotations={**self._annotations, **given},
+            unmarked=self.unmarked if unmarked is None else kinds.known_unmarked(unmarked),
+            opened=None,
+        )
 
     @classmethod
     def from_arrays(
@@ -192,6 +264,8 @@ class Study:
         affines: Sequence[Floats | None] | None = None,
         channels: Sequence[str] = (),
         about: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        unmarked: str | None = None,
     ) -> Study:
         """Make a study from arrays, or from sequences of arrays where cases differ in shape.
 
@@ -213,6 +287,8 @@ class Study:
             affines: One affine per case (RAS millimetres).
             channels: Names of the image channels.
             about: Title, licence, citation.
+            annotations: What the labels of raters mean that are not masks, as for `annotate`.
+            unmarked: What unmarked pixels of drawings say, as for `annotate`.
         """
         from raters.study.backend import arrays_backend, names_of_cases, same_length
         from raters.study.foreign import converted
@@ -240,7 +316,7 @@ class Study:
         backend, kind, names, found = arrays_backend(
             index.ids, images, labels, reference, raters, classes, affines
         )
-        return cls(
+        study = cls(
             backend,
             index,
             names,
@@ -249,6 +325,7 @@ class Study:
             about={str(key): str(value) for key, value in (about or {}).items()},
             _classes=found,
         )
+        return study.annotate(annotations, unmarked)
 
     @classmethod
     def from_frame(
@@ -443,12 +520,41 @@ class Study:
             coded: Whether `values` are class numbers.
             ignore: Values that mean MISSING; by default those of the study's own files.
         """
+        table, numbers = self._choice[1], self._numbers(values, coded, ignore)
+        return numbers if table is None else table[numbers]
+
+    def _numbers(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
+        """Turn the values of a mask into class numbers of the whole study."""
         if coded:
             _refuse_unknown(values, len(self._all_classes))
         ignored = self.ignored if ignore is None else ignore
         labels = values if coded else self._all_classes.encode(values, ignored)
-        table, numbers = self._choice[1], labels.astype(np.int16)
-        return numbers if table is None else table[numbers]
+        return labels.astype(np.int16)
+
+    def encode_drawing(
+        self, values: Array, coded: bool, rater: str, settle: bool = False
+    ) -> Labels:
+        """Turn what a rater drew into class numbers of this study, not yet read as its kind.
+
+        Args:
+            values: Values as files hold them, or class numbers of the whole study if `coded`.
+            coded: Whether `values` are class numbers.
+            rater: Who drew it.
+            settle: Say with MISSING where nothing is said, so that MISSING may be added.
+
+        Raises:
+            RatersError: for boxes that are none.
+        """
+        kind, every = self.annotations[rater], self._all_classes
+        if kind == "mask":
+            return self.encode(values, coded)
+        labels, table = self._numbers(values, coded), self._choice[1]
+        if kind == "box":
+            kinds.refuse_no_box(labels, every.names)
+        if table is None and not settle:
+            return labels
+        labels = kinds.explicit(labels, kind, self.unmarked, len(every))
+        return labels if table is None else kinds.chosen(labels, kind, table, len(self.classes))
 
     @cached_property
     def triplets(self) -> Triplets:

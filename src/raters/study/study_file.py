@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from raters.errors import RatersError, placed
 from raters.rows import write_cells
 from raters.study import formats
+from raters.study.annotations import Annotation, Unmarked, checked
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import MISSING, Classes, LabelClass
@@ -56,6 +57,8 @@ class StudyFile(BaseModel):
     ignore: int | None = None
     channels: list[str] = []
     about: dict[str, str] = {}
+    annotations: dict[str, Annotation] = {}
+    unmarked: Unmarked | None = None
 
     def label_classes(self) -> Classes:
         """Return the classes."""
@@ -94,6 +97,7 @@ def read_study_file(folder: Path) -> StudyFile:
         classes = content.label_classes()
         if content.kind == "segmentation":
             classes.refuse_text()
+        checked(content.annotations, content.raters, content.kind)
     return content
 
 

@@ -197,7 +197,7 @@ def _write_cases(
 def load(case: Case, study: Study) -> CaseArrays:
     """Read all of one case."""
     segmentation = study.kind == "segmentation"
-    labels = case.labels if segmentation and study.raters else None
+    labels = case.drawings if segmentation and study.raters else None
     reference = case.reference if segmentation else None
     return CaseArrays(case.id, labels, case.image, reference, case.geometry)
 
@@ -261,6 +261,8 @@ def _study_file(study: Study, form: Form) -> StudyFile:
         ignore=_missing_value(study) if masks else None,
         channels=list(study.channels),
         about=dict(study.about),
+        annotations={r: kind for r, kind in study.annotations.items() if kind != "mask"},
+        unmarked=study.unmarked if study.drawn else None,
     )
 
 
@@ -272,7 +274,9 @@ def _missing_value(study: Study) -> int:
 
 
 def _plan(study: Study, content: StudyFile) -> dict[str, Any]:
-    plan = content.model_dump() | {"rules": asdict(study.rules)} | study.backend.holds()
+    unsaid = None if study.drawn else {"annotations", "unmarked"}  # as in journals of masks
+    plan = content.model_dump(exclude=unsaid) | {"rules": asdict(study.rules)}
+    plan |= study.backend.holds()
     if content.form == "packed":
         plan["cases"] = list(study.index.ids)  # rows of arrays have fixed places
     return plan

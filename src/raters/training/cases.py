@@ -133,7 +133,9 @@ def key_of(study: Study, *facts: Any) -> str:  # noqa: ANN401
         study: The cases.
         facts: Whatever else decides what is stored.
     """
-    parts = hashlib.sha256(repr((study.raters, study.rules, study.classes, facts)).encode())
+    kinds = (study.annotations, study.unmarked) if study.drawn else ()
+    known = (study.raters, study.rules, study.classes, facts, *kinds)
+    parts = hashlib.sha256(repr(known).encode())
     for position, name in enumerate(study.index.ids):
         stamps = [_stamp(file) for file in study.backend.files(study.row(position))]
         parts.update(repr((name, stamps)).encode())
@@ -436,7 +438,9 @@ class CaseReader:
             known = case.reference
             found["reference"] = unknown if known is None else known.astype(self._type)
         if self._foreground:
-            places = foreground_positions(labels)
+            out = self.study.negatives  # what is not there is no foreground
+            told = [k for k, rater in enumerate(self.study.raters) if rater not in out]
+            places = foreground_positions(labels[told] if out else labels)
             found["foreground"] = places.astype(np.int32) if labels[0].size < 2**31 else places
         return found
 

@@ -14,6 +14,7 @@ from raters.methods.base import Task
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, Own, own_name
+from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
 from raters.study.paths import read_text, written_whole
 from raters.study.plain_yaml import load_plain
@@ -56,6 +57,9 @@ class ModelConfig(BaseModel):
         unlabelled: Those of the raters who labelled none of the cases that were trained on:
             nothing is known of them.
         image_size: Sides of the first image, for a network of the user's own that takes no others.
+        annotations: What the labels of each rater mean, in the order of `raters`; () where all
+            gave masks.
+        unmarked: What unmarked pixels of drawings say; None where all gave masks.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,6 +78,8 @@ class ModelConfig(BaseModel):
     normalisation: dict[str, Any]
     unlabelled: tuple[str, ...] = ()
     image_size: tuple[int, ...] | None = None
+    annotations: tuple[Annotation, ...] = ()
+    unmarked: Unmarked | None = None
     _own: Own | None = PrivateAttr(None)
     _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
 
@@ -120,6 +126,7 @@ class ModelConfig(BaseModel):
             network=self._network,
             epochs=self.training.epochs,
             channels=self.channels,
+            annotations=self.annotations,
         )
 
     @property
@@ -158,7 +165,7 @@ class ModelConfig(BaseModel):
 def write_config(folder: Path, config: ModelConfig) -> None:
     """Write `config.yaml`, whole or not at all."""
     with written_whole(folder / CONFIG) as file:
-        unset = {"image_size"} if config.image_size is None else None
+        unset = {n for n in ("image_size", "annotations", "unmarked") if not getattr(config, n)}
         yaml.safe_dump(config.model_dump(mode="json", exclude=unset), file, sort_keys=False)
 
 

@@ -84,7 +84,7 @@ def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cu
         RatersError: A case cannot be read.
     """
     size = len(model.config.classes)
-    cases = _Predicted(model, study, progress)
+    cases = _Predicted(model, study.without_negatives(), progress)
 
     def look(tallies: list[CutTally]) -> bool:
         for reference, labels, bands in cases:

@@ -12,6 +12,7 @@ import torch
 from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Method, Step, Target
 from raters.methods.entry import parse_options
+from raters.methods.registry import learning_method
 from raters.rows import Row
 from raters.study.case import Case
 from raters.study.read import study_of
@@ -79,7 +80,8 @@ def extend(
     chosen = study.select(raters=new)
     _refuse_unlike(model.config, chosen)
     if model.method.counts_raters:
-        longer = _longer(model, new, _counted(model, chosen), model.history, model.best_epoch)
+        counted = _counted(model, chosen)
+        longer = _longer(model, chosen, counted, model.history, model.best_epoch)
         seen = chosen.select(cases=list(chosen.index.ids[np.concatenate(by_split(chosen))]))
         return _without(longer, survey(seen).without_labels())
     return _fitted(model, chosen, new, training, progress)
@@ -111,6 +113,9 @@ def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOpt
 
 def _refuse_unlike(config: ModelConfig, study: Study) -> None:
     refuse_other_study(config, study)
+    if study.drawn:
+        entry = learning_method(config.method)
+        entry.refuse_drawings(config.method, study.annotations, study.classes.names)
     if not len(study):
         raise RatersError("found no cases, expected some that the new raters labelled")
     channels, space = image_shape(study)
@@ -123,7 +128,8 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
 
 def _counted(model: Model, study: Study) -> Method:
     """Count the matrices of new raters against what the model predicts."""
-    config = model.config.model_copy(update={"raters": study.raters, "unlabelled": ()})
+    alone = {"raters": study.raters, "unlabelled": (), **_drawn(study)}
+    config = model.config.model_copy(update=alone)
     usable = np.concatenate(by_split(study))
     usable = usable[labelled(study)[usable]]
     if not len(usable):
@@ -151,7 +157,7 @@ def _fitted(
         weigh_classes(frozen.method, planned.train, planned.config)
         learner = run_epochs(frozen, planned, progress=progress)
     frozen.load_state_dict(learner.best.weights)
-    longer = _longer(model, new, frozen.method, learner.history, learner.best.epoch)
+    longer = _longer(model, study, frozen.method, learner.history, learner.best.epoch)
     return _without(longer, survey(planned.train).without_labels())
 
 
@@ -169,6 +175,7 @@ def _planned(
             "unlabelled": (),
             "options": _without_warm_up(config.options),
             "training": training.model_copy(update={"select": select}),
+            **_drawn(study),
         }
     )
     return plan_parts(study, whole, shorter)
@@ -180,12 +187,29 @@ def _without_warm_up(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **{name: value for name, value in started.items() if name in options}}
 
 
+def _drawn(study: Study) -> dict[str, Any]:
+    """Return what the labels of the raters of a study mean, as a model notes it."""
+    if not study.drawn:
+        return {"annotations": (), "unmarked": None}
+    return {"annotations": tuple(study.annotations.values()), "unmarked": study.unmarked}
+
+
+def _all_drawn(config: ModelConfig, study: Study) -> dict[str, Any]:
+    """Return what the labels of the raters of a model mean, and of those of a study after them."""
+    if not (config.annotations or study.drawn):
+        return {}
+    before = config.annotations or ("mask",) * len(config.raters)
+    unmarked = study.unmarked if study.drawn else config.unmarked
+    return {"annotations": (*before, *study.annotations.values()), "unmarked": unmarked}
+
+
 def _longer(
-    model: Model, new: tuple[str, ...], method: Method, history: list[Row], best_epoch: int
+    model: Model, study: Study, method: Method, history: list[Row], best_epoch: int
 ) -> Model:
     """Make the model with the raters of `method` too; all else is taken as it is."""
     state = {**model.method.state_dict(), **model.method.joined(method)}
-    config = model.config.model_copy(update={"raters": (*model.config.raters, *new)})
+    names = {"raters": (*model.config.raters, *study.raters)}
+    config = model.config.model_copy(update=names | _all_drawn(model.config, study))
     with torch.random.fork_rng(devices=[]):
         longer = config.build()
     longer.load_state_dict(state)

@@ -215,6 +215,11 @@ def _completed(
     channels, space = image_shape(train)
     _refuse_study(study, raters)
     entry.refuse_study(method, study.kind, len(study.raters))
+    if study.drawn:
+        entry.refuse_drawings(method, study.annotations, study.classes.names)
+        some = raters and not entry.takes_one_class
+        if some and getattr(options, "share", None) is None:
+            survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
     patch = _patch(training, study, space)
@@ -233,6 +238,8 @@ def _completed(
         normalisation=normalisation,
         unlabelled=survey(train).without_labels(),
         image_size=space if training.network and is_own(training.network) else None,
+        annotations=tuple(study.annotations.values()) if study.drawn else (),
+        unmarked=study.unmarked if study.drawn else None,
     )
     if config.labelled and raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)

@@ -130,7 +130,8 @@ def _refuse_other_config(config: ModelConfig, earlier: ModelConfig, folder: Path
     for name, expected in earlier.network.model_dump().items():
         shown = "network" if name == "name" else name
         refuse_unlike(shown, getattr(config.network, name), expected, folder)
-    for name in ("patch_size", "kind", "raters", "classes", "channels", "spatial_dims"):
+    same = ("patch_size", "kind", "raters", "classes", "channels", "spatial_dims")
+    for name in (*same, "annotations", "unmarked"):
         refuse_unlike(name, getattr(config, name), getattr(earlier, name), folder)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError, placed
 from raters.methods.registry import learning_method
+from raters.study.annotations import refuse_one_class
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
@@ -213,10 +214,16 @@ class Survey:
 
     def class_counts(self) -> Counts:
         """Return how often each class was given, `(L,)`."""
-        total = np.zeros(len(self.study.classes), np.int64)
+        total, told = np.zeros(len(self.study.classes), np.int64), self._affirmative
         for k in _spread_over(len(self.study), MOST_READ):
-            total += self.case(k).labels.sum(axis=0)
+            total += self.case(k).labels[told].sum(axis=0)
         return total
+
+    @cached_property
+    def _affirmative(self) -> Flags | slice:
+        """Which rows of counts say what a pixel is; of negative drawings, what it is not."""
+        out = self.study.negatives
+        return np.array([name not in out for name in self.study.raters]) if out else slice(None)
 
     def used_by_raters(self) -> Flags:
         """Return which rater uses which class, `(raters, L)`."""
@@ -226,7 +233,7 @@ class Survey:
             used[study.triplets.rater, study.triplets.label] = True
             return used
         for position in _jumping(len(study)):
-            used |= self.case(position).labels > 0
+            used[self._affirmative] |= self.case(position).labels[self._affirmative] > 0
             if used.any(axis=0).all() and _any_two_share(_foreground(study, used)):
                 break  # nothing more can be found
         return used
@@ -244,7 +251,7 @@ class Survey:
         silent = np.ones(len(study.raters), bool)
         if study.kind == "classification":
             silent[study.triplets.rater[study.triplets.label != MISSING]] = False
-        elif study.rules.absent == "empty":
+        elif study.rules.absent == "empty" and not study.drawn:
             silent[:] = False
         else:
             for position in range(len(study)):
@@ -259,6 +266,15 @@ class Survey:
         """Refuse a study in which nobody labelled anything."""
         if not any(self.case(k).pixels for k in range(len(self.study))):
             raise RatersError("found no labels in the cases to train on, expected at least one")
+
+    def refuse_one_class(self) -> None:
+        """Refuse drawings that say one class only: nothing stops 'the object is everywhere'."""
+        study, said = self.study, np.zeros(len(self.study.classes), bool)
+        for position in range(len(study)):
+            said |= self.case(position).labels.any(axis=0)
+            if said.sum() > 1:
+                return
+        refuse_one_class(said.tolist(), study.classes.names, study.annotations)
 
     def any_reference(self) -> bool:
         """Return whether a case has a reference."""
@@ -284,6 +300,8 @@ def _answers(study: Study, case: Case) -> CaseCounts:
 
 
 def _masks(study: Study, case: Case) -> CaseCounts:
+    if study.drawn:
+        return _counted(case.labels, len(study.classes))
     masks = {rater: case.mask_facts(rater) for rater in study.raters}
     there = {rater: facts for rater, facts in masks.items() if facts is not None}
     grid, empty = case.geometry, study.rules.absent == "empty"
