@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -253,9 +252,7 @@ def test_fuse_gives_images_to_methods_that_look_at_them() -> None:
     coarse = raters.fuse(study, chosen)[0].labels
     assert iou(coarse == 1, cases[0][2]) < 1
     missing = Study.from_arrays([images[0], None], marks)
-    with pytest.raises(
-        RatersError, match=r"found no image of case '1', expected one of \(48, 48\)"
-    ):
+    with pytest.raises(RatersError, match=r"no image of case '1', expected one of \(48, 48\)"):
         _ = raters.fuse(missing, "lazy-snapping")[1]
 
 
@@ -281,7 +278,6 @@ def test_the_command_fuses_marks(tmp_path: Path) -> None:
     np.testing.assert_array_equal(written, truth)
     bare = run_alone(*words, tmp_path / "other")
     assert bare.code == 2 and "found no images, expected some" in " ".join(bare.err.split())
-    assert "cv2" not in sys.modules or True
 
 
 def test_a_tree_of_merges_holds_what_a_loop_merges() -> None:
