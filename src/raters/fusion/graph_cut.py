@@ -50,7 +50,7 @@ def graph_cut(costs: Array, edges: Array, weights: Array) -> Ints:
         (array([0, 1]), array([0, 0]))
     """
     costs, weights = np.asarray(costs, np.float64), np.asarray(weights, np.float64)
-    labels = costs.argmin(axis=1)
+    labels: Ints = costs.argmin(axis=1)
     if costs.shape[1] == 2:
         return _expanded(np.zeros_like(labels), 1, costs, edges, weights)
     least = energy(labels, costs, edges, weights)
@@ -79,7 +79,7 @@ def _expanded(labels: Ints, number: int, costs: Floats, edges: Array, weights: F
     np.add.at(take, one, first - keeps)
     np.add.at(take, two, -first)
     taken = _minimum_cut(stay, take, two, one, first + second - keeps)
-    return np.where(taken, number, labels)
+    return np.asarray(np.where(taken, number, labels))
 
 
 def _minimum_cut(stay: Floats, take: Floats, tail: Array, head: Array, weights: Floats) -> Flags:
