@@ -248,7 +248,7 @@ def test_fuse_gives_images_to_methods_that_look_at_them() -> None:
             raters.fuse(study, name, nonsense=1)
     with pytest.raises(RatersError, match="found smoothness=-1, expected a number from 0 on"):
         raters.fuse(study, "lazy-snapping", smoothness=-1)
-    chosen = raters.fusion.LazySnappingOptions(superpixels=4)  # type: ignore[attr-defined]
+    chosen = raters.fusion.LazySnappingOptions(superpixels=4)
     coarse = raters.fuse(study, chosen)[0].labels
     assert iou(coarse == 1, cases[0][2]) < 1
     missing = Study.from_arrays([images[0], None], marks)

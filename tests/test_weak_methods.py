@@ -71,7 +71,7 @@ def batch_of(study: Study, method: Any = None) -> Batch:
 
 
 def score(model: raters.Model, study: Study = FRESH) -> float:
-    found = [iou(model.predict(case) == 1, case.reference == 1) for case in study]  # type: ignore[operator]
+    found = [iou(model.predict(case) == 1, case.reference == 1) for case in study]
     return float(np.mean(found))
 
 
@@ -316,7 +316,7 @@ def test_candidates_hold_the_object_and_fill_the_box() -> None:
         study = weak_study(1, noise=0.1, what="boxes", start=seed)
         method: BoxSup = made("box-sup")
         pixels, boxes, regions, _ = method._parted(study[0])
-        (box,) = boxes_with_candidates(study[0].image, pixels, boxes, regions)  # type: ignore[arg-type]
+        (box,) = boxes_with_candidates(study[0].image, pixels, boxes, regions)
         truth = study[0].reference == 1
         masks = []
         for candidate in box.candidates:
@@ -337,7 +337,7 @@ def test_candidates_in_turns_beat_filled_boxes() -> None:
 
 def test_one_of_the_best_candidates_is_drawn_in_each_epoch() -> None:
     study = weak_study(6, what="boxes")
-    method: BoxSup = made("box-sup", best=3)
+    method: BoxSup = made("box-sup", candidates=3)
     method.prepare(study)
     tables = []
     for epoch in range(4):
@@ -480,8 +480,7 @@ def test_box_sup_wants_boxes_of_one_class() -> None:
     with pytest.raises(RatersError, match=r"that are no box, from .* box-sup takes no scribbles"):
         trained(marks, "box-sup")
     masks = Study.from_arrays(
-        np.stack([c.image for c in marks]),
-        np.stack([c.reference[None] for c in marks]),  # type: ignore[index]
+        np.stack([c.image for c in marks]), np.stack([c.reference[None] for c in marks])
     )
     with pytest.raises(RatersError, match="found no boxes in any case, expected some"):
         trained(masks, "box-sup")
@@ -544,7 +543,7 @@ class Stop:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("scribble-sup", "rounds"), ("scribble-sup", "superpixels"), ("box-sup", "best")],
+    [("scribble-sup", "rounds"), ("scribble-sup", "superpixels"), ("box-sup", "candidates")],
 )
 def test_options_below_one_are_refused(name: str, option: str) -> None:
     with pytest.raises(RatersError, match=f"found {option}=0, expected .*1"):

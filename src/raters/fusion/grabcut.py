@@ -63,7 +63,7 @@ def _object(pixels: Array, marks: Array, number: int, rounds: int) -> Flags:
 
     free, there = marks == MISSING, marks == number
     if not free.any():
-        return there
+        return np.asarray(there)
     starts = _start(pixels, marks, number)
     known = np.where(there, cv2.GC_FGD, cv2.GC_BGD)
     state = np.where(free, np.where(starts, cv2.GC_PR_FGD, cv2.GC_PR_BGD), known).astype(np.uint8)

@@ -67,7 +67,7 @@ def graph_cut(costs: Array, edges: Array, weights: Array) -> Ints:
 
 
 def _expanded(labels: Ints, number: int, costs: Floats, edges: Array, weights: Floats) -> Ints:
-    """Give a class to the nodes that make the energy least; the others keep theirs."""
+    """Let a class take the nodes that make the energy least; the others keep theirs."""
     one, two = edges[:, 0], edges[:, 1]
     keeps = weights * (labels[one] != labels[two])  # neither node takes the class
     second = weights * (labels[one] != number)  # the second alone takes it

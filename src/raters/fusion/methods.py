@@ -144,13 +144,13 @@ def _arguments(docstring: str) -> dict[str, str]:
 
 @overload
 def options_of(
-    function: Callable[Concatenate[Any, Any, P], Fusion], name: str = ""
+    function: Callable[Concatenate[Any, Any, Any, P], Fusion], name: str = ""
 ) -> Callable[P, FusionOptions]: ...
 
 
 @overload
 def options_of(
-    function: Callable[Concatenate[Any, Any, Any, P], Fusion], name: str = ""
+    function: Callable[Concatenate[Any, Any, P], Fusion], name: str = ""
 ) -> Callable[P, FusionOptions]: ...
 
 

@@ -109,7 +109,7 @@ def means_of(pixels: Array, regions: Ints) -> Floats:
 
 
 def split_by_marks(regions: Ints, marks: Labels) -> tuple[Ints, Ints]:
-    """Give each region the class that is marked in it; part those with several along their marks.
+    """Return the class that is marked in each region; part regions with several along their marks.
 
     Args:
         regions: `(*space)`, numbered from 0.

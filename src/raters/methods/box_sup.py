@@ -115,11 +115,9 @@ class BoxSup(RegionMethod):
 
     def labels_of(self, row: int, log_truth: Floats | None) -> Ints:
         """Rank the candidates of a case, and return those that are best."""
-        best = self.options.best
-        self.ranked[row] = [
-            np.argsort(costs_of(box, log_truth, self.options.fit), kind="stable")[:best].tolist()
-            for box in self._boxes[row]
-        ]
+        o = self.options
+        costs = [costs_of(box, log_truth, o.network_weight) for box in self._boxes[row]]
+        self.ranked[row] = [np.argsort(c, kind="stable")[: o.candidates].tolist() for c in costs]
         return self._chosen(row, [ranks[0] for ranks in self.ranked[row]])
 
     def _chosen(self, row: int, candidates: list[int]) -> Ints:
@@ -210,14 +208,14 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
     return found
 
 
-def costs_of(box: Box, log_truth: Floats | None, fit: float) -> Floats:
+def costs_of(box: Box, log_truth: Floats | None, weight: float) -> Floats:
     """Return what each candidate of a box costs, `(candidates,)`.
 
     Args:
         box: The box.
         log_truth: `log p(t | x)` summed over the pixels of each region, `(regions, 2)`; None to
             look at boxes alone.
-        fit: The weight of what the network says (lambda).
+        weight: Of what the network says (lambda).
 
     Example:
         >>> candidates = np.array([[True, False], [True, True]])
@@ -231,4 +229,4 @@ def costs_of(box: Box, log_truth: Floats | None, fit: float) -> Floats:
         return costs
     background, objects = -log_truth[box.inside].T
     wrong = np.where(box.candidates, objects, background).sum(axis=1)
-    return np.asarray(costs + fit * wrong / box.sizes.sum())
+    return np.asarray(costs + weight * wrong / box.sizes.sum())

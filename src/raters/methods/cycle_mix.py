@@ -73,8 +73,7 @@ class CycleMix(NetworkMethod):
         log_truth = self._log_truth(image)
         plain, known = self._marked(log_truth, target)
         draws = generator_of("mix", self.seed, self.epoch, *batch["case"].tolist())
-        with torch.enable_grad():
-            slope = torch.autograd.grad(plain, image, retain_graph=True)[0]
+        (slope,) = torch.autograd.grad(plain, image, retain_graph=True)
         order = torch.randperm(len(image), generator=draws).to(image.device)
         first = mixing_masks(slope.square().mean(1).sqrt(), order, draws).to(image)
         seen = holes(image.shape, draws).to(image)
@@ -125,8 +124,8 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
     number = BLOCKS[int(torch.randint(len(BLOCKS), (1,), generator=draws))]
     sides = [min(number, side) for side in space]
     shares = np.random.default_rng(draws.initial_seed() % 2**63).beta(ALPHA, ALPHA, len(saliency))
-    coarse = _pooled(saliency.unsqueeze(1), sides).double().flatten(1)
-    coarse = (coarse / coarse.mean(1, keepdim=True).clamp(min=1e-30)).cpu().numpy()
+    pooled = _pooled(saliency.unsqueeze(1), sides).double().flatten(1)
+    coarse = (pooled / pooled.mean(1, keepdim=True).clamp(min=1e-30)).cpu().numpy()
     graph = region_graph(np.arange(np.prod(sides)).reshape(sides))
     weights = SMOOTH * graph.lengths
     masks = [
@@ -138,13 +137,10 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
 
 
 def _pooled(values: Tensor, sides: list[int]) -> Tensor:
-    pools = (
-        functional.adaptive_avg_pool1d,
-        functional.adaptive_avg_pool2d,
-        functional.adaptive_avg_pool3d,
-    )
-    found: Tensor = pools[len(sides) - 1](values, sides)  # type: ignore[operator]
-    return found
+    """Return the means of blocks, of images or volumes."""
+    if len(sides) == 2:
+        return functional.adaptive_avg_pool2d(values, (sides[0], sides[1]))
+    return functional.adaptive_avg_pool3d(values, (sides[0], sides[1], sides[2]))
 
 
 def block_costs(first: Floats, second: Floats, share: float) -> Floats:

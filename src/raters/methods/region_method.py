@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ class RegionMethod(NetworkMethod):
     """
 
     has_regions = True
-    training_only = ("found",)
+    training_only: ClassVar[tuple[str, ...]] = ("found",)
     options: RoundsOptions
 
     def __init__(self, task: Task, options: RoundsOptions) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from raters.methods.options import MethodOptions
+from raters.methods.options import FusedOptions, MethodOptions
+
+
+class MarksOptions(FusedOptions):
+    """Options of the methods that make masks of marks first."""
 
 
 class RoundsOptions(MethodOptions):
@@ -32,16 +36,16 @@ class ScribbleSupOptions(RoundsOptions):
 class BoxSupOptions(RoundsOptions):
     """Options of `box-sup`."""
 
-    fit: float = Field(
+    network_weight: float = Field(
         default=3.0,
         ge=0,
         description="weight of how badly a candidate fits the network, beside how badly it fills "
         "its box (the paper's lambda)",
     )
-    best: int = Field(
+    candidates: int = Field(
         default=5,
         ge=1,
-        description="one of so many best candidates of a box is drawn in each epoch",
+        description="so many best candidates of a box are kept; each epoch draws one of them",
     )
 
 
