@@ -57,11 +57,14 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
     corners[:number] = corners_of(regions)
     touching = _neighbours(graph.edges, number)
 
-    def cost(i: int, j: int) -> float:
-        apart = total[i] / sizes[i] - total[j] / sizes[j]
-        return float((sizes[i] * sizes[j] / (sizes[i] + sizes[j])) ** power * (apart @ apart))
+    def costs(i: Ints, j: Ints) -> list[float]:
+        apart = total[i] / sizes[i, np.newaxis] - total[j] / sizes[j, np.newaxis]
+        merged = sizes[i] * sizes[j] / (sizes[i] + sizes[j])
+        found: list[float] = (merged**power * (apart**2).sum(axis=1)).tolist()
+        return found
 
-    queue = [(cost(i, j), i, j) for i, j in graph.edges.tolist()]
+    first, second = graph.edges.T
+    queue = [*zip(costs(first, second), first.tolist(), second.tolist(), strict=True)]
     heapify(queue)
     made = number
     while queue:
@@ -73,10 +76,13 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
         corners[made, 0] = np.minimum(corners[i, 0], corners[j, 0])
         corners[made, 1] = np.maximum(corners[i, 1], corners[j, 1])
         around = (touching.pop(i) | touching.pop(j)) - {i, j}
-        for other in around:
+        others = list(around)
+        for cost, other in zip(
+            costs(np.full(len(others), made), np.array(others, int)), others, strict=True
+        ):
             touching[other] -= {i, j}
             touching[other].add(made)
-            heappush(queue, (cost(other, made), other, made))
+            heappush(queue, (cost, other, made))
         touching[made] = around
         made += 1
     return Merges(members[:made], corners[:made])

@@ -46,7 +46,7 @@ def in_range(image: Array) -> Floats:
     return np.asarray(np.clip((image - low) / np.where(high > low, high - low, 1.0), 0, 1))
 
 
-def superpixels_of(image: Array, number: int = SUPERPIXELS) -> Ints:
+def superpixels_of(image: Array, number: int = SUPERPIXELS, smallest: int = SMALLEST) -> Ints:
     """Part an image into superpixels by SLIC, numbered from 0.
 
     R. Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, IEEE TPAMI
@@ -55,6 +55,7 @@ def superpixels_of(image: Array, number: int = SUPERPIXELS) -> Ints:
     Args:
         image: `(channels, *space)`.
         number: About how many there shall be.
+        smallest: Fewer, if they would have fewer pixels than this.
 
     Example:
         >>> image = np.zeros((1, 8, 8))
@@ -67,7 +68,7 @@ def superpixels_of(image: Array, number: int = SUPERPIXELS) -> Ints:
 
     pixels = in_range(image)
     space = pixels.shape[:-1]
-    wanted = max(1, min(number, int(np.prod(space)) // SMALLEST))
+    wanted = max(1, min(number, int(np.prod(space)) // smallest))
     found = slic(pixels, wanted, _COMPACT, convert2lab=False, start_label=0, channel_axis=-1)
     return np.asarray(np.unique(found, return_inverse=True)[1].reshape(space), np.int64)
 

@@ -11,14 +11,7 @@ from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
 from raters.fusion.marks import marks_of
 from raters.fusion.merge_tree import corners_of, merge_tree, overlap
-from raters.fusion.superpixels import (
-    in_range,
-    means_of,
-    region_graph,
-    sizes_of,
-    split_by_marks,
-    superpixels_of,
-)
+from raters.fusion.superpixels import in_range, means_of, region_graph, sizes_of, split_by_marks
 from raters.methods.base import Target, Task, generator_of
 from raters.methods.region_method import RegionMethod, image_of
 from raters.methods.weak_options import BoxSupOptions
@@ -95,7 +88,7 @@ class BoxSup(RegionMethod):
 
     def _parted(self, case: Case) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the superpixels, the number of the box at each pixel, and both together."""
-        pixels = superpixels_of(image_of(case), self.options.superpixels)
+        pixels = self.superpixels(case)
         boxes = boxes_of(case.labels, case.id, self.task.annotations)
         both = np.unique(pixels * (boxes.max() + 1) + boxes, return_inverse=True)[1]
         marks = marks_of(case.labels, self.task.num_classes)

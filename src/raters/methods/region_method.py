@@ -13,6 +13,7 @@ from torch import Tensor
 from raters.arrays import Floats, Ints
 from raters.distributed import summed
 from raters.errors import RatersError
+from raters.fusion.superpixels import superpixels_of
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, cross_entropy, mean_step
 from raters.methods.label_sampling import of_each
 from raters.methods.weak_options import RoundsOptions
@@ -43,6 +44,11 @@ class RegionMethod(NetworkMethod):
         self.starts = [task.epochs * k // number for k in range(number)]
         self.found = torch.full((0, 0), MISSING)
         self._rows: dict[str, int] = {}
+
+    def superpixels(self, case: Case) -> Ints:
+        """Return the superpixels of a case, as many and as large as the options say."""
+        o = self.options
+        return superpixels_of(image_of(case), o.superpixels, o.superpixel_size)
 
     def look_at(self, case: Case) -> int:
         """Part a case into regions, keep what is needed of them, and return how many there are."""

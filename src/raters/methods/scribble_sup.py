@@ -10,13 +10,7 @@ from raters.arrays import Array, Floats, Ints
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.lazy_snapping import hold
 from raters.fusion.marks import marks_of
-from raters.fusion.superpixels import (
-    RegionGraph,
-    in_range,
-    region_graph,
-    split_by_marks,
-    superpixels_of,
-)
+from raters.fusion.superpixels import RegionGraph, in_range, region_graph, split_by_marks
 from raters.methods.base import Target, Task
 from raters.methods.region_method import RegionMethod, image_of, refuse_one_class
 from raters.methods.weak_options import ScribbleSupOptions
@@ -72,7 +66,7 @@ class ScribbleSup(RegionMethod):
 
     def _parted(self, case: Case) -> tuple[Ints, Ints]:
         marks = marks_of(case.labels, self.task.num_classes)
-        return split_by_marks(superpixels_of(image_of(case), self.options.superpixels), marks)
+        return split_by_marks(self.superpixels(case), marks)
 
     def regions(self, case: Case) -> Target:
         """Return the superpixels of a case."""

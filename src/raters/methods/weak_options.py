@@ -20,8 +20,11 @@ class RoundsOptions(MethodOptions):
         description="how often labels of regions are found, at most once for each epoch; the "
         "first time without the network",
     )
-    superpixels: int = Field(
-        default=2000, ge=1, description="superpixels of an image, of 8 pixels at least each"
+    superpixels: int = Field(default=2000, ge=1, description="superpixels of an image, about")
+    superpixel_size: int = Field(
+        default=32,
+        ge=1,
+        description="pixels of a superpixel, about: small images have fewer superpixels",
     )
 
 
@@ -36,6 +39,12 @@ class ScribbleSupOptions(RoundsOptions):
 class BoxSupOptions(RoundsOptions):
     """Options of `box-sup`."""
 
+    superpixels: int = Field(default=1000, ge=1, description="superpixels of an image, about")
+    superpixel_size: int = Field(
+        default=8,
+        ge=1,
+        description="pixels of a superpixel, about: small images have fewer superpixels",
+    )
     network_weight: float = Field(
         default=3.0,
         ge=0,
