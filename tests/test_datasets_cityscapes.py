@@ -131,3 +131,21 @@ def test_polygons_that_are_none(content: Any, words: str, tmp_path: Path) -> Non
     whole = {"imgHeight": 8, "imgWidth": 12, "objects": [*POLYGONS, content]}
     text(source / DRAWN, content if isinstance(content, str) else json.dumps(whole))
     refused_reference(source, "train/zurich_000001_000019", "gtFine_polygons.json", words)
+
+
+@pytest.mark.parametrize("name", ["cityscapes", "cityscapes-coarse"])
+def test_coarse_labels_are_positive_drawings(tmp_path: Path, name: str) -> None:
+    """What the polygons leave out is unknown; one class alone, the others are background."""
+    study = open_dataset(name, made("cityscapes-coarse", tmp_path))
+    assert dict(study.annotations) == {"coarse": "positive"}
+    assert study.unmarked == "unknown"
+    case = next(case for case in study if (case.labels > 0).any())
+    assert np.array_equal(case.labels, case.drawings)
+    assert not (case.labels == 0).any()
+    drawn = case.labels[0]
+    one = int(drawn[drawn > 0][0])
+    part = study.select(classes=[study.classes.names[one]])[case.id].labels[0]
+    assert np.array_equal(part, np.where(drawn < 0, drawn, drawn == one))
+    written = study.select(cases=[case.id]).write(tmp_path / "study")
+    assert dict(written.annotations) == {"coarse": "positive"}
+    assert np.array_equal(written[0].labels, case.labels)

@@ -35,9 +35,10 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         data: Its study.
         beside: Where to keep what is predicted, for scores that compare cells.
     """
+    told = data.study.without_negatives()  # scores are of what pixels are
     if cell.method == ANNOTATORS:
-        return annotator_scores(data.study)
-    test = data.study.select(split="test")
+        return annotator_scores(told)
+    test = told.select(split="test")
     from raters import fit
     from raters.evaluation.runs import score_model
 
@@ -46,11 +47,11 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         warnings.simplefilter("ignore")
         options = {**cell.train, **cell.options, "seed": cell.seed}
         model = fit(data.study, cell.method, progress=False, **options)
-        _choose_by_raters(model, data.study)
+        _choose_by_raters(model, told)
         if cell.data["source"] == "study":
             from raters.benchmarks.own_cell import score_own
 
-            found, more = score_own(model, data.study, test, beside)
+            found, more = score_own(model, told, test, beside)
         else:
             found = score_model(model, test, surfaces=False, samples=SAMPLES, seed=cell.seed)
             more = _matrix_errors(cell, model, data)

@@ -257,7 +257,7 @@ def show(command: Any, everything: bool) -> Any:  # noqa: ANN401
 
 FACTS = (
     *("format", "network", "kind", "raters", "unlabelled", "classes", "channels", "spatial_dims"),
-    *("patch_size", "image_size", "normalisation"),
+    *("patch_size", "image_size", "normalisation", "annotations", "unmarked"),
 )
 """What the `config.yaml` of a run says of its data and of what was chosen for them."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from raters.training.config import ModelConfig
     from raters.training.model import Model
 
+_KINDS = 12  # raters whose kinds of annotation stand on a card
 _MISSING = (
     "There is no study here: cases, scores and calibration are left out. Give it with --study, "
     "for example: raters report RUN --study STUDY --images IMAGES."
@@ -112,7 +113,7 @@ def _facts(model: Model, seen: Seen) -> dict[str, object]:
         facts["best epoch"] = model.best_epoch
     facts |= {"raters": len(config.raters), "classes": len(config.classes)}
     if config.annotations:
-        both = zip(config.raters, config.annotations, strict=True)
+        both = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=True)
         facts["annotations"] = ", ".join(f"{rater}: {kind}" for rater, kind in both)
     if config.unlabelled:
         facts["raters without labels"] = ", ".join(config.unlabelled)

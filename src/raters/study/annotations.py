@@ -25,6 +25,7 @@ Unmarked = Literal["rest", "unknown"]
 """What a drawing says where nothing is marked: that this is the rest, or nothing."""
 
 ANNOTATIONS: tuple[Annotation, ...] = get_args(Annotation)
+WORDS: tuple[Unmarked, ...] = get_args(Unmarked)
 UNMARKED: Unmarked = "rest"
 """What unmarked pixels of positive and negative drawings say, unless the study says otherwise."""
 
@@ -94,6 +95,11 @@ def says_rest(annotation: Annotation, unmarked: Unmarked, num_classes: int) -> b
     return unmarked == "rest"
 
 
+def absent_is_empty(annotation: Annotation) -> bool:
+    """Return whether 'drew nothing' says background; who marked nothing has said nothing."""
+    return annotation not in ("negative", "scribble")
+
+
 def chosen(labels: Labels, annotation: Annotation, table: Labels, num_classes: int) -> Labels:
     """Return an explicit drawing in some of its classes.
 
@@ -151,7 +157,8 @@ def refuse_complementary(
     if not found:
         return
     others = [rater for rater in annotations if rater not in found]
-    keep = f"leave them out (--raters {','.join(others[:5])}), " if others else ""
+    listed = f" {','.join(others)}" if len(others) <= 5 else ""
+    keep = f"leave them out (--raters{listed}), " if others else ""
     raise RatersError(
         f"found negative drawings of {len(classes) - 1} classes by {_named(found)}, expected "
         f"labels that say what a pixel is: {what} cannot use what it is not; {keep}take one class "
@@ -295,7 +302,7 @@ def known_unmarked(name: Any) -> Unmarked:  # noqa: ANN401
     Raises:
         RatersError: for a name that is none.
     """
-    for word in get_args(Unmarked):
+    for word in WORDS:
         if name == word:
             return word
     raise RatersError(f"found unmarked={name!r}, expected 'rest' or 'unknown'", kind="annotation")

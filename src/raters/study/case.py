@@ -11,7 +11,7 @@ import numpy as np
 
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory, placed
-from raters.study.annotations import reading
+from raters.study.annotations import absent_is_empty, reading
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
 from raters.study.classes import MISSING
@@ -93,8 +93,8 @@ class Case:
                 mask = masks[k]
                 if mask is not None:
                     labels[k] = self._aligned(mask, rater)
-                elif study.rules.absent == "empty" and kind not in ("negative", "scribble"):
-                    labels[k] = 0  # who ruled out or marked nothing has said nothing
+                elif study.rules.absent == "empty" and absent_is_empty(kind):
+                    labels[k] = 0
         return labels
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -183,6 +183,9 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
         unmarked=study.unmarked if study.drawn else "",
     )
     tally = _Tally(study, report)
+    if study.drawn and not study.classes_named:
+        with suppress(RatersError):  # found once, before threads ask for them
+            _ = study.classes
     if not isinstance(study.backend, TableBackend) or study.backend.has_inputs:
         scans = ordered_map(lambda case: scan_case(case, study), study.iter_cases())
         for scan in track(scans, len(study), "checking", progress):

@@ -29,8 +29,16 @@ _EMPTY: dict[Annotation, str] = {
 def empty_message(study: Study, rater: str) -> str:
     """Return what a drawing without a mark says."""
     kind = study.annotations[rater]
-    rest = says_rest(kind, study.unmarked, len(study.classes))
+    rest = says_rest(kind, study.unmarked, _num_classes(study))
     return f"found no mark, expected some: of the annotation {kind!r}, {_said(kind, rest)}"
+
+
+def _num_classes(study: Study) -> int:
+    """Return how many classes there are; files that do not tell are named elsewhere."""
+    try:
+        return len(study.classes)
+    except RatersError:
+        return 2
 
 
 def _said(kind: Annotation, rest: bool) -> str:
@@ -79,7 +87,7 @@ class UnmarkedValues:
         for rater, mask in scan.masks.items():
             if rater is None or study.annotations[rater] == "mask":
                 continue
-            if says_rest(study.annotations[rater], study.unmarked, len(study.classes)):
+            if says_rest(study.annotations[rater], study.unmarked, _num_classes(study)):
                 continue
             labelled = labelled_values(mask, study)
             ignored, zero = labelled != set(mask.counts), 0 in labelled

@@ -291,7 +291,7 @@ def index_manifest(path: Path) -> FilesIndex:
 
 
 def _name_by_kind(rows: list[dict[str, str]], path: Path) -> dict[str, Annotation]:
-    """Give a rater with several kinds of drawings a name for each; return the kinds by name."""
+    """Name a rater with several kinds of drawings once for each; return the kinds by name."""
     found: dict[str, list[Annotation]] = {}
     with placed(file=path):
         for line, row in enumerate(rows, start=2):

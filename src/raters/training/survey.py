@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError, placed
 from raters.methods.registry import learning_method
-from raters.study.annotations import refuse_one_class
+from raters.study.annotations import absent_is_empty, refuse_one_class
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
@@ -115,7 +115,7 @@ def labelled(study: Study) -> Flags:
         triplets = study.triplets
         found[triplets.task[triplets.label != MISSING]] = True
         return found
-    if study.rules.absent == "empty" and study.raters:
+    if study.rules.absent == "empty" and any(map(absent_is_empty, study.annotations.values())):
         return ~found
     return np.array(
         [any(labels_there(study, k, r) for r in study.raters) for k in range(len(study))], bool
