@@ -332,6 +332,25 @@ def test_candidates_in_turns_beat_filled_boxes() -> None:
     assert score(model) > filled + 0.05
 
 
+def test_held_out_boxes_choose_a_network_that_finds_objects() -> None:
+    """Though all that their labels say is background."""
+    study = weak_study(what="boxes")
+    options = {"select": "likelihood", "val_fraction": 0.2}
+    model = trained(study, "box-sup", **options)
+    assert score(model) > 0.5
+    method: BoxSup = made("box-sup")
+    method.prepare(study)
+    batch = batch_of(study, method)
+    log_truth, total = method.truth(batch["image"]).log().detach().numpy(), 0.0
+    for row, case in enumerate(study):
+        labels = method.first[row].numpy()[method.regions(case)]
+        assert labels.any()
+        total -= np.take_along_axis(log_truth[row], labels[np.newaxis], 0).sum()
+    held_out = method.held_out(batch)
+    assert held_out.loss.item() == pytest.approx(total, rel=1e-4)
+    assert int(held_out.count) == batch["regions"].numel()
+
+
 def test_one_of_the_best_candidates_is_drawn_in_each_epoch() -> None:
     study = weak_study(6, what="boxes")
     method: BoxSup = made("box-sup", candidates=3)

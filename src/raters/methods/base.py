@@ -211,8 +211,8 @@ class Method(Training):
     def regions(self, case: Case) -> Target:
         """Return the regions of one case, `(*space)` numbers from 0 on, if `has_regions`.
 
-        They are cut, flipped and turned with the image, and are 'regions' of batches to train on;
-        outside of the image they are MISSING.
+        They are cut, flipped and turned with the image, and are 'regions' of batches; outside of
+        the image they are MISSING.
         """
         raise NotImplementedError
 

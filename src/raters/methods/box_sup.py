@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
 from raters.fusion.marks import marks_of
 from raters.fusion.merge_tree import corners_of, merge_tree, overlap
 from raters.fusion.superpixels import in_range, means_of, region_graph, sizes_of, split_by_marks
-from raters.methods.base import Target, Task, generator_of
-from raters.methods.region_method import RegionMethod, image_of
+from raters.methods.base import Batch, HeldOut, Target, Task, cross_entropy, generator_of
+from raters.methods.region_method import RegionMethod, image_of, labels_at
 from raters.methods.weak_options import BoxSupOptions
 from raters.study.classes import MISSING
 
@@ -60,16 +61,19 @@ class BoxSup(RegionMethod):
 
     Attributes:
         ranked: The best candidates of each box of each case.
+        first: The labels of regions that were found first, `(cases, regions)`.
     """
 
     training_only = ("found", "ranked")
     options: BoxSupOptions
+    first: Tensor
 
     def __init__(self, task: Task, options: BoxSupOptions) -> None:
         super().__init__(task, options)
         self._boxes: list[list[Box]] = []
         self._seeds: list[Ints] = []
         self.ranked: list[list[list[int]]] = []
+        self.register_buffer("first", self.found.clone(), persistent=False)
 
     def prepare(self, study: Study) -> None:
         """Find the boxes of all cases, and candidates for each."""
@@ -80,6 +84,7 @@ class BoxSup(RegionMethod):
             )
         self._boxes, self._seeds, self.ranked = [], [], []
         super().prepare(study)
+        self.first = self.found.clone()
         if not any(self._boxes):
             raise RatersError(
                 "found no boxes in any case, expected some: background outside and nothing marked "
@@ -129,6 +134,16 @@ class BoxSup(RegionMethod):
             chosen = [ranks[int(d * len(ranks))] for d, ranks in zip(drawn, boxes, strict=True)]
             labels = torch.from_numpy(self._chosen(row, chosen))
             self.found[row, : len(labels)] = labels.to(self.found)
+
+    def held_out(self, batch: Batch) -> HeldOut:
+        """Return the cross entropy with the candidates that fill their boxes best.
+
+        The labels themselves say background alone: they would choose a network that finds nothing.
+        """
+        log_truth = self._log_truth(batch)
+        target = labels_at(self.first, batch["row"], batch["regions"])
+        loss, count = cross_entropy(log_truth, target, torch.ones_like(self.class_weights))
+        return HeldOut(loss, count, log_truth.exp())
 
 
 def boxes_of(labels: Array, case: str, annotations: tuple[str, ...] = ()) -> Ints:

@@ -152,7 +152,7 @@ def make_loader(
         patches_per_case=training.patches_per_case if config.patch_size else 1,
         foreground_share=training.foreground,
         targets=method.target if method.has_targets else None,
-        regions=method.regions if method.has_regions and train else None,
+        regions=method.regions if method.has_regions else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
         extra=method.extra,
