@@ -79,6 +79,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"methods/{name}.py": ("tests/test_crowd_methods.py",)
         for name in ("agg_net", "counting", "crowd_layer", "max_mig", "wdn")
     },
+    **{
+        f"methods/{name}.py": ("tests/test_weak_methods.py",)
+        for name in ("box_sup", "cycle_mix", "from_marks", "region_method", "scribble_sup")
+    },
     "methods/phases.py": (
         f"{METHODS}?schedule",
         "tests/test_method_protocol.py?Test",

@@ -27,7 +27,11 @@ from raters.study.study import Study
 
 SEEDS = st.integers(0, 10**6)
 METHODS = [
-    *(partial(m.function("segmentation"), **(m.fixed or {})) for m in REGISTRY.values() if m.masks),
+    *(
+        partial(m.function("segmentation"), **(m.fixed or {}))
+        for m in REGISTRY.values()
+        if m.masks and not m.images
+    ),
     partial(staple, restrict=True),
 ]
 

@@ -54,7 +54,7 @@ def fuse(
 ) -> None:
     """Estimate a consensus from labels; called again, finished cases are skipped.
 
-    Images are looked at only by a trained model (--model).
+    Images are looked at only by a trained model (--model), grabcut and lazy-snapping.
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """

@@ -19,7 +19,9 @@ from raters.rooms import Room
 if TYPE_CHECKING:
     from raters.fusion.consensus import Consensus as Consensus
     from raters.fusion.dawid_skene import dawid_skene as dawid_skene
+    from raters.fusion.grabcut import grabcut as grabcut
     from raters.fusion.hierarchical import hierarchical as hierarchical
+    from raters.fusion.lazy_snapping import lazy_snapping as lazy_snapping
     from raters.fusion.one_coin import one_coin as one_coin
     from raters.fusion.result import Fusion as Fusion
     from raters.fusion.simple import simple as simple
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     StapleOptions, SpatialStapleOptions = options_of(staple), options_of(spatial_staple)
     DawidSkeneOptions, OneCoinOptions = options_of(dawid_skene), options_of(one_coin)
     HierarchicalOptions, SimpleOptions = options_of(hierarchical), options_of(simple)
+    GrabcutOptions, LazySnappingOptions = options_of(grabcut), options_of(lazy_snapping)
 
 _WHERE = {"Consensus": "consensus", "Fusion": "result", "mean": "vote"}
 

@@ -87,6 +87,13 @@ def fuse(
     if pool and (chosen.pooled is None or study.kind == "classification"):
         listed = " or ".join(name for name, other in METHODS.items() if other.pooled)
         raise RatersError(f"found pool with {method!r}, expected {listed} on masks")
+    if chosen.images and not study.backend.holds()["images"]:
+        raise RatersError(
+            f"found no images, expected some: {method} looks at what is marked in them "
+            '(--images "images/{case}.png")',
+            kind="missing-image",
+            file=study.folder,
+        )
     known = inspect.signature(chosen.pool()).parameters if pool else options
     for name in options:
         if name not in known:
@@ -321,7 +328,23 @@ class Consensus:
         if "spacing" in self._method_options:
             options = {"spacing": case.geometry.spacing, **options}
         function = self._method.function("segmentation")
-        return function(case.labels, len(self.study.classes), **options)
+        given = (case.labels, len(self.study.classes))
+        if self._method.images:
+            return function(*given, self._image(case), **options)
+        return function(*given, **options)
+
+    def _image(self, case: Case) -> Array:
+        """Return the image of a case, of the shape of its masks."""
+        image, space = case.image, case.labels.shape[1:]
+        if image is None or image.shape[1:] != space:
+            found = "no image" if image is None else f"an image of {image.shape[1:]} pixels"
+            raise RatersError(
+                f"found {found} of case {case.id!r}, expected one of {space} as its masks: "
+                f"{self._name} looks at it",
+                case=case.id,
+                kind="missing-image" if image is None else "geometry",
+            )
+        return image
 
     @cached_property
     def _method_options(self) -> set[str]:

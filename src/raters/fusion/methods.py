@@ -3,7 +3,8 @@
     from raters.fusion import METHODS, Method
     METHODS["wawa"] = Method("votes weighed by agreement", table="my_package.wawa:wawa")
 
-A method is a function of the labels and the number of classes. Its keyword arguments are its
+A method is a function of the labels and the number of classes (and the image, if its entry has
+`images`). Its keyword arguments are its
 options: their types say what they may be (`Annotated[float, Ge(0)]`), its docstring what they mean.
 """
 
@@ -14,7 +15,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    get_type_hints,
+    overload,
+)
 
 from raters.errors import RatersError
 from raters.wording import expected_one_of
@@ -60,6 +70,7 @@ class Method:
             without errors.
         compares: Whether a note says on how many tasks of a table other methods differ.
         slow: Whether fusing a case many times over takes too long for a report.
+        images: Whether it looks at images: they are the third argument of the function for masks.
     """
 
     about: str
@@ -70,6 +81,7 @@ class Method:
     errors: Literal["rows", "coin", "draws"] | None = None
     compares: bool = True
     slow: bool = False
+    images: bool = False
 
     @property
     def kinds(self) -> list[str]:
@@ -130,12 +142,22 @@ def _arguments(docstring: str) -> dict[str, str]:
     return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
+@overload
+def options_of(
+    function: Callable[Concatenate[Any, Any, Any, P], Fusion], name: str = ""
+) -> Callable[P, FusionOptions]: ...
+
+
+@overload
 def options_of(
     function: Callable[Concatenate[Any, Any, P], Fusion], name: str = ""
-) -> Callable[P, FusionOptions]:
+) -> Callable[P, FusionOptions]: ...
+
+
+def options_of(function: Callable[..., Fusion], name: str = "") -> Callable[..., FusionOptions]:
     """Return a maker of options that takes the keyword arguments of a fusion function."""
 
-    def make(*_: P.args, **options: P.kwargs) -> FusionOptions:
+    def make(**options: Any) -> FusionOptions:  # noqa: ANN401
         bound.bind(**options)  # refuses what the function does not take, as a call of it would
         return FusionOptions(name, options)
 
@@ -192,6 +214,18 @@ METHODS: dict[str, Method] = {
         slow=True,
     ),
     "simple": Method("votes by performance, the worst left out", "raters.fusion.simple:simple"),
+    "grabcut": Method(
+        "masks from marks and images, by mixtures of colours",
+        "raters.fusion.grabcut:grabcut",
+        slow=True,
+        images=True,
+    ),
+    "lazy-snapping": Method(
+        "masks from marks and images, by superpixels",
+        "raters.fusion.lazy_snapping:lazy_snapping",
+        slow=True,
+        images=True,
+    ),
 }
 
 

@@ -178,6 +178,7 @@ class Method(Training):
             here first; where options decide, it is a property.
         varies: Whether the raters' matrices vary over images and pixels.
         has_targets: Whether the method trains on a target instead of the raters' labels.
+        has_regions: Whether the method learns labels of regions that it parts each image into.
         counts_raters: Whether matrices of raters are counted against the truth, and not fitted.
         task: What is to be learnt.
         options: The options of the method.
@@ -189,6 +190,7 @@ class Method(Training):
     answers: ClassVar[frozenset[Answer]] = frozenset({"truth"})
     varies: bool = False
     has_targets: bool = False
+    has_regions: bool = False
     counts_raters: bool = False
     task: Task
     options: MethodOptions
@@ -210,6 +212,14 @@ class Method(Training):
 
     def target(self, case: Case) -> Target:
         """Return the label map (or soft map) to train on for one case, if `has_targets`."""
+        raise NotImplementedError
+
+    def regions(self, case: Case) -> Target:
+        """Return the regions of one case, `(*space)` numbers from 0 on, if `has_regions`.
+
+        They are cut, flipped and turned with the image, and are 'regions' of batches; outside of
+        the image they are MISSING.
+        """
         raise NotImplementedError
 
     @property

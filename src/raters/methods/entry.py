@@ -45,6 +45,7 @@ class MethodEntry:
         costs: What a step costs, in passes through the truth network.
         takes_negatives: Whether it learns from negative drawings of several classes, whose labels
             say what a pixel is not.
+        takes_one_class: Whether it learns from drawings that say one class alone, as boxes do.
     """
 
     about: str
@@ -61,6 +62,7 @@ class MethodEntry:
     needs: str = ""
     costs: str = "one pass"
     takes_negatives: bool = False
+    takes_one_class: bool = False
 
     @property
     def own_options(self) -> dict[str, FieldInfo]:

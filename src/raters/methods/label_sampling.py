@@ -39,16 +39,16 @@ class LabelSampling(NetworkMethod):
         else:
             labels = drawn_masks(labels, chosen).unsqueeze(1)
         log_truth = self.network(batch["image"])[1].log_softmax(1)
-        return mean_step(*_of_each(log_truth, labels, self.class_weights))
+        return mean_step(*of_each(log_truth, labels, self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all labels."""
         log_truth = self.network(batch["image"])[1].log_softmax(1)
         even = self.class_weights.new_ones(self.task.num_classes)
-        return HeldOut(*_of_each(log_truth, batch["labels"], even), log_truth.exp())
+        return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
 
 
-def _of_each(log_truth: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def of_each(log_truth: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the cross entropy with labels `(batch, answers, *space)`, and how many there are."""
     log_truth = log_truth.unsqueeze(2)
     every = log_truth.expand(-1, -1, labels.shape[1], *log_truth.shape[3:])

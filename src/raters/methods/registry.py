@@ -12,6 +12,7 @@ from raters.methods import em_options as em
 from raters.methods import options as o
 from raters.methods import prism_options as prism
 from raters.methods import sampling_options as s
+from raters.methods import weak_options as weak
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
@@ -301,6 +302,61 @@ METHODS: dict[str, MethodEntry] = {
         paper="Cao et al., Max-MIG: an information theoretic approach for joint learning from "
         "crowds, ICLR 2019",
         when="raters who make the same mistakes, if these have nothing to do with the image",
+    ),
+    "grabcut": MethodEntry(
+        "train on masks that GrabCut makes of marks or boxes",
+        _FUSED,
+        weak.MarksOptions,
+        {"fusion": "grabcut", "soft": False, "pool": False},
+        paper="Rother, Kolmogorov and Blake, GrabCut: interactive foreground extraction using "
+        "iterated graph cuts, ACM Transactions on Graphics 23, 2004",
+        when="marks or boxes on 2D images whose objects have colours of their own",
+        kinds=("segmentation",),
+        learns_from="masks from marks",
+        needs="raters[opencv]",
+        takes_one_class=True,
+    ),
+    "lazy-snapping": MethodEntry(
+        "train on masks that lazy snapping makes of marks",
+        "raters.methods.from_marks:FromMarks",
+        weak.MarksOptions,
+        {"fusion": "lazy-snapping", "soft": False, "pool": False},
+        paper="Li, Sun, Tang and Shum, Lazy snapping, ACM Transactions on Graphics 23, 2004",
+        when="marks of each class in each image, of objects that have colours of their own",
+        kinds=("segmentation",),
+        learns_from="masks from marks",
+    ),
+    "scribble-sup": MethodEntry(
+        "a graph of superpixels spreads marks, in turns with the network",
+        "raters.methods.scribble_sup:ScribbleSup",
+        weak.ScribbleSupOptions,
+        paper="Lin et al., ScribbleSup: scribble-supervised convolutional networks for semantic "
+        "segmentation, CVPR 2016",
+        when="marks of each class in each image, where colours alone do not tell classes apart",
+        kinds=("segmentation",),
+        learns_from="marks spread over superpixels",
+    ),
+    "cycle-mix": MethodEntry(
+        "images and their marks are mixed, predictions must agree",
+        "raters.methods.cycle_mix:CycleMix",
+        weak.CycleMixOptions,
+        paper="Zhang and Zhuang, CycleMix: a holistic strategy for medical image segmentation from "
+        "scribble supervision, CVPR 2022",
+        when="marks in few images, of one object of each class",
+        kinds=("segmentation",),
+        costs="two passes, and one backward",
+    ),
+    "box-sup": MethodEntry(
+        "candidate masks in boxes, chosen in turns with the network",
+        "raters.methods.box_sup:BoxSup",
+        weak.BoxSupOptions,
+        paper="Dai, He and Sun, BoxSup: exploiting bounding boxes to supervise convolutional "
+        "networks for semantic segmentation, ICCV 2015",
+        when="boxes around the objects of one class",
+        kinds=("segmentation",),
+        learns_from="candidate masks in boxes",
+        needs="boxes",
+        takes_one_class=True,
     ),
 }
 

@@ -221,6 +221,7 @@ class DecodedCase:
         reference: `(*space)`, MISSING where it is unknown; None if not asked for.
         foreground: Flat positions of some foreground pixels; None if not asked for.
         target: `(classes, *space)` floats or `(*space)` integers; None if not asked for.
+        regions: Numbers of regions, `(*space)`; None if not asked for.
     """
 
     image: NDArray[Any]
@@ -230,6 +231,7 @@ class DecodedCase:
     reference: Labels | None = None
     foreground: NDArray[np.int32] | NDArray[np.int64] | None = None
     target: NDArray[Any] | None = None
+    regions: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         for array in self.arrays.values():
@@ -285,6 +287,7 @@ class CaseReader:
         reference: Whether to read references.
         foreground: Whether to look for foreground pixels.
         targets: Gives what else is to be learned from a case.
+        regions: Gives the regions that a case is parted into.
         cache_bytes: How much memory to take.
         folder: Where a store may be made.
 
@@ -303,12 +306,14 @@ class CaseReader:
         reference: bool = False,
         foreground: bool = False,
         targets: Targets | None = None,
+        regions: Targets | None = None,
         cache_bytes: int = 2**30,
         folder: Path | None = None,
     ) -> None:
         self.study, self.normalisation = study, normalisation
         self.cache_bytes, self.folder = cache_bytes, folder
         self._reference, self._foreground, self._targets = reference, foreground, targets
+        self._regions = regions
         self.store: CaseStore | None = None
         self._asked_for_store = False
         self._kept: dict[int, DecodedCase] = {}
@@ -351,7 +356,7 @@ class CaseReader:
         if self.folder is None or not self.study.backend.files(self.study.row(0)):
             return
         # Targets come from what was fitted to all cases: they are never taken from another run.
-        fitted = "" if self._targets is None else uuid4().hex
+        fitted = "" if self._targets is None and self._regions is None else uuid4().hex
         facts = self.normalisation, self._reference, self._foreground, fitted
         store = CaseStore(self.folder / key_of(self.study, *facts))
         if store.has_room(self.first.nbytes * len(self.study)):
@@ -406,6 +411,8 @@ class CaseReader:
                 raise RatersError(shapes, kind="geometry")
         if self._targets is not None:
             arrays["target"] = self._target(case, () if "raters" in arrays else space)
+        if self._regions is not None:
+            arrays["regions"] = np.asarray(self._regions(case), np.int32)
         return DecodedCase.of(arrays)
 
     def _image(self, image: Image) -> dict[str, NDArray[Any]]:

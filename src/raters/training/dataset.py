@@ -38,6 +38,7 @@ class Item(TypedDict, total=False):
         case: The position of the case in the study.
         reference: `(*space)` with MISSING; where the study has references, and in tiles.
         target: `(classes, *space)` floats or `(*space)` integers; where targets are given.
+        regions: `(*space)` numbers of regions; where a method parts images into some.
         corner: `(axes,)`, where the image starts in the whole one; where all cases are shown whole.
         space: `(axes,)`, the sides of the whole image; there too.
 
@@ -50,6 +51,7 @@ class Item(TypedDict, total=False):
     case: int
     reference: NDArray[Any]
     target: NDArray[Any]
+    regions: NDArray[np.int32]
     corner: NDArray[np.int64]
     space: NDArray[np.int64]
 
@@ -84,6 +86,8 @@ def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
         batch["reference"] = _stacked([item["reference"] for item in items], axes)
     if "target" in first:
         batch["target"] = _stacked([item["target"] for item in items], axes)
+    if "regions" in first:
+        batch["regions"] = _stacked([item["regions"] for item in items], axes)
     more = [name for name in first if name not in batch]
     return batch | {name: _stacked([item[name] for item in items], 0) for name in more}  # type: ignore[literal-required]
 
@@ -133,6 +137,8 @@ class CaseDataset(Dataset[Item]):
         targets: Gives what else is to be learned from a case: floats `(classes, *space)` or
             integers `(*space)` with MISSING; it is cut and augmented with the rest. Where a soft
             target is unknown it is 0 for all classes.
+        regions: Gives the regions that a case is parted into, `(*space)` numbers from 0 on; they
+            are cut and augmented with the rest, MISSING outside of the image.
         cache_bytes: Memory for decoded cases.
         cache_folder: Where cases that do not fit are kept, decoded; without it they are read each
             time.
@@ -160,6 +166,7 @@ class CaseDataset(Dataset[Item]):
         patches_per_case: int = 1,
         foreground_share: float = 0.5,
         targets: Targets | None = None,
+        regions: Targets | None = None,
         cache_bytes: int = 2 * 2**30,
         cache_folder: Path | None = None,
         extra: Extra | None = None,
@@ -176,6 +183,7 @@ class CaseDataset(Dataset[Item]):
             reference=mode == "tiles",  # no step of training looks at it
             foreground=mode == "train" and patch_size is not None,
             targets=targets,
+            regions=regions,
             cache_bytes=cache_bytes,
             folder=cache_folder,
         )
@@ -272,7 +280,8 @@ class CaseDataset(Dataset[Item]):
         self, found: DecodedCase, corner: Corner | None
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Return the image and what belongs to it, all of it or a patch."""
-        every = {name: getattr(found, name) for name in ("labels", "raters", "reference", "target")}
+        names = ("labels", "raters", "reference", "target", "regions")
+        every = {name: getattr(found, name) for name in names}
         maps = {name: array for name, array in every.items() if array is not None}
         if corner is None or self.patch_size is None:
             return found.pixels(), maps

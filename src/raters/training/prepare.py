@@ -152,6 +152,7 @@ def make_loader(
         patches_per_case=training.patches_per_case if config.patch_size else 1,
         foreground_share=training.foreground,
         targets=method.target if method.has_targets else None,
+        regions=method.regions if method.has_regions else None,
         cache_bytes=int(room),
         cache_folder=cache_folder,
         extra=method.extra,
@@ -216,7 +217,8 @@ def _completed(
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
-        if raters and getattr(options, "share", None) is None:
+        some = raters and not entry.takes_one_class
+        if some and getattr(options, "share", None) is None:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()

@@ -368,7 +368,8 @@ def check_classes(train: Study, method: str) -> None:
     used = survey(train).used_by_raters() if entry.raters else _used_by_reference(train)
     if not used.any():
         return  # nothing was labelled: that is said elsewhere
-    _warn_of_unused(train, np.any(used, axis=0))
+    if not (entry.takes_one_class and np.any(used, axis=0).sum() == 1):
+        _warn_of_unused(train, np.any(used, axis=0))
     if entry.raters and not _any_two_share(_foreground(train, used)):
         said = _nothing_shared(train, used)
         # Where some cases were looked at only, the others may have one.
