@@ -16,11 +16,6 @@ from raters.benchmarks.spec import SCALES, Selection, Specification, View, built
 from raters.errors import RatersError
 
 NAMES = sorted(builtin())
-COMING = {
-    "agg-net", "coarse", "crowd-layer", "diag", "max-mig", "mrnet", "wdn",
-}  # fmt: skip
-"""Methods whose rows wait for them."""
-
 ASKED_FOR = {
     *(f"pixel-cm-{what}" for what in ("ms", "rebuttal", "figure-3", "figure-4")),
     *(f"pixel-cm-table-{k}" for k in range(1, 7)),
@@ -54,9 +49,9 @@ def test_all_tables_and_figures_are_there() -> None:
     assert set(NAMES) >= ASKED_FOR
 
 
-def test_methods_are_known_or_coming(spec: Specification) -> None:
+def test_methods_are_known(spec: Specification) -> None:
     for name, row in spec.rows.items():
-        assert not why_empty(row.method) or row.method is None or row.method in COMING, name
+        assert not why_empty(row.method) or row.method is None, name
 
 
 def test_options_are_accepted_at_every_scale(spec: Specification) -> None:

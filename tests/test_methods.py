@@ -228,7 +228,7 @@ def test_truth_sums_to_one() -> None:
 
 def test_what_kind_each_method_is() -> None:
     made = {name: method_of(name, "mask") for name in METHODS}
-    assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm"}
+    assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm", "coarse"}
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     trained_on_labels |= {"gem", "mbem"}
     trained_on_labels |= {"label-sampling", "multi-hypothesis", "prob-unet", "pionono"}

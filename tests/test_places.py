@@ -80,6 +80,8 @@ CASES = [
     Case("evaluate", "--out", ("consensus", "study"), ("study", "study/new")),
     Case("evaluate", "--out", ("labels.csv", "cases.csv"), (".",)),
     Case("evaluate", "--out", ("run", "study"), ("study", "study/labels/bob")),
+    Case("suggest", "--out", ("run", "images"), ("images", "images/new", "run")),
+    Case("suggest", "--out", ("run", "study"), ("study", "study/new")),
     Case("report", "--out", ("study",), ("study", "study/report")),
     Case("report", "--out", ("pictures/{split}/{rater}/{case}.png",), ("pictures/train",)),
     Case("report", "--out", ("consensus", "--study", "study"), ("consensus", "study")),

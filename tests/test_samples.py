@@ -318,7 +318,7 @@ class TestFiles:
             "methods that can answer samples: multi-hypothesis, prob-unet",
         ),
         ("prob-unet", ["--as-rater", "ann"], "prob-unet can answer samples, truth"),
-        ("vote", ["--weights", "ann=1"], "methods that can answer weights: mrnet, wdn"),
+        ("vote", ["--weights", "ann=1"], "methods that can answer weights: mrnet, prism, wdn"),
         ("toy", ["--as-rater", "ann"], "toy can answer samples, truth, weights"),
         ("toy", ["--confusion"], "methods that can answer confusion: vote, mean"),
         ("toy", ["--samples", "-1"], "found -1 samples, expected at least 0"),

@@ -18,8 +18,8 @@ from raters.methods.base import (
     Task,
     cross_entropy,
     generator_of,
+    mean_label,
 )
-from raters.methods.em import mean_label
 from raters.methods.label_sampling import of_each
 from raters.methods.weak_options import CycleMixOptions
 
