@@ -233,7 +233,7 @@ def test_what_kind_each_method_is() -> None:
     trained_on_labels |= {"gem", "mbem"}
     trained_on_labels |= {"label-sampling", "multi-hypothesis", "prob-unet", "pionono"}
     trained_on_labels |= {"wdn", "crowd-layer", "agg-net", "max-mig"}
-    trained_on_labels |= {"mrnet", "prism"}
+    trained_on_labels |= {"mrnet", "prism", "coarse", "scribble-sup", "cycle-mix", "box-sup"}
     no_target = {name for name, m in made.items() if not m.has_targets}
     assert no_target == {*trained_on_labels, "oracle-cm"}
     assert no_target == {name for name, m in made.items() if not m.counts_raters}

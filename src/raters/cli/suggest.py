@@ -51,7 +51,8 @@ def suggest(
     model = raters.load(run)
     study = _study(opened, model)
     if out:
-        Inputs.of(study).and_of(Inputs.run(run)).refuse(out, FILES)
+        Inputs.run(run).refuse(out)
+        Inputs.of(study).refuse(out, FILES)
     found = rank(model, study, num_cases, num_patches, size, sys.stderr.isatty())
     if out:
         found.write(out)
