@@ -122,6 +122,7 @@ class TestSuggest:
         }
         expected = {name: float(found.sum()) for name, found in bits.items()}
         assert [row["rank"] for row in found.cases] == [1, 2, 3, 4]
+        assert all(type(row["bits_per_pixel"]) is float for row in found.cases)  # shown as one
         told = {row["case"]: row["bits"] for row in found.cases}
         assert told == pytest.approx({name: expected[name] for name in told}, rel=1e-4)
         assert list(told.values()) == sorted(told.values(), reverse=True)

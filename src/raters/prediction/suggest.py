@@ -218,7 +218,9 @@ def suggest(
             found.failures.append(bits)
             continue
         known = {"case": case.id, "group": case.group, "labelled_by": labelled_by(case)}
-        found.cases.append({**known, "bits": float(bits.sum()), "bits_per_pixel": bits.mean()})
+        found.cases.append(
+            {**known, "bits": float(bits.sum()), "bits_per_pixel": float(bits.mean())}
+        )
         if bits.ndim:
             windows = best_windows(bits, patch_size or quarter(bits.shape), num_patches)
             found.patches += [_patch_row(known, window) for window in windows]
