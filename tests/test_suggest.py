@@ -19,7 +19,7 @@ from make_models import RATERS, make_model
 from makers import save
 from raters.errors import RatersError
 from raters.prediction.fuse_model import fuse_with
-from raters.prediction.suggest import best_windows, label_bits, suggest, window_sums
+from raters.prediction.suggest import _said, best_windows, label_bits, suggest, window_sums
 from raters.study.study import Study
 
 RNG = np.random.default_rng(0)
@@ -147,6 +147,16 @@ class TestSuggest:
         fused = fuse_with(study, None, model).fuse_case(study["1"]).truth
         both = label_bits(np.asarray(fused, np.float32), model.confusion(study["1"]))
         assert found["1"]["bits"] == pytest.approx(float(both.sum()), rel=1e-5)
+
+    def test_those_who_exclude_classes_tell_by_what_they_exclude(self) -> None:
+        """Of three classes alike, one who never errs tells log2(3) bits; 'not q' log2(3) - 1."""
+        right, unknown = np.eye(3, dtype=np.float32)[..., None], np.full((3, 3), np.nan)
+        uniform = (1 - np.eye(3, dtype=np.float32)) / 2
+        matrices = _said(np.stack([right, right]), np.stack([uniform, unknown]))
+        assert matrices is not None
+        unsure = np.full((3, 1), 1 / 3, np.float32)
+        assert label_bits(unsure, matrices[:1]) == pytest.approx(log2(3) - 1, abs=1e-5)
+        assert label_bits(unsure, matrices[1:]) == pytest.approx(log2(3), abs=1e-5)
 
     def test_bad_values(self) -> None:
         model = make_model("vote")

@@ -288,7 +288,7 @@ def _bits(model: Model, study: Study) -> Iterator[tuple[Case, Floats | RatersErr
     """Return each case with the bits at its pixels."""
     answers, labelled = model.method.answers, bool(study.raters) and study.kind == "segmentation"
     fused = fuse_with(study, None, model) if labelled and "fusion" in answers else None
-    asked = Asked(confusion="confusion" in answers)
+    asked, transition = Asked(confusion="confusion" in answers), model.transition()
     for case, said in predict_cases(model, study.iter_cases(), asked):
         if isinstance(said, RatersError):
             yield case, said
@@ -296,4 +296,15 @@ def _bits(model: Model, study: Study) -> Iterator[tuple[Case, Floats | RatersErr
         truth = said.truth
         if fused is not None and labelled_by(case):
             truth = np.asarray(fused.fuse_case(case).truth, np.float32)
-        yield case, label_bits(truth, said.confusion)
+        yield case, label_bits(truth, _said(said.confusion, transition))
+
+
+def _said(confusion: Floats | None, transition: Floats | None) -> Floats | None:
+    """Return matrices of what raters will say: of those who exclude classes, `A M`."""
+    if confusion is None or transition is None:
+        return confusion
+    found = [
+        matrix if np.isnan(m).any() else np.einsum("to...,oq->tq...", matrix, m)
+        for matrix, m in zip(confusion, transition, strict=True)
+    ]
+    return np.stack(found)

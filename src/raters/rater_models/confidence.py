@@ -137,7 +137,7 @@ class SharesThrough(torch.autograd.Function):
 
 
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:
-    r"""Fuse labels as the authors' code does: their mean, weighted by normalised confidences.
+    r"""Fuse labels after the authors' code: their mean, weighted by normalised confidences.
 
     .. math:: y_k \propto \sum_m \frac{c^m_k}{\sum_j c^j_k} [z^m = k]
 

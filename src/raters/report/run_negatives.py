@@ -151,7 +151,8 @@ def error_rows(found: Excluded) -> list[Row]:
     rows = []
     for k, rater in enumerate(found.raters):
         counts = found.counted[k]
-        row: Row = {"rater": rater, "wrongly_excluded": float(np.trace(counts) / counts.sum())}
+        wrongly = float(np.trace(counts) / counts.sum()) if counts.any() else None
+        row: Row = {"rater": rater, "wrongly_excluded": wrongly}
         row["transition_error"] = _apart(found.transition[k], found.true_transition[k])
         if found.excluded is not None and found.true_excluded is not None:
             row["excluded_error"] = _apart(found.excluded[k], found.true_excluded[k])
