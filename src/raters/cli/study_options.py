@@ -123,7 +123,7 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
         if name in ("raters", "cases", "classes", "missing"):
             value = _listed(value)
         elif name == "ignore":
-            value = _whole_numbers("--ignore", value)
+            value = whole_numbers("--ignore", value, "255")
         elif name == "annotation":
             value = _kinds(value or [])
         options[_CALLED.get(name, name)] = None if value == "" else value
@@ -222,8 +222,11 @@ def _listed(text: str) -> list[str] | None:
     return [part.strip() for part in text.split(",") if part.strip()] or None
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
+def whole_numbers(option: str, text: str, such_as: str) -> list[int]:
+    """Return the whole numbers that an option lists; `such_as` shows users what is expected."""
     try:
         return [int(part) for part in _listed(text) or []]
     except ValueError:
-        raise RatersError(f"{option}: found {text!r}, expected whole numbers such as 255") from None
+        raise RatersError(
+            f"{option}: found {text!r}, expected whole numbers such as {such_as}"
+        ) from None

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
+from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study, whole_numbers
 from raters.cli.tables import end_with_failures, say, show_rows
-from raters.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.prediction.suggest import Suggestions
@@ -40,7 +39,7 @@ def suggest(
     from raters.rows import to_json
     from raters.training.run import refuse_no_model
 
-    size = _sides(patch_size)
+    size = whole_numbers("--patch-size", patch_size, "64,64") or None
     refuse_no_model(run)
     say("loading the model")
     import raters
@@ -62,15 +61,6 @@ def suggest(
     else:
         _show(found, out)
     end_with_failures(found.failures, "could not be looked at", "--json lists all")
-
-
-def _sides(text: str) -> tuple[int, ...] | None:
-    try:
-        return tuple(int(part) for part in text.split(",")) if text else None
-    except ValueError:
-        raise RatersError(
-            f"--patch-size: found {text!r}, expected whole numbers such as 64,64"
-        ) from None
 
 
 def _study(opened: OpenStudy, model: Model) -> Study:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.methods.base import Asked
 from raters.prediction.fuse_model import fuse_with
-from raters.prediction.predict import predict_cases
+from raters.prediction.predict import predict_cases, starts_of
 from raters.prediction.prediction import Floats, entropy_bits
 from raters.progress import track
 from raters.rows import Row, html, write_csv, write_json
@@ -35,6 +35,7 @@ FILES = (*(f"{table}.csv" for table in TABLES), "suggestions.json", PICTURE)
 """What is written."""
 
 _SHOWN = 12  # cases in the picture
+_OVERLAP = 0.75  # of patches that are compared; none that overlap are returned
 _LEAST = 16  # pixels along a side of a patch, where nobody says how large patches are
 
 
@@ -98,7 +99,8 @@ def best_windows(bits: Floats, size: Sequence[int], most: int) -> list[Window]:
         [((2, 0), 2.0), ((0, 4), 1.0)]
     """
     sides = tuple(min(n, s) for n, s in zip(size, bits.shape, strict=True))
-    steps = [_starts(n, side) for n, side in zip(bits.shape, sides, strict=True)]
+    axes = zip(bits.shape, sides, strict=True)
+    steps = [np.array(starts_of(n, side, _OVERLAP)) for n, side in axes]
     sums = window_sums(bits, sides)[np.ix_(*steps)]
     found: list[Window] = []
     while len(found) < most and sums.max() > 0:
@@ -108,10 +110,6 @@ def best_windows(bits: Floats, size: Sequence[int], most: int) -> list[Window]:
         near = [np.abs(step - a) < n for step, a, n in zip(steps, start, sides, strict=True)]
         sums[np.ix_(*near)] = 0
     return found
-
-
-def _starts(length: int, side: int) -> NDArray[np.int64]:
-    return np.unique([*range(0, length - side, max(side // 4, 1)), length - side])
 
 
 def window_sums(values: Floats, size: Sequence[int]) -> NDArray[np.float64]:
