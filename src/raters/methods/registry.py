@@ -306,7 +306,7 @@ METHODS: dict[str, MethodEntry] = {
     "grabcut": MethodEntry(
         "train on masks that GrabCut makes of marks or boxes",
         _FUSED,
-        weak.MarksOptions,
+        o.FusedOptions,
         {"fusion": "grabcut", "soft": False, "pool": False},
         paper="Rother, Kolmogorov and Blake, GrabCut: interactive foreground extraction using "
         "iterated graph cuts, ACM Transactions on Graphics 23, 2004",
@@ -319,7 +319,7 @@ METHODS: dict[str, MethodEntry] = {
     "lazy-snapping": MethodEntry(
         "train on masks that lazy snapping makes of marks",
         "raters.methods.from_marks:FromMarks",
-        weak.MarksOptions,
+        o.FusedOptions,
         {"fusion": "lazy-snapping", "soft": False, "pool": False},
         paper="Li, Sun, Tang and Shum, Lazy snapping, ACM Transactions on Graphics 23, 2004",
         when="marks of each class in each image, of objects that have colours of their own",

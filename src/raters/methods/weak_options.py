@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from raters.methods.options import FusedOptions, MethodOptions
-
-
-class MarksOptions(FusedOptions):
-    """Options of the methods that make masks of marks first."""
+from raters.methods.options import MethodOptions
 
 
 class RoundsOptions(MethodOptions):
