@@ -226,14 +226,17 @@ class Survey:
         return np.array([name not in out for name in self.study.raters]) if out else slice(None)
 
     def used_by_raters(self) -> Flags:
-        """Return which rater uses which class, `(raters, L)`."""
-        study = self.study
+        """Return which rater speaks of which class, `(raters, L)`; 'not q' of all but q."""
+        study, told = self.study, self._affirmative
         used = np.zeros((len(study.raters), len(study.classes)), bool)
         if study.kind == "classification":
             used[study.triplets.rater, study.triplets.label] = True
             return used
         for position in _jumping(len(study)):
-            used[self._affirmative] |= self.case(position).labels[self._affirmative] > 0
+            said = self.case(position).labels > 0
+            open_ = said.sum(axis=1, keepdims=True) > said
+            open_[told] = said[told]
+            used |= open_
             if used.any(axis=0).all() and _any_two_share(_foreground(study, used)):
                 break  # nothing more can be found
         return used
