@@ -213,13 +213,13 @@ def _completed(
     method, options, training, own, _ = checked
     entry = learning_method(method)
     raters = entry.raters
+    one_class = entry.takes_one_class or getattr(options, "share", None) is not None
     channels, space = image_shape(train)
     _refuse_study(study, raters)
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
-        some = raters and not entry.takes_one_class
-        if some and getattr(options, "share", None) is None:
+        if raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
@@ -244,7 +244,7 @@ def _completed(
     )
     if config.labelled and raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
-    check_classes(train, method)
+    check_classes(train, method, one_class)
     return config.with_network(own).with_parsed(settled)
 
 

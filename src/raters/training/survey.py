@@ -361,8 +361,13 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     )
 
 
-def check_classes(train: Study, method: str) -> None:
+def check_classes(train: Study, method: str, one_class: bool = False) -> None:
     """Warn of unused classes, and of raters who have no class in common.
+
+    Args:
+        train: The cases to train on.
+        method: The name of the method.
+        one_class: Whether it learns from labels that say one class alone.
 
     Raises:
         RatersError: No two raters use a common class, and the method learns their matrices.
@@ -371,7 +376,7 @@ def check_classes(train: Study, method: str) -> None:
     used = survey(train).used_by_raters() if entry.raters else _used_by_reference(train)
     if not used.any():
         return  # nothing was labelled: that is said elsewhere
-    if not (entry.takes_one_class and np.any(used, axis=0).sum() == 1):
+    if not (one_class and np.any(used, axis=0).sum() == 1):
         _warn_of_unused(train, np.any(used, axis=0))
     if entry.raters and not _any_two_share(_foreground(train, used)):
         said = _nothing_shared(train, used)
