@@ -224,10 +224,7 @@ def test_who_is_simulated_and_what_their_drawings_mean() -> None:
         (kind, kind) for kind in ("positive", "negative", "scribble", "box")
     ]
     assert listed("ann=level3", two) == [("ann", "positive"), ("ann [negative]", "negative")]
-    assert listed("positive,box", four) == [
-        ("positive", "positive"),
-        ("box", "box"),
-    ]
+    assert listed("positive,box", four) == [("positive", "positive"), ("box", "box")]
     assert listed("ann=level3", four)[:2] == [
         ("ann", "positive"),
         ("ann-road [negative]", "negative"),

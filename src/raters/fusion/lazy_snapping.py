@@ -41,11 +41,10 @@ def lazy_snapping(
     .. math:: \sum_i n_i \frac{d_i^{t_i}}{\sum_t d_i^t}
         + \lambda \sum_{ij} \frac{n_{ij} \, 1[t_i \neq t_j]}{1 + \|c_i - c_j\|^2 / \sigma^2}
 
-    with their size n, the distance d of their mean colour c from the nearest colour of pixels marked
-    as t (of 64 clusters, where they are more),
-    the length of the border that two share, and the mean :math:`\sigma^2` of the squared
-    differences. Marked superpixels keep their class. A class that nobody marked in the image does
-    not occur in it; without any marks all is MISSING.
+    with their size n, the distance d of their mean colour c from the nearest colour of pixels that
+    are marked as t (of 64 clusters, if there are more), the length of the border that two share,
+    and the mean :math:`\sigma^2` of the squared differences. Marked superpixels keep their class. A
+    class that nobody marked in the image does not occur in it; without any marks all is MISSING.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,6 @@ from raters.distributed import processes, summed
 from raters.errors import RatersError
 from raters.methods.base import Batch, Step, Target, Task
 from raters.methods.coarse_options import CoarseOptions, trusts_masks
-from raters.methods.phases import MakeOptimiser, Optimiser, begin_late
 from raters.methods.pixel_cm import PixelCM
 from raters.rater_models import RaterModel, pixel_weights
 from raters.rater_models.complement import CoarseRaters
@@ -22,6 +20,7 @@ from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.study.case import Case
+    from raters.study.study import Study
 
 
 class Coarse(PixelCM):
@@ -52,6 +51,12 @@ class Coarse(PixelCM):
         super().__init__(task, options)
         self.has_regions = options.share is not None
 
+    def prepare(self, study: Study) -> None:
+        """Hold the matrices of who says one class alone, which the paper's form would learn."""
+        super().prepare(study)
+        if study.drawn and self.options.form == "own":
+            self.raters.hold(who_says_one_class(study))
+
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features, and a transition of each rater."""
         options = self.options
@@ -69,18 +74,6 @@ class Coarse(PixelCM):
             positivity=options.positivity,
             network=self.annotator_network(),
         )
-
-    def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
-        """Make one, in which the rate of A starts afresh after the epochs that it is held for.
-
-        The truth hardly moves any more by then: A finds how raters err, and does not explain away
-        what was learnt of the truth.
-        """
-        if self.options.warm_up_on == "trace":  # nothing is held
-            return {"main": make()}
-        learnt = {id(parameter) for parameter in self.matrix_parameters()}  # M, all the time
-        held = [p for p in self.raters.parameters() if id(p) not in learnt]
-        return {"main": begin_late(make(), held, self.warm_up * self.steps_per_epoch)}
 
     def label_weights(self, labels: Tensor) -> Tensor:
         """Return the weights of pixels; 'not q' weighs as the other classes do on average."""
@@ -117,6 +110,24 @@ def _places(task: Task, options: CoarseOptions) -> tuple[tuple[int, ...], tuple[
     masks = tuple(k for k, kind in enumerate(drawn) if kind == "mask")
     trust = trusts_masks(drawn) if options.trust_masks is None else options.trust_masks
     return negative if task.num_classes > 2 else (), masks if trust else ()
+
+
+def who_says_one_class(study: Study) -> list[int]:
+    """Return the positions of the raters whose labels are all of one class, or who have none.
+
+    Example:
+        >>> from raters.study.study import Study
+        >>> labels = np.array([[[[0, 1]], [[-1, 1]]]])
+        >>> who_says_one_class(Study.from_arrays(labels=labels))
+        [1]
+    """
+    said = np.zeros((len(study.raters), len(study.classes)), bool)
+    for case in study.iter_cases():
+        for row, labels in zip(said, case.labels, strict=True):
+            row[np.unique(labels[labels != MISSING])] = True
+        if (said.sum(axis=1) > 1).all():
+            break
+    return np.flatnonzero(said.sum(axis=1) < 2).tolist()
 
 
 def share_term(log_truth: Tensor, share: float, observed: Tensor, inside: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ class CoarseOptions(PixelOptions):
     """Options of `coarse`."""
 
     warm_up: float | None = Field(
-        default=0.8,
+        default=0.4,
         ge=0,
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; M "
         "is not",

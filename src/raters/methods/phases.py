@@ -6,14 +6,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from math import cos, pi
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
+from torch.optim.lr_scheduler import LRScheduler
 
 from raters.errors import RatersError
 
@@ -69,54 +67,6 @@ class MakeOptimiser(Protocol):
             lr: Its learning rate; by default that of the options.
             steps: How many steps its schedule covers; by default those of the whole run.
         """
-
-
-def begin_late(made: Optimiser, parameters: Iterable[nn.Parameter], after: int) -> Optimiser:
-    """Give parameters that are held at first the whole schedule of the steps that are left.
-
-    Else their rate has all but gone to zero by the time that they may move. A constant rate stays
-    as it is.
-
-    Args:
-        made: What `MakeOptimiser` made.
-        parameters: What is held.
-        after: For how many steps.
-
-    Example:
-        >>> first, later = (nn.Parameter(torch.zeros(1)) for _ in range(2))
-        >>> optimiser = torch.optim.AdamW([first, later], lr=1)
-        >>> made = Optimiser(optimiser, CosineAnnealingLR(optimiser, 4))
-        >>> made = begin_late(made, [later], after=2)
-        >>> for step in range(4):
-        ...     print([round(group["lr"], 2) for group in made.optimiser.param_groups])
-        ...     made.optimiser.step()
-        ...     made.step_schedule()
-        [1.0, 1.0]
-        [0.85, 1.0]
-        [0.5, 1.0]
-        [0.15, 0.5]
-    """
-    if not isinstance(made.schedule, CosineAnnealingLR) or not after:
-        return made
-    optimiser, steps, held = made.optimiser, made.schedule.T_max, {id(p) for p in parameters}
-    begins = [0] * len(optimiser.param_groups)
-    for group in list(optimiser.param_groups):
-        group["lr"] = group["initial_lr"]
-        late = [p for p in group["params"] if id(p) in held]
-        if late:
-            group["params"] = [p for p in group["params"] if id(p) not in held]
-            optimiser.add_param_group({**group, "params": late})
-            begins.append(after)
-    return Optimiser(optimiser, LambdaLR(optimiser, [_cosine(begin, steps) for begin in begins]))
-
-
-def _cosine(begin: int, end: int) -> Callable[[int], float]:
-    """Return the share of the rate at a step: 1 up to `begin`, then a cosine to 0 at `end`."""
-
-    def share(step: int) -> float:
-        return (1 + cos(pi * max(step - begin, 0) / max(end - begin, 1))) / 2
-
-    return share
 
 
 class Snapshot:

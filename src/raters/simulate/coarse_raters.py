@@ -9,13 +9,7 @@ import numpy as np
 
 from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.coarse import (
-    LEVELS,
-    draw_area,
-    draw_boxes,
-    draw_scribbles,
-    refuse_share,
-)
+from raters.simulate.coarse import LEVELS, draw_area, draw_boxes, draw_scribbles, refuse_share
 from raters.simulate.layers import Layers
 from raters.simulate.specs import Spec, annotations_of
 from raters.study.annotations import Annotation
