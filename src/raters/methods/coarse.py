@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from raters.rater_models.models import Compares
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
+    from raters.study.annotations import Annotation
     from raters.study.case import Case
     from raters.study.study import Study
 
@@ -105,7 +107,7 @@ class Coarse(PixelCM):
 
 def _places(task: Task, options: CoarseOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return which raters have complementary labels, and whose masks are trusted."""
-    drawn = task.annotations or ("mask",) * len(task.raters)
+    drawn: Sequence[Annotation] = task.annotations or ["mask"] * len(task.raters)
     negative = tuple(k for k, kind in enumerate(drawn) if kind == "negative")
     masks = tuple(k for k, kind in enumerate(drawn) if kind == "mask")
     trust = trusts_masks(drawn) if options.trust_masks is None else options.trust_masks

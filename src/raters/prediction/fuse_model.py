@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -24,7 +24,7 @@ from raters.prediction.predict import AT_ONCE, in_bands, window_of
 from raters.prediction.predict_study import digest_of
 from raters.prediction.prediction import Floats, most_likely
 from raters.rows import Row
-from raters.study.annotations import complementary
+from raters.study.annotations import Annotation, complementary
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -91,7 +91,7 @@ def _refuse_other_drawings(study: Study, model: Model) -> None:
     if study.drawn:
         entry = METHODS[config.method]
         entry.refuse_drawings(config.method, study.annotations, study.classes.names)
-    drawn = config.annotations or ("mask",) * len(config.raters)
+    drawn: Sequence[Annotation] = config.annotations or ["mask"] * len(config.raters)
     kinds = dict(zip(config.raters, drawn, strict=True))
     known = complementary(kinds, len(config.classes))
     for rater in study.raters:

@@ -47,7 +47,8 @@ class CoarseRater:
             return draw_boxes(layers, list(self.targets))
         how = (self.severity, rng, self.share, self.level, self.annotation == "negative")
         # Of pixels that two drawings reach the higher class is kept, as of boxes.
-        return np.max([draw_area(layers, target, *how) for target in self.targets], axis=0)
+        drawn = [draw_area(layers, target, *how) for target in self.targets]
+        return np.asarray(np.max(drawn, axis=0))
 
     def __str__(self) -> str:
         if self.annotation in ("scribble", "box"):
