@@ -156,14 +156,16 @@ def test_every_method_but_those_that_say_so_refuses_negatives() -> None:
     study = Study.from_arrays(images, labels, **named, annotations={"ben": "negative"})
     refused = 0
     for name, entry in METHODS.items():
-        if "segmentation" not in entry.kinds or not entry.raters or entry.takes_negatives:
+        if "segmentation" not in entry.kinds or entry.takes_negatives:
             continue
         with pytest.raises(RatersError, match=f"by 'ben', expected .* {name} cannot use what"):
             plan_training(study, checked_options(name, {}))
         refused += 1
     assert refused > 10
-    # What is trained on references does not look at raters.
-    assert plan_training(study, checked_options("truth", {})).config.annotations
+    # Who trains on references counts the raters' matrices, too.
+    with pytest.raises(RatersError, match="truth cannot use what"):
+        plan_training(study, checked_options("truth", {}))
+    assert plan_training(study.select(raters=["ann"]), checked_options("truth", {})).config.raters
 
 
 def test_every_method_refuses_the_object_alone() -> None:

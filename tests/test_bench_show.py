@@ -56,6 +56,7 @@ DICE: dict[str, Any] = {
     ],
     "scales": {"smoke": {"seeds": [0]}, "laptop": {"seeds": [0, 1, 2]}},
 }
+OURS = "pixel-cm, paper's form @ all"
 VOTE, MEAN, PIXEL = [0.70, 0.72, 0.71], [0.60, 0.61, 0.62], [0.80, 0.83, 0.81]
 SCORES = {
     ("all", "vote"): {"dice": VOTE, "dice_best": [0.9, 0.9, 0.9], "error": [0.1, 0.1, 0.1]},
@@ -203,6 +204,14 @@ class TestClaims:
             ("dice_best: pixel-cm, paper's form @ all > vote @ all within 4", "yes"),
             ("dice_best: vote @ all < pixel-cm, paper's form @ all within 4", "yes"),
             ("dice: mean @ all > vote @ all within 0.1", "no"),
+            ("dice: vote @ all > mean @ all by 5", "yes"),  # 10, 11, 9: from 7.5 to 12.5
+            ("dice: vote @ all > mean @ all by 9", "unclear"),
+            ("dice: vote @ all > mean @ all by 15", "no"),
+            ("dice: mean @ all < vote @ all by 5", "yes"),
+            (f"dice: {OURS} minus vote @ all > mean @ all minus vote @ all", "yes"),
+            (f"dice: {OURS} minus vote @ all > vote @ all minus mean @ all", "unclear"),
+            (f"dice: vote @ all minus {OURS} > vote @ all minus mean @ all", "no"),
+            ("dice: vote @ all minus AGNet @ all > 1", "not run"),
             ("dice: vote @ all > 50", "yes"),
             ("dice: vote @ all < 50", "no"),
             ("dice: vote @ all ~ 71 within 5", "yes"),
@@ -271,6 +280,8 @@ class TestClaims:
             ("dice: vote @ all = mean @ all", "found no sign"),
             ("dice: vote @ all ~ mean @ all", "no 'within M'"),
             ("dice: vote @ all ~ mean @ all within -1", "no 'within M'"),
+            ("dice: vote @ all ~ mean @ all by 1", "found 'by M' with ~, expected 'within M'"),
+            ("dice: vote @ all minus men @ all > 1", "the row 'men', .*did you mean 'mean'"),
         ],
     )
     def test_what_is_wrong_is_named(self, spec: Specification, check: str, words: str) -> None:

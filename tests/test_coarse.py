@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,13 +38,7 @@ MIXED: Kinds = ("positive", "negative", "mask")
 """A rater of each kind; with three classes the labels of the second are complementary."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Small tensors: a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -364,8 +357,10 @@ def test_complementary_labels_have_no_vote() -> None:
 
 def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
     logits = normal(2, 3, 4, 4).requires_grad_()
-    found = share_term(logits.log_softmax(1), 0.2, torch.tensor(5))
-    m = logits.softmax(1)[:, 1:].sum(1).mean()
+    inside = torch.ones(2, 4, 4, dtype=torch.bool)
+    inside[1, 3:] = inside[1, :, 2:] = False  # what fills a batch up is no background
+    found = share_term(logits.log_softmax(1), 0.2, torch.tensor(5), inside)
+    m = logits.softmax(1)[:, 1:].sum(1)[inside].mean()
     expected = 0.2 * (0.2 / m).log() + 0.8 * (0.8 / (1 - m)).log()
     torch.testing.assert_close(found, expected)
     gradients = [torch.autograd.grad(value, logits)[0] for value in (found, expected)]
@@ -373,17 +368,17 @@ def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
 
 
 def test_the_share_counts_in_the_warm_up_too() -> None:
-    labels = some_labels(2, 1, 4, 4)
+    labels, regions = some_labels(2, 1, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long)
+    regions[1, 2:] = MISSING
     for warm_up_on in ("vote", "labels"):
         for epoch in (0, 1):
             steps = []
             for share in (None, 0.3):
                 method = method_of(("positive",), warm_up=1, warm_up_on=warm_up_on, share=share)
                 method.start_epoch(epoch)
-                steps.append(method.step(batch_of(labels)))
-            term = share_term(
-                method.network(batch_of(labels)["image"])[1].log_softmax(1), 0.3, steps[0].observed
-            )
+                steps.append(method.step({**batch_of(labels), "regions": regions}))
+            log_truth = method.network(batch_of(labels)["image"])[1].log_softmax(1)
+            term = share_term(log_truth, 0.3, steps[0].observed, regions == 0)
             assert steps[1].loss.item() == pytest.approx(steps[0].loss.item() + term.item())
             assert term > 0.001
 
@@ -413,6 +408,7 @@ def not_this(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
 def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02) -> None:
     optimiser = torch.optim.Adam(method.parameters(), lr=lr)
     batch = {"image": image, "labels": labels, "case": torch.arange(len(image))}
+    batch["regions"] = torch.zeros(len(image), *image.shape[2:], dtype=torch.long)
     for epoch in range(steps):
         method.start_epoch(epoch)
         optimiser.zero_grad()

@@ -205,7 +205,7 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
         "diag": {"rater_matrices", "rater_weights"},
         "oracle-cm": {"mean_matrices"},
         "pixel-cm": {"raters.own.sums"},
-        "coarse": {"raters.own.sums", "raters.choice"},
+        "coarse": {"raters.own.sums", "raters.choice", "raters.one_sided"},
         "multi-hypothesis": {"wins"},
         "pionono": {"labelled"},
         "wdn": {"labelled"},

@@ -17,9 +17,8 @@ from raters.simulate.coarse import (
     LEVELS,
     boxes,
     deepest,
+    draw_area,
     draw_boxes,
-    draw_negative,
-    draw_positive,
     draw_scribbles,
     near_a_centre,
     scribble,
@@ -78,8 +77,11 @@ def test_the_share_of_the_area_nearest_to_a_centre_inside(
 
 def test_ratios_of_one_seed_are_parts_of_one_drawing() -> None:
     layers = Layers(truth_of(LESIONS))
-    for draw in (draw_positive, draw_negative):
-        parts = [draw(layers, 1, 1.0, rng(9), share=share) > 0 for share in RATIOS]
+    for negative in (False, True):
+        parts = [
+            draw_area(layers, 1, 1.0, rng(9), share=share, negative=negative) > 0
+            for share in RATIOS
+        ]
         areas = [int(part.sum()) for part in parts]
         assert areas == [max(1, round(share * areas[0])) for share in RATIOS]
         for larger, smaller in pairwise(parts):
@@ -92,16 +94,30 @@ def test_a_positive_drawing_is_too_large_and_broken() -> None:
         layers = Layers(np.asarray(case.reference))
         mask = layers.truth > 0
         for seed in range(4):
-            marks = draw_positive(layers, 1, 0.5, rng(seed))
+            marks = draw_area(layers, 1, 0.5, rng(seed))
             assert set(np.unique(marks)) <= {0, 1}
             more.append((marks[~mask] > 0).sum() / mask.sum())
             broken.append((marks[mask] == 0).mean())
             far = Shape(mask).distance < -2 * Shape(mask).half_thickness - 1
             assert not marks[far].any(), "half of it is not twice that"
-            exact = draw_positive(layers, 1, 0, rng(seed))
+            exact = draw_area(layers, 1, 0, rng(seed))
             assert np.array_equal(exact > 0, mask)
     assert 0.15 < np.mean(more) < 0.9
     assert 0.005 < np.mean(broken) < 0.3
+
+
+def test_a_positive_drawing_marks_all_classes() -> None:
+    exact = simulate(SCENES, "positive:0", unmarked="rest")
+    assert exact.raters == ("positive",)
+    for case in exact:
+        assert np.array_equal(case.labels[0], np.asarray(case.reference))
+    rough = simulate(SCENES, "positive@0.5")[0]
+    names = SCENES.classes.names
+    alone = [simulate(SCENES, "positive@0.5", target=name)[0].labels[0] for name in names[1:]]
+    areas = [int((marks > 0).sum()) for marks in alone]
+    assert [int((rough.labels[0] == k).sum()) > 0.7 * areas[k - 1] for k in (1, 2, 3)] == [True] * 3
+    only = simulate(SCENES, "positive:0", target=names[2])[0]
+    assert np.array_equal(only.labels[0] == 2, np.asarray(only.reference) == 2)
 
 
 @pytest.mark.parametrize("target", [1, 2, 3])
@@ -111,12 +127,12 @@ def test_a_negative_drawing_is_the_positive_one_of_the_complement(target: int) -
     # Errors are as large as those of the class, though the complement is thicker.
     thin = Shape(truth == target).half_thickness / Shape(truth != target).half_thickness
     for share, severity in ((1.0, 0.0), (1.0, 0.5), (0.3, 0.8)):
-        negative = draw_negative(Layers(truth, FOUR), target, severity, rng(5), share)
-        positive = draw_positive(Layers(flipped), 1, severity * thin, rng(5), share)
+        negative = draw_area(Layers(truth, FOUR), target, severity, rng(5), share, negative=True)
+        positive = draw_area(Layers(flipped), 1, severity * thin, rng(5), share)
         assert np.array_equal(negative, target * positive)
-    exact = draw_negative(Layers(truth, FOUR), target, 0, rng())
+    exact = draw_area(Layers(truth, FOUR), target, 0, rng(), negative=True)
     assert np.array_equal(exact == target, truth != target)
-    wider = draw_negative(Layers(truth, FOUR), target, 0.5, rng(1)) == target
+    wider = draw_area(Layers(truth, FOUR), target, 0.5, rng(1), negative=True) == target
     assert (wider & (truth == target)).any(), "it goes into the class that it denies"
 
 
@@ -183,7 +199,7 @@ def test_levels_grow_from_the_middle_of_thick_vessels_to_nearly_all() -> None:
     for case in phantom_study("vessels", 3, (64, 64)):
         truth = np.asarray(case.reference)
         shape = Shape(truth > 0)
-        parts = [draw_positive(Layers(truth), 1, 0, rng(2), level=k) > 0 for k in range(1, 6)]
+        parts = [draw_area(Layers(truth), 1, 0, rng(2), level=k) > 0 for k in range(1, 6)]
         area = int(shape.mask.sum())
         assert [int(part.sum()) for part in parts] == [round(share * area) for share in LEVELS]
         depths = [shape.distance[part].mean() for part in parts]
@@ -191,7 +207,7 @@ def test_levels_grow_from_the_middle_of_thick_vessels_to_nearly_all() -> None:
         for smaller, larger in pairwise(parts):
             assert not (smaller & ~larger).any()
         assert not (parts[-1] & ~shape.mask).any()
-        denied = draw_negative(Layers(truth), 1, 0, rng(2), level=1) > 0
+        denied = draw_area(Layers(truth), 1, 0, rng(2), level=1, negative=True) > 0
         assert not (denied & shape.mask).any()
         assert shape.distance[denied].max() < shape.distance[~shape.mask].mean()
     assert not deepest(np.zeros((4, 4), bool), 0.5, rng()).any()
@@ -208,11 +224,10 @@ def test_who_is_simulated_and_what_their_drawings_mean() -> None:
         (kind, kind) for kind in ("positive", "negative", "scribble", "box")
     ]
     assert listed("ann=level3", two) == [("ann", "positive"), ("ann [negative]", "negative")]
-    assert listed("positive,box", four) == [
-        ("positive-road", "positive"),
-        ("positive-house", "positive"),
-        ("positive-tree", "positive"),
-        ("box", "box"),
+    assert listed("positive,box", four) == [("positive", "positive"), ("box", "box")]
+    assert listed("ann=level3", four)[:2] == [
+        ("ann", "positive"),
+        ("ann-road [negative]", "negative"),
     ]
     assert listed("2xnegative", four, target=2) == [
         ("negative-house", "negative"),
@@ -298,10 +313,10 @@ def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> No
 
 def test_the_confusion_of_several_classes_and_the_transition(tmp_path: Path) -> None:
     study = simulate(SCENES, "positive@0.6,negative:0.8@0.6,scribble", seed=2)
-    assert study.raters[3:] == ("negative-road", "negative-house", "negative-tree", "scribble")
+    assert study.raters[1:] == ("negative-road", "negative-house", "negative-tree", "scribble")
     known, denied = true_confusion(study, 1, draws=4), true_transition(study, 1, draws=4)
     truth, many = truth_of(SCENES, 1), 0
-    for k, target in ((3, 1), (4, 2), (5, 3)):
+    for k, target in ((1, 1), (2, 2), (3, 3)):
         labels = study[1].labels[k]
         assert set(np.unique(labels)) == {-1, target}
         # Whoever denies one class only says nothing else, rightly or not.
@@ -313,8 +328,8 @@ def test_the_confusion_of_several_classes_and_the_transition(tmp_path: Path) -> 
         np.testing.assert_allclose(denied[k].sum(axis=1), 1)
         many += int((labels[truth == target] == target).sum())
     assert many > 0, "they err"
-    assert np.isnan(denied[[0, 1, 2, 6]]).all()
-    np.testing.assert_allclose(known[6], np.eye(4))
+    assert np.isnan(denied[[0, 4]]).all()
+    np.testing.assert_allclose(known[4], np.eye(4))
     write_true_confusion(study, tmp_path / "known.npz", draws=4)
     written = np.load(tmp_path / "known.npz")
     np.testing.assert_allclose(written["confusion"][1], known, atol=1e-6)
@@ -373,7 +388,7 @@ def test_teams_have_their_share_of_each_split() -> None:
 def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Path) -> None:
     raters = "good:0.5,positive@0.5,negative,scribble,box"
     study = simulate(SCENES, raters, seed=1, unmarked="unknown")
-    kinds = ["mask", *["positive"] * 3, *["negative"] * 3, "scribble", "box"]
+    kinds = ["mask", "positive", *["negative"] * 3, "scribble", "box"]
     assert list(study.annotations.values()) == kinds
     again = study.write(tmp_path / form, form)
     assert again.annotations == study.annotations
@@ -382,10 +397,10 @@ def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Pat
         assert np.array_equal(back.labels, case.labels)
     if form == "packed":
         return
-    for name, target in (("positive-house", 2), ("negative-tree", 3)):
+    for name in ("positive", "negative-tree"):
         held = np.asarray(Image.open(tmp_path / form / "labels" / name / "scenes00000.png"))
         drawn = study[0].labels[study.raters.index(name)]
-        assert np.array_equal(held, np.where(drawn == target, target, 0)), "0 is unmarked"
+        assert np.array_equal(held, np.where(drawn > 0, drawn, 0)), "0 is unmarked"
 
 
 def test_the_command_line_draws_and_says_what_is_wrong(
@@ -409,7 +424,7 @@ def test_the_command_line_draws_and_says_what_is_wrong(
     expected = simulate(phantom_study("scenes", 2, (40, 44)), "positive@0.5,negative",
                         unmarked="unknown")  # fmt: skip
     assert np.array_equal(study[1].labels, expected[1].labels)
-    assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 6, 4, 4)
+    assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 4, 4, 4)
     for raters, words in (("positive@2", "share 2"), ("level9", "found the rater 'level9'")):
         refused = run(*call, raters, "-o", str(tmp_path / "b"))
         assert refused.code == 2

@@ -141,12 +141,14 @@ def test_the_energy_of_lazy_snapping_is_that_of_a_loop() -> None:
     regions, seeds = split_by_marks(superpixels_of(image, 9), marks[0])
     graph, pixels = region_graph(regions), in_range(image)[..., 0]
     colours = np.array([pixels[regions == k].mean() for k in range(len(seeds))])
-    costs = hold(colour_costs(colours[:, None], seeds, 2) * sizes_of(regions)[:, None], seeds)
+    seen = marks[0] >= 0
+    by_colour = colour_costs(colours[:, None], pixels[seen][:, None], marks[0][seen], 2)
+    costs = hold(by_colour * sizes_of(regions)[:, None], seeds)
     squared = [(colours[i] - colours[j]) ** 2 for i, j in graph.edges]
     weights = [n / (1 + s / np.mean(squared)) for n, s in zip(graph.lengths, squared, strict=True)]
     np.testing.assert_allclose(contrast(colours[:, None], graph), weights)
     for k, seed in enumerate(seeds):
-        far = [min(abs(colours[k] - c) for c in colours[seeds == t]) for t in (0, 1)]
+        far = [min(abs(colours[k] - c) for c in pixels[marks[0] == t]) for t in (0, 1)]
         expected = [sizes_of(regions)[k] * f / sum(far) if seed < 0 else 0.0 for f in far]
         if seed >= 0:
             expected[1 - seed] = np.inf
@@ -159,6 +161,19 @@ def test_the_energy_of_lazy_snapping_is_that_of_a_loop() -> None:
         other = labels.copy()
         other[list(flip)] = 1 - other[list(flip)]
         assert loop_energy(labels, *graph_) <= loop_energy(other, *graph_) + 1e-6
+
+
+def test_lazy_snapping_takes_the_colours_of_marked_pixels() -> None:
+    """One mark on a superpixel of two colours: the other colour in it was never marked."""
+    image = np.zeros((1, 4, 24))
+    image[0, :, 8:16], image[0, :, 16:] = 0.6, 1.0
+    image[0, 0, 0:8] = 1.0  # a bright edge of the dark superpixel, whose mean is 0.25
+    marks = np.full((1, 4, 24), -1)
+    marks[0, 3, 0:4], marks[0, 3, 20:] = 0, 1  # dark pixels alone
+    regions, seeds = split_by_marks(np.repeat(np.arange(3), 8)[np.newaxis].repeat(4, 0), marks[0])
+    pixels = in_range(image)
+    costs = colour_costs(means_of(pixels, regions), pixels[marks[0] >= 0], marks[marks >= 0], 2)
+    assert costs[list(seeds).index(-1)] == pytest.approx([0.6, 0.4])  # not [0.47, 0.53]
 
 
 @pytest.mark.parametrize("method", [lazy_snapping, grabcut])

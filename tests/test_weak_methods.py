@@ -22,7 +22,7 @@ from raters.fusion.superpixels import region_graph
 from raters.methods import learning_method
 from raters.methods.base import Batch, Task, generator_of
 from raters.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
-from raters.methods.cycle_mix import CycleMix, holes, largest_parts, mean_distance, mixing_masks
+from raters.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
 from raters.methods.region_method import add_by_region
 from raters.methods.scribble_sup import ScribbleSup, histograms, likeness
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
@@ -326,6 +326,20 @@ def test_candidates_hold_the_object_and_fill_the_box() -> None:
         assert box.sizes.sum() == boxes.sum()
 
 
+def test_a_candidate_that_leaves_its_box_fills_it_badly() -> None:
+    """A stripe through the box would fill it if it were cut first; the square inside is better."""
+    image = np.zeros((1, 12, 24))
+    image[:, 4:8], image[:, 4:8, 10:14] = 0.5, 1
+    pixels = np.zeros((12, 24), int)
+    pixels[4:8], pixels[4:8, 14:], pixels[4:8, 10:14], pixels[8:] = 1, 4, 2, 3
+    boxes = np.zeros((12, 24), int)
+    boxes[4:8, 9:15] = 1
+    regions = np.unique(pixels * 2 + boxes, return_inverse=True)[1].reshape(pixels.shape)
+    (box,) = boxes_with_candidates(image, pixels, boxes, regions)
+    best = box.candidates[costs_of(box, None, 3.0).argmin()]
+    np.testing.assert_array_equal(np.isin(regions, box.inside[best]), pixels == 2)
+
+
 def test_candidates_in_turns_beat_filled_boxes() -> None:
     filled = score(trained(weak_study(what="box masks"), "mean"))
     model = trained(weak_study(what="boxes"), "box-sup")
@@ -448,14 +462,32 @@ def test_salient_blocks_are_kept() -> None:
         assert kept[1, :, 8:].all() and not kept[1, :, :8].any()
 
 
-def test_an_image_mixed_with_itself_is_itself() -> None:
-    """Then predictions agree but around the hole, and marks in the hole say nothing."""
+def test_an_image_alone_is_mixed_with_itself() -> None:
+    """Its prediction with a hole must be that without, outside of the hole and nowhere else."""
     study = weak_study(1, size=20)
     method: CycleMix = made("cycle-mix")
-    terms = method.step(batch_of(study)).terms
-    assert terms["global"].item() < 0.01
-    truth = torch.rand(2, 3, 5, 6).softmax(1)
-    assert mean_distance(truth, truth, torch.ones(2, 1, 5, 6)).item() == pytest.approx(0, abs=1e-6)
+    with torch.no_grad():  # predictions that depend on the image, unlike those of a fresh network
+        for parameter in method.network.parameters():
+            parameter.mul_(3)
+    batch = batch_of(study)
+    draws = generator_of("mix", 0, 0, *batch["case"].tolist())
+    order = torch.randperm(1, generator=draws)
+    mixing_masks(torch.ones(1, 20, 20), order, draws)
+    seen = holes(batch["image"].shape, draws)
+    shown = (batch["image"], batch["image"] * seen)
+    before, after = (method.truth(image).detach() for image in shown)
+    far: dict[bool, list[float]] = {True: [], False: []}
+    for y, x in np.ndindex(20, 20):
+        one, two = before[0, :, y, x].numpy(), after[0, :, y, x].numpy()
+        cosine = float(one @ two / (np.linalg.norm(one) * np.linalg.norm(two)))
+        far[bool(seen[0, 0, y, x])].append(1 - cosine)
+    expected = float(np.mean(far[True]))
+    found = method.step(batch).terms["global"].item()
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert expected > 1e-4  # the hole is felt around it
+    assert np.mean(far[False]) > 2 * expected  # and most of all within, which does not count
+    empty = {**batch, "image": torch.zeros_like(batch["image"])}  # a hole in nothing
+    assert method.step(empty).terms["global"].item() == pytest.approx(0, abs=1e-6)
 
 
 def test_the_largest_part_of_each_class_is_kept() -> None:

@@ -7,6 +7,7 @@ on; without them their pictures are left out.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
 from raters.plots.views import view_of
 from raters.simulate import disc_study
-from raters.simulate.coarse import draw_boxes, draw_negative, draw_positive, draw_scribbles
+from raters.simulate.coarse import draw_area, draw_boxes, draw_scribbles
 from raters.simulate.layers import Layers
 from raters.simulate.masks import DRAWERS
 from raters.simulate.phantoms import draw
@@ -81,7 +82,8 @@ def coarse() -> None:
     """Draw what coarse raters mark of one mask, and of a scene."""
     truth = draw("vessels", (EDGE, EDGE), np.random.default_rng(6))[1]
     layers, marks = Layers(truth), []
-    for kind, say in (("positive", draw_positive), ("negative", draw_negative)):
+    for kind in ("positive", "negative"):
+        say = partial(draw_area, negative=kind == "negative")
         for share in (1.0, 0.5, 0.01):
             drawn = say(layers, 1, 0.5, np.random.default_rng(1), share)
             marks.append((f"{kind}@{share:g}", _on_grey(truth, drawn, kind == "negative")))
@@ -96,10 +98,11 @@ def coarse() -> None:
         ("scribble", _thick(lines)),
         ("box", CLASSES[draw_boxes(places, [1, 2, 3])]),
     ]
-    for target, name in ((2, "house"), (3, "tree")):
-        said = draw_positive(places, target, 0.5, np.random.default_rng(3), 0.8)
-        row.append((f"positive-{name}", CLASSES[said]))
-        said = draw_negative(places, target, 0.5, np.random.default_rng(3), 0.8)
+    rng = np.random.default_rng(3)
+    said = np.max([draw_area(places, target, 0.5, rng, 0.8) for target in (1, 2, 3)], axis=0)
+    row.append(("positive", CLASSES[said]))
+    for target, name in enumerate(("road", "house", "tree"), start=1):
+        said = draw_area(places, target, 0.5, np.random.default_rng(3), 0.8, negative=True)
         row.append((f"negative-{name}", CLASSES[said]))
     montage([marks, row], HERE / "coarse.png")
 

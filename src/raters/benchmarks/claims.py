@@ -7,6 +7,8 @@ A check is one comparison; values and M are in the units that tables show:
     accuracy: vote @ few raters ~ trained on the truth @ few raters within 0.5
     accuracy: vote @ few raters > 50
     accuracy: global-cm @ flippers > vote @ flippers within 1      (better, or at most 1 behind)
+    accuracy: global-cm @ flippers > vote @ flippers by 5          (better by more than 5)
+    miou: coarse @ level 2 minus coarse @ level 1 > coarse @ level 3 minus coarse @ level 2
 
 `@ SETTING` may be omitted where a benchmark has one setting.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from raters.benchmarks.results import Collected, Difference, paired
 from raters.benchmarks.scores import SCORES
@@ -24,14 +26,26 @@ from raters.errors import RatersError
 from raters.wording import expected_one_of
 
 Answer = Literal["yes", "no", "unclear", "not run", "not checked"]
-Operand = tuple[str, str] | float
-"""A row and a setting, or a number."""
+Place = tuple[str, str]
+"""A row and a setting."""
+
+
+class Gain(NamedTuple):
+    """How much more one place has than another."""
+
+    more: Place
+    less: Place
+
+
+Operand = Place | Gain | float
+"""A row and a setting, a difference between two, or a number."""
 
 ONE_SEED = "one seed: unclear by rule"
 """What is said of a comparison of rows of which one has a single seed, and so no interval."""
 
 _OPERATOR = re.compile(r"\s([<>~])\s")
-_WITHIN = re.compile(r"^(.*)\swithin\s+(\S+)$", re.DOTALL)
+_MARGIN = re.compile(r"^(.*)\s(within|by)\s+(\S+)$", re.DOTALL)
+_MINUS = " minus "
 
 
 @dataclass(frozen=True)
@@ -41,16 +55,16 @@ class Check:
     Attributes:
         text: As it was written.
         score: The score.
-        left: A row and a setting.
+        left: A row and a setting, or the difference between two.
         sign: '>', '<' or '~' (about the same).
-        right: A row and a setting, or a number.
+        right: The same, or a number.
         within: How far apart values may be that are about the same, or how far behind one that is
-            better or level.
+            better or level; negative: by how much one must be better.
     """
 
     text: str
     score: str
-    left: tuple[str, str]
+    left: Place | Gain
     sign: str
     right: Operand
     within: float = 0.0
@@ -102,18 +116,27 @@ def parse_check(text: str, spec: Specification) -> Check:
 
 def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match[str]) -> Check:
     left, right, within = rest[: sign.start()].strip(), rest[sign.end() :].strip(), 0.0
-    ending = _WITHIN.match(right)
+    ending = _MARGIN.match(right)
     if ending or sign[1] == "~":
-        number = _number(ending[2]) if ending else None
+        number = _number(ending[3]) if ending else None
         if ending is None or number is None or number <= 0:
             raise _bad(text, "found no 'within M' at the end, expected a number of shown units")
-        right, within = ending[1].strip(), number
+        if sign[1] == "~" and ending[2] == "by":
+            raise _bad(text, "found 'by M' with ~, expected 'within M'")
+        right, within = ending[1].strip(), number if ending[2] == "within" else -number
     value = _number(right)
-    other: Operand = _place(text, right, spec) if value is None or right in spec.rows else value
-    return Check(text, score, _place(text, left, spec), sign[1], other, within)
+    other: Operand = _side(text, right, spec) if value is None or right in spec.rows else value
+    return Check(text, score, _side(text, left, spec), sign[1], other, within)
 
 
-def _place(text: str, side: str, spec: Specification) -> tuple[str, str]:
+def _side(text: str, side: str, spec: Specification) -> Place | Gain:
+    more, minus, less = side.partition(_MINUS)
+    if not minus:
+        return _place(text, side, spec)
+    return Gain(_place(text, more.strip(), spec), _place(text, less.strip(), spec))
+
+
+def _place(text: str, side: str, spec: Specification) -> Place:
     row, at, setting = (part.strip() for part in side.partition("@"))
     if not at and len(spec.settings) == 1:
         setting = next(iter(spec.settings))
@@ -157,14 +180,14 @@ def answer_check(check: Check, found: Collected) -> Verdict:
     """Answer a comparison by the paired difference over common seeds and its 95 % interval.
 
     Yes where the interval is on the side that is claimed (for '~' within ± M; with 'within M' not
-    more than M on the other), no where it is on the other side (outside ± M), else unclear; one
-    seed has no interval and is always unclear.
+    more than M on the other, with 'by M' more than M away), no where it is on the other side
+    (outside ± M), else unclear; one seed has no interval and is always unclear.
     """
-    left = found.by_seed(check.left[1], check.left[0], check.score)
+    left = _by_seed(check.left, check.score, found)
     if isinstance(check.right, float):
         right = dict.fromkeys(left, check.right)
     else:
-        right = found.by_seed(check.right[1], check.right[0], check.score)
+        right = _by_seed(check.right, check.score, found)
     difference = paired(left, right)
     if difference is None:
         why = [_absent(check, found), *([ONE_SEED] if _fewest_seeds(check, found) == 1 else [])]
@@ -172,16 +195,28 @@ def answer_check(check: Check, found: Collected) -> Verdict:
     return Verdict(_decided(check, difference), difference_words(difference, check.score))
 
 
+def _by_seed(side: Place | Gain, score: str, found: Collected) -> dict[int, float]:
+    """Return the values of a side; those of a difference for the seeds that both have."""
+    if not isinstance(side, Gain):
+        return found.by_seed(side[1], side[0], score)
+    more, less = (_by_seed(place, score, found) for place in side)
+    return {seed: more[seed] - less[seed] for seed in more if seed in less}
+
+
+def _places(check: Check) -> list[Place]:
+    """Return all rows and settings of a check."""
+    sides = [side for side in (check.left, check.right) if not isinstance(side, float)]
+    return [place for side in sides for place in (side if isinstance(side, Gain) else [side])]
+
+
 def _fewest_seeds(check: Check, found: Collected) -> int:
     """Return how many seeds the rows of a check will have in common at most."""
     whole = len(found.spec.scale(found.scale).seeds)
-    places = [place for place in (check.left, check.right) if not isinstance(place, float)]
-    return min(min(found.spec.rows[row].seeds or whole, whole) for row, _ in places)
+    return min(min(found.spec.rows[row].seeds or whole, whole) for row, _ in _places(check))
 
 
 def _absent(check: Check, found: Collected) -> str:
-    places = [place for place in (check.left, check.right) if not isinstance(place, float)]
-    for row, setting in places:
+    for row, setting in _places(check):
         if not found.by_seed(setting, row, check.score):
             return f"{row}: {found.why.get((setting, row), 'not at this scale')}"
     return "no common seed"

@@ -77,10 +77,10 @@ def fuse(
         method = method.method
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
-    if study.drawn:
-        refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
     if model is not None:
         return _with_model(study, method, pool, options, model)
+    if study.drawn:
+        refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
     method = method or "staple"
     chosen = method_of(method)
     chosen.check_options(study.kind, options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Ints
+from raters.arrays import Array, Floats, Ints, Labels
 from raters.fusion.colours import distances
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.marks import as_fusion, marks_of
@@ -41,10 +41,10 @@ def lazy_snapping(
     .. math:: \sum_i n_i \frac{d_i^{t_i}}{\sum_t d_i^t}
         + \lambda \sum_{ij} \frac{n_{ij} \, 1[t_i \neq t_j]}{1 + \|c_i - c_j\|^2 / \sigma^2}
 
-    with their size n, the distance d of their mean colour c from the nearest colour marked as t,
-    the length of the border that two share, and the mean :math:`\sigma^2` of the squared
-    differences. Marked superpixels keep their class. A class that nobody marked in the image does
-    not occur in it; without any marks all is MISSING.
+    with their size n, the distance d of their mean colour c from the nearest colour of pixels that
+    are marked as t (of 64 clusters, if there are more), the length of the border that two share,
+    and the mean :math:`\sigma^2` of the squared differences. Marked superpixels keep their class. A
+    class that nobody marked in the image does not occur in it; without any marks all is MISSING.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
@@ -66,20 +66,28 @@ def lazy_snapping(
     if (marks == MISSING).all():
         return as_fusion(marks, num_classes)
     regions, seeds = split_by_marks(superpixels_of(image, superpixels), marks)
-    colours, graph = means_of(in_range(image), regions), region_graph(regions)
-    costs = colour_costs(colours, seeds, num_classes) * sizes_of(regions)[:, np.newaxis]
+    pixels, seen = in_range(image), marks != MISSING
+    colours, graph = means_of(pixels, regions), region_graph(regions)
+    costs = colour_costs(colours, pixels[seen], marks[seen], num_classes)
+    costs = costs * sizes_of(regions)[:, np.newaxis]
     found = graph_cut(hold(costs, seeds), graph.edges, smoothness * contrast(colours, graph))
     return as_fusion(np.where(marks == MISSING, found[regions], marks), num_classes)
 
 
-def colour_costs(colours: Floats, seeds: Ints, num_classes: int) -> Floats:
+def colour_costs(colours: Floats, marked: Floats, marks: Labels, num_classes: int) -> Floats:
     """Return the share of each class in all distances from marked colours, `(regions, L)`.
 
+    Args:
+        colours: The mean colours of regions, `(regions, channels)`.
+        marked: The colours of marked pixels, `(n, channels)`.
+        marks: What they are marked as, `(n,)`.
+        num_classes: The number of classes.
+
     Example:
-        >>> colour_costs(np.array([[0.0], [1.0], [0.25]]), np.array([0, 1, -1]), 2)[2]
-        array([0.25, 0.75])
+        >>> colour_costs(np.array([[0.25]]), np.array([[0.0], [1.0]]), np.array([0, 1]), 2)
+        array([[0.25, 0.75]])
     """
-    far = distances(colours, seeds, num_classes, colours)
+    far = distances(marked, marks, num_classes, colours)
     total = np.where(np.isfinite(far), far, 0.0).sum(axis=1, keepdims=True)
     return np.where(np.isfinite(far), far / np.where(total > 0, total, 1.0), np.inf)
 

@@ -53,8 +53,9 @@ class BoxSup(RegionMethod):
     .. math:: 1 - \mathrm{IoU}(B, \mathrm{box}(S))
         + \lambda \frac{1}{|B|} \sum_{x \in B} -\log p(1[x \in S] \mid x)
 
-    the first time without the second part. In each epoch one of the best is drawn: it is the
-    object, and the rest of the box is background.
+    the first time without the second part. The box of S is that of all of it, also outside of B. In
+    each epoch one of the best is drawn: what of it is inside is the object, and the rest of the box
+    is background.
 
     J. Dai, K. He and J. Sun, BoxSup: exploiting bounding boxes to supervise convolutional networks
     for semantic segmentation, ICCV 2015.
@@ -205,6 +206,8 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
     found = []
     for number, box in enumerate(corners_of(boxes - 1), start=1):
         inside = np.flatnonzero(of_region[1] == number)
+        # Of whole candidates, as in the paper: a region that goes on outside would fill the box if
+        # it were cut at it first.
         overlaps = overlap(box, corners)
         good = overlaps >= LEAST
         candidates = members[good][:, of_region[0, inside]]

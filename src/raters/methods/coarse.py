@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from raters.distributed import processes, summed
 from raters.errors import RatersError
-from raters.methods.base import Step, Task
-from raters.methods.coarse_options import CoarseOptions
+from raters.methods.base import Batch, Step, Target, Task
+from raters.methods.coarse_options import CoarseOptions, trusts_masks
 from raters.methods.pixel_cm import PixelCM
 from raters.rater_models import RaterModel, pixel_weights
 from raters.rater_models.complement import CoarseRaters
 from raters.rater_models.models import Compares
+from raters.study.classes import MISSING
+
+if TYPE_CHECKING:
+    from raters.study.annotations import Annotation
+    from raters.study.case import Case
+    from raters.study.study import Study
 
 
 class Coarse(PixelCM):
@@ -41,6 +51,13 @@ class Coarse(PixelCM):
                 "labels that say which class it is not have no vote"
             )
         super().__init__(task, options)
+        self.has_regions = options.share is not None
+
+    def prepare(self, study: Study) -> None:
+        """Hold the matrices of who says one class alone, which the paper's form would learn."""
+        super().prepare(study)
+        if study.drawn and self.options.form == "own":
+            self.raters.hold(who_says_one_class(study))
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features, and a transition of each rater."""
@@ -67,11 +84,16 @@ class Coarse(PixelCM):
         weights[list(self._negative)] = others
         return pixel_weights(labels, weights)
 
-    def penalised(self, step: Step, log_truth: Tensor) -> Step:
+    def regions(self, case: Case) -> Target:
+        """Return one region: where the image is, beside what fills a patch up."""
+        return np.zeros(case.geometry.shape, np.int32)
+
+    def penalised(self, step: Step, log_truth: Tensor, batch: Batch) -> Step:
         """Draw the mean prediction to the share of objects, if it is known."""
-        if self.options.share is None:
+        if self.options.share is None or "regions" not in batch:  # the truth is fixed in `extend`
             return step
-        term = share_term(log_truth, self.options.share, step.observed)
+        inside = batch["regions"] != MISSING
+        term = share_term(log_truth, self.options.share, step.observed, inside)
         return Step(step.loss + term, step.observed, {**step.terms, "share": term})
 
     def transition(self) -> Tensor | None:
@@ -85,40 +107,56 @@ class Coarse(PixelCM):
 
 def _places(task: Task, options: CoarseOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return which raters have complementary labels, and whose masks are trusted."""
-    drawn = task.annotations or ("mask",) * len(task.raters)
+    drawn: Sequence[Annotation] = task.annotations or ["mask"] * len(task.raters)
     negative = tuple(k for k, kind in enumerate(drawn) if kind == "negative")
     masks = tuple(k for k, kind in enumerate(drawn) if kind == "mask")
-    trust = options.trust_masks
-    trust = len(masks) < len(drawn) if trust is None else trust
+    trust = trusts_masks(drawn) if options.trust_masks is None else options.trust_masks
     return negative if task.num_classes > 2 else (), masks if trust else ()
 
 
-def share_term(log_truth: Tensor, share: float, observed: Tensor) -> Tensor:
+def who_says_one_class(study: Study) -> list[int]:
+    """Return the positions of the raters whose labels are all of one class, or who have none.
+
+    Example:
+        >>> from raters.study.study import Study
+        >>> labels = np.array([[[[0, 1]], [[-1, 1]]]])
+        >>> who_says_one_class(Study.from_arrays(labels=labels))
+        [1]
+    """
+    said = np.zeros((len(study.raters), len(study.classes)), bool)
+    for case in study.iter_cases():
+        for row, labels in zip(said, case.labels, strict=True):
+            row[np.unique(labels[labels != MISSING])] = True
+        if (said.sum(axis=1) > 1).all():
+            break
+    return np.flatnonzero(said.sum(axis=1) < 2).tolist()
+
+
+def share_term(log_truth: Tensor, share: float, observed: Tensor, inside: Tensor) -> Tensor:
     r"""Return how far the mean prediction of a batch is from a known share s of all objects.
 
     .. math:: \mathrm{KL}(s \,\|\, m) = s \log \frac{s}{m} + (1 - s) \log \frac{1 - s}{1 - m},
               \quad m = \mathrm{mean}_x \sum_{t > 0} p(t \mid x)
 
-    The mean is over the images of all processes that have labels; the gradient of each is that of
-    its own part, as it will be weighted by its share of the labels (`observed`).
+    The mean is over the images of all processes; the gradient of each is that of its own part, as
+    it will be weighted by its share of the labels (`observed`).
 
     Args:
         log_truth: `log p(t | x)`, `(batch, L, *space)`.
         share: s.
         observed: How many labels the batch has.
+        inside: Where images are, `(batch, *space)`; the rest fills batches up.
 
     Example:
-        >>> even = torch.full((1, 2, 4, 4), 0.5).log()
-        >>> share_term(even, 0.5, torch.tensor(1)), share_term(even, 0.1, torch.tensor(1))
-        (tensor(0.), tensor(0.3681))
+        >>> even, inside = torch.full((1, 2, 4, 4), 0.5).log(), torch.ones(1, 4, 4).bool()
+        >>> [share_term(even, s, torch.tensor(1), inside) for s in (0.5, 0.1)]
+        [tensor(0.), tensor(0.3681)]
     """
-    background = log_truth[:, 0].exp()
-    inside, alone = (1 - background).sum(), processes()[1] == 1
-    counts = inside.detach(), inside.new_tensor(background.numel()), observed.to(inside)
-    told = 1.0 if alone else (observed > 0).to(inside)  # a process without cases sees an empty one
-    objects, pixels, labels = summed(torch.stack(counts) * told).unbind()
+    own, alone = (1 - log_truth[:, 0].exp())[inside].sum(), processes()[1] == 1
+    counts = own.detach(), inside.sum().to(own), observed.to(own)
+    objects, pixels, labels = summed(torch.stack(counts)).unbind()
     mean = (objects / pixels.clamp(min=1)).clamp(1e-6, 1 - 1e-6)
     value = share * (share / mean).log() + (1 - share) * ((1 - share) / (1 - mean)).log()
     slope = (mean - share) / (mean * (1 - mean))
     weight = 1.0 if alone else labels / observed.clamp(min=1)  # it is divided by this later
-    return value + slope * weight * (inside - inside.detach()) / pixels.clamp(min=1)
+    return value + slope * weight * (own - own.detach()) / pixels.clamp(min=1)

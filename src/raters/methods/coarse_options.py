@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from raters.methods.options import PIXEL_PAPER, PixelOptions
+from raters.study.annotations import Annotation
 
 
 class CoarseOptions(PixelOptions):
     """Options of `coarse`."""
 
     warm_up: float | None = Field(
-        default=0.8,
+        default=0.4,
         ge=0,
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; M "
         "is not",
@@ -43,6 +44,16 @@ class CoarseOptions(PixelOptions):
         description="share of all pixels that is any object, if it is known: the mean prediction "
         "is drawn to it. Positive drawings whose unmarked pixels are unknown need it",
     )
+
+
+def trusts_masks(annotations: Iterable[Annotation]) -> bool:
+    """Return whether masks are right, where nobody says: beside any other kind of drawing.
+
+    Example:
+        >>> trusts_masks(["mask", "positive"]), trusts_masks(["mask", "mask"])
+        (True, False)
+    """
+    return any(kind != "mask" for kind in annotations)
 
 
 COARSE_PAPER: Mapping[str, Any] = {

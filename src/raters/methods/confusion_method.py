@@ -137,13 +137,13 @@ class ConfusionMethod(NetworkMethod):
                 terms["prior"] = prior_term(seen.distance, labels, truth)
                 loss = loss + self.prior * terms["prior"]
             self.raters.learn(confusion, truth, labels, batch["case"])
-        return self.penalised(Step(loss, (labels >= 0).sum(), terms), log_truth)
+        return self.penalised(Step(loss, (labels >= 0).sum(), terms), log_truth, batch)
 
     def label_weights(self, labels: Tensor) -> Tensor:
         """Return the weight of each pixel by the classes that were said, `(batch, *space)`."""
         return pixel_weights(labels, self.class_weights)
 
-    def penalised(self, step: Step, log_truth: Tensor) -> Step:  # noqa: ARG002
+    def penalised(self, step: Step, log_truth: Tensor, batch: Batch) -> Step:  # noqa: ARG002
         """Add to a step what is known of the truth beside the labels; nothing by default."""
         return step
 
@@ -176,7 +176,7 @@ class ConfusionMethod(NetworkMethod):
         else:
             target = majority(batch["labels"], self.task.num_classes)
         found = mean_step(*cross_entropy(log_truth, target, self.class_weights))
-        return self.penalised(found, log_truth)
+        return self.penalised(found, log_truth, batch)
 
     @property
     def prior(self) -> float:

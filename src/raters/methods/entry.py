@@ -118,7 +118,7 @@ class MethodEntry:
         Raises:
             RatersError: that names the method, the raters, and what can be done.
         """
-        if self.raters and not self.takes_negatives:
+        if not self.takes_negatives:  # nor could `truth` count the raters' matrices
             refuse_complementary(annotations, classes, name)
 
     def parse(self, given: Mapping[str, Any]) -> o.MethodOptions:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from raters.methods.options import MethodOptions
+
+
+def _superpixels(number: int) -> Any:  # noqa: ANN401
+    return Field(default=number, ge=1, description="superpixels of an image, about")
+
+
+def _superpixel_size(pixels: int) -> Any:  # noqa: ANN401
+    said = "pixels of a superpixel, about: small images have fewer superpixels"
+    return Field(default=pixels, ge=1, description=said)
 
 
 class RoundsOptions(MethodOptions):
@@ -16,12 +27,8 @@ class RoundsOptions(MethodOptions):
         description="how often labels of regions are found, at most once for each epoch; the "
         "first time without the network",
     )
-    superpixels: int = Field(default=2000, ge=1, description="superpixels of an image, about")
-    superpixel_size: int = Field(
-        default=32,
-        ge=1,
-        description="pixels of a superpixel, about: small images have fewer superpixels",
-    )
+    superpixels: int = _superpixels(2000)
+    superpixel_size: int = _superpixel_size(32)
 
 
 class ScribbleSupOptions(RoundsOptions):
@@ -35,12 +42,8 @@ class ScribbleSupOptions(RoundsOptions):
 class BoxSupOptions(RoundsOptions):
     """Options of `box-sup`."""
 
-    superpixels: int = Field(default=1000, ge=1, description="superpixels of an image, about")
-    superpixel_size: int = Field(
-        default=8,
-        ge=1,
-        description="pixels of a superpixel, about: small images have fewer superpixels",
-    )
+    superpixels: int = _superpixels(1000)
+    superpixel_size: int = _superpixel_size(8)
     network_weight: float = Field(
         default=3.0,
         ge=0,

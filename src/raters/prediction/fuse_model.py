@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -24,6 +24,7 @@ from raters.prediction.predict import AT_ONCE, in_bands, window_of
 from raters.prediction.predict_study import digest_of
 from raters.prediction.prediction import Floats, most_likely
 from raters.rows import Row
+from raters.study.annotations import Annotation, complementary
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -74,12 +75,35 @@ def _refuse(study: Study, method: str | None, model: Model) -> None:
             kind="unanswered",
         )
     refuse_other_study(model.config, study)
+    _refuse_other_drawings(study, model)
     if not study.backend.holds()["images"]:
         raise RatersError(
             "found no images, expected some: a model fuses what labels and images say "
             '(--images "images/{case}.png")',
             kind="missing-image",
             file=study.folder,
+        )
+
+
+def _refuse_other_drawings(study: Study, model: Model) -> None:
+    """Refuse raters who exclude classes where the model takes them to say one, or the reverse."""
+    config = model.config
+    if study.drawn:
+        entry = METHODS[config.method]
+        entry.refuse_drawings(config.method, study.annotations, study.classes.names)
+    drawn: Sequence[Annotation] = config.annotations or ["mask"] * len(config.raters)
+    kinds = dict(zip(config.raters, drawn, strict=True))
+    known = complementary(kinds, len(config.classes))
+    for rater in study.raters:
+        if rater not in kinds or (rater in known) == (rater in study.negatives):
+            continue
+        says, excludes = "labels that say what a pixel is", "negative drawings"
+        found, expected = (says, excludes) if rater in known else (excludes, says)
+        raise RatersError(
+            f"found {found} by {rater!r}, expected {expected} as in the model (--annotation says "
+            "what the labels of a rater mean)",
+            kind="annotation",
+            rater=rater,
         )
 
 
@@ -143,8 +167,10 @@ class ModelConsensus(Consensus):
         return self._counted(truth, labels, counts)
 
     def _counted(self, truth: Floats, labels: NDArray[Any], counts: NDArray[np.float64]) -> Fusion:
-        confusion = rows_of(counts, 1 / counts.shape[1])
         total = counts.sum(axis=(0, 2))
+        said = np.array([rater not in self.study.negatives for rater in self.study.raters])
+        # What a rater excludes says nothing of what they would call it: left open.
+        confusion = rows_of(counts * said[:, np.newaxis, np.newaxis], 1 / counts.shape[1])
         prior = total / total.sum() if total.any() else np.full(len(total), 1 / len(total))
         return Fusion(truth, labels, confusion, prior, voxels=int((labels != MISSING).sum()))
 

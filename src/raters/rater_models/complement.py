@@ -134,6 +134,9 @@ class CoarseRaters(PixelRaters):
     Both A and M of such a rater cannot be found from labels, only their product: A is therefore
     drawn to the identity, never to the rater's own mean, and M is learnt while A is held, too.
 
+    Who only ever says one class (`hold`) keeps the A of the start: 'says it whatever is true' would
+    explain all of their labels, and leave the truth open.
+
     Zhang et al., Emerging semantic segmentation from positive and negative coarse label learning,
     2025 (equations 4 and 5); M as in Yu et al., Learning with biased complementary labels, ECCV
     2018.
@@ -158,6 +161,7 @@ class CoarseRaters(PixelRaters):
 
     negative: Tensor
     trusted: Tensor
+    one_sided: Tensor
     choice: Tensor
 
     def __init__(
@@ -175,6 +179,7 @@ class CoarseRaters(PixelRaters):
         self.has_negative, self.has_trusted = bool(negative), bool(trusted)
         self.register_buffer("negative", torch.tensor(negative, dtype=torch.long), False)
         self.register_buffer("trusted", _flags(raters, trusted), False)
+        self.register_buffer("one_sided", _flags(raters, ()))
         # One of each rater, so that raters can be added, whatever they draw.
         free = torch.zeros(raters, num_classes, num_classes)
         if excludes == "learnt" and negative:
@@ -185,6 +190,10 @@ class CoarseRaters(PixelRaters):
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the free numbers of M, if it is learnt."""
         return [self.choice] if isinstance(self.choice, nn.Parameter) else []
+
+    def hold(self, one_sided: Sequence[int]) -> None:
+        """Keep A of some raters at its start for good."""
+        self.one_sided.copy_(_flags(self.raters, one_sided))
 
     def transition(self) -> Tensor:
         """Return M of all raters, `(raters, said, excluded)`."""
@@ -201,21 +210,23 @@ class CoarseRaters(PixelRaters):
         """Return the matrices."""
         found = super().forward(features, cases)
         assert isinstance(found, SharedConfusion | PixelConfusion)
-        said = self._with_trust(found) if self.has_trusted else found
+        said = self._with_known(found) if self.has_trusted or self.one_sided.any() else found
         if not self.has_negative:
             return said
         return ComplementConfusion(said, log_transitions(self.choice), self.negative)
 
-    def _with_trust(self, found: Said) -> Said:
-        size = self.classes
+    def _with_known(self, found: Said) -> Said:
+        """Put in the matrices that are not learnt."""
+        size, start = self.classes, self.start.log_softmax(1)
         sure = torch.full((size, size), _ALMOST_NEVER, device=self.trusted.device)
         sure = sure.fill_diagonal_(1 - (size - 1) * _ALMOST_NEVER).log()
-        trusted = self.trusted[:, None, None]
+        known = torch.where(self.trusted[:, None, None], sure, start)  # `(raters, L, L)`
+        fixed = (self.trusted | self.one_sided)[:, None, None]
         if isinstance(found, SharedConfusion):
-            return SharedConfusion(torch.where(trusted, sure, found.log_matrix))
+            return SharedConfusion(torch.where(fixed, known, found.log_matrix))
         space = (1,) * (found.logits.ndim - 4)
-        trusted, sure = trusted.view(-1, 1, 1, *space), sure.view(size, size, *space)
-        return PixelConfusion(torch.where(trusted, sure, found.logits), found.common)
+        fixed, known = (part.view(*part.shape, *space) for part in (fixed, known))
+        return PixelConfusion(torch.where(fixed, known, found.logits), found.common)
 
     def learn(self, confusion: Confusion, truth: Tensor, labels: Tensor, cases: Tensor) -> None:
         """Let each rater's own mean matrix follow what a batch gave."""

@@ -133,15 +133,18 @@ def boxes(shape: Shape) -> Mask:
     return filled
 
 
-def draw_positive(
+def draw_area(
     layers: Layers,
     target: int,
     severity: float,
     rng: np.random.Generator,
     share: float = 1.0,
     level: int | None = None,
+    negative: bool = False,
 ) -> Labels:
-    """Mark where the target class is said to be: `target` where drawn, 0 unmarked.
+    """Mark where a class is said to be, or not to be: `target` where drawn, 0 unmarked.
+
+    A negative drawing is the positive one of all other classes together, with the same errors.
 
     Args:
         layers: The true classes.
@@ -149,48 +152,21 @@ def draw_positive(
         severity: By how much too much is drawn, and how wide fractures are, in mean half
             thicknesses of the class; 0 draws the mask.
         rng: Randomness.
-        share: The part of the drawing that is kept, about a random centre inside the class.
+        share: The part of the drawing that is kept, about a random centre inside what is drawn.
         level: 1 to 5 keeps a part of `LEVELS` instead, from the middle outwards.
+        negative: Draw where the class is not.
 
     Example:
         >>> truth = np.zeros((16, 16), int)
         >>> truth[4:12, 4:12] = 1
-        >>> marks = draw_positive(Layers(truth), 1, 0, np.random.default_rng(0), share=0.5)
+        >>> marks = draw_area(Layers(truth), 1, 0, np.random.default_rng(0), share=0.5)
         >>> int(marks.sum()), bool(marks[truth == 0].any())
         (32, False)
-    """
-    return _marked(layers, layers.shape(target), target, severity, rng, share, level)
-
-
-def draw_negative(
-    layers: Layers,
-    target: int,
-    severity: float,
-    rng: np.random.Generator,
-    share: float = 1.0,
-    level: int | None = None,
-) -> Labels:
-    """Mark where the target class is said not to be: `target` where drawn, 0 unmarked.
-
-    It is the positive drawing of all other classes together, with the same errors.
-
-    Example:
-        >>> truth = np.array([[0, 1, 2, 2]])
-        >>> draw_negative(Layers(truth), 2, 0, np.random.default_rng(0))
+        >>> rest = Layers(np.array([[0, 1, 2, 2]]))
+        >>> draw_area(rest, 2, 0, np.random.default_rng(0), negative=True)
         array([[2, 2, 0, 0]], dtype=int16)
     """
-    return _marked(layers, layers.rest(target), target, severity, rng, share, level)
-
-
-def _marked(
-    layers: Layers,
-    shape: Shape,
-    target: int,
-    severity: float,
-    rng: np.random.Generator,
-    share: float,
-    level: int | None,
-) -> Labels:
+    shape = layers.rest(target) if negative else layers.shape(target)
     # The reduction has randomness of its own: all shares of one seed keep parts of one drawing.
     hand, part = rng.spawn(2)
     # Of the class also in a negative drawing: thin strokes would not survive what a wide

@@ -9,14 +9,7 @@ import numpy as np
 
 from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.coarse import (
-    LEVELS,
-    draw_boxes,
-    draw_negative,
-    draw_positive,
-    draw_scribbles,
-    refuse_share,
-)
+from raters.simulate.coarse import LEVELS, draw_area, draw_boxes, draw_scribbles, refuse_share
 from raters.simulate.layers import Layers
 from raters.simulate.specs import Spec, annotations_of
 from raters.study.annotations import Annotation
@@ -33,7 +26,7 @@ class CoarseRater:
     Attributes:
         name: The rater's name in the study.
         annotation: What the drawings mean.
-        targets: The classes that are drawn; one for positive and negative drawings.
+        targets: The classes that are drawn; one for negative drawings.
         severity: How far positive and negative drawings are too large, in half thicknesses.
         share: The part of the area that they keep.
         level: Their level from 1 to 5, in place of a share.
@@ -52,8 +45,10 @@ class CoarseRater:
             return draw_scribbles(layers, list(self.targets), rng)
         if self.annotation == "box":
             return draw_boxes(layers, list(self.targets))
-        draw = draw_positive if self.annotation == "positive" else draw_negative
-        return draw(layers, self.targets[0], self.severity, rng, self.share, self.level)
+        how = (self.severity, rng, self.share, self.level, self.annotation == "negative")
+        # Of pixels that two drawings reach the higher class is kept, as of boxes.
+        drawn = [draw_area(layers, target, *how) for target in self.targets]
+        return np.asarray(np.max(drawn, axis=0))
 
     def __str__(self) -> str:
         if self.annotation in ("scribble", "box"):
@@ -67,9 +62,9 @@ def coarse_raters(
 ) -> list[CoarseRater]:
     """Return the raters that a specification stands for.
 
-    Of several foreground classes each has a positive (negative) drawing of its own, by a rater who
-    is named after it; scribbles and boxes mark all of them. A level is a positive and a negative
-    drawing.
+    Of several foreground classes a positive drawing, scribbles and boxes mark all; each class has a
+    negative drawing of its own, by a rater who is named after it, as one map cannot exclude two
+    classes at a pixel. A level is a positive and a negative drawing.
 
     Args:
         spec: One of `COARSE`.
@@ -106,11 +101,12 @@ def coarse_raters(
     refuse_share(share)
     amount = _severity(spec, severity, usual=SEVERITY if level is None else 0.0)
     raters = []
-    for k in foreground:
-        name = spec.name if len(classes) == 2 else f"{spec.name}-{classes.names[k]}"
-        for kind in kinds:
+    for kind in kinds:
+        for targets in [foreground] if kind == "positive" else [(k,) for k in foreground]:
+            several = kind == "negative" and len(classes) > 2
+            name = f"{spec.name}-{classes.names[targets[0]]}" if several else spec.name
             whose = name if kind == kinds[0] else f"{name} [{kind}]"
-            raters.append(CoarseRater(whose, kind, (k,), amount, share, level))
+            raters.append(CoarseRater(whose, kind, targets, amount, share, level))
     return raters
 
 

@@ -55,8 +55,8 @@ def simulate(
     Kinds of `COARSE` hand in coarse annotations: 'positive@0.5' draws half of the area of each
     class, 'negative' all that is not of it, each too large by half of the class's mean half
     thickness and with fractures unless a severity says otherwise ('positive:1@0.5': by all of it);
-    then 'scribble', 'box', and 'level1' to 'level5'.
-    Of several foreground classes each has a positive and a negative rater of its own.
+    then 'scribble', 'box', and 'level1' to 'level5'. Of several foreground classes a positive rater
+    draws all, and each has a negative rater of its own.
 
     Args:
         truth: A study with references (its raters, if any, are left out), or class numbers

@@ -154,6 +154,7 @@ def _fitted(
     with own_randomness():
         torch.manual_seed(training.seed)
         frozen = FrozenTruth(planned.config.build(), model.method)
+        frozen.method.prepare(planned.study)
         weigh_classes(frozen.method, planned.train, planned.config)
         learner = run_epochs(frozen, planned, progress=progress)
     frozen.load_state_dict(learner.best.weights)

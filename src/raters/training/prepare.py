@@ -15,6 +15,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from raters.errors import RatersError
+from raters.methods.coarse_options import trusts_masks
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, is_own
@@ -212,18 +213,18 @@ def _completed(
     method, options, training, own, _ = checked
     entry = learning_method(method)
     raters = entry.raters
+    one_class = entry.takes_one_class or getattr(options, "share", None) is not None
     channels, space = image_shape(train)
     _refuse_study(study, raters)
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
-        some = raters and not entry.takes_one_class
-        if some and getattr(options, "share", None) is None:
+        if raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
     patch = _patch(training, study, space)
-    settled = _in_epochs(options, training.epochs, train)
+    settled = _with_trust(_in_epochs(options, training.epochs, train), study)
     config = ModelConfig(
         method=method,
         options=settled.model_dump(),
@@ -243,7 +244,7 @@ def _completed(
     )
     if config.labelled and raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
-    check_classes(train, method)
+    check_classes(train, method, one_class)
     return config.with_network(own).with_parsed(settled)
 
 
@@ -263,6 +264,13 @@ def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptio
     wanted = round(share * epochs) if share < 1 else round(share)
     settled = {"warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
     return options.model_copy(update={name: settled[name] for name in given})
+
+
+def _with_trust(options: MethodOptions, study: Study) -> MethodOptions:
+    """Settle whether masks are right: raters who come later must not change it."""
+    if getattr(options, "trust_masks", False) is not None:
+        return options
+    return options.model_copy(update={"trust_masks": trusts_masks(study.annotations.values())})
 
 
 def _refuse_study(study: Study, needs_raters: bool) -> None:

@@ -226,14 +226,17 @@ class Survey:
         return np.array([name not in out for name in self.study.raters]) if out else slice(None)
 
     def used_by_raters(self) -> Flags:
-        """Return which rater uses which class, `(raters, L)`."""
-        study = self.study
+        """Return which rater speaks of which class, `(raters, L)`; 'not q' of all but q."""
+        study, told = self.study, self._affirmative
         used = np.zeros((len(study.raters), len(study.classes)), bool)
         if study.kind == "classification":
             used[study.triplets.rater, study.triplets.label] = True
             return used
         for position in _jumping(len(study)):
-            used[self._affirmative] |= self.case(position).labels[self._affirmative] > 0
+            said = self.case(position).labels > 0
+            open_ = said.sum(axis=1, keepdims=True) > said
+            open_[told] = said[told]
+            used |= open_
             if used.any(axis=0).all() and _any_two_share(_foreground(study, used)):
                 break  # nothing more can be found
         return used
@@ -358,8 +361,13 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     )
 
 
-def check_classes(train: Study, method: str) -> None:
+def check_classes(train: Study, method: str, one_class: bool = False) -> None:
     """Warn of unused classes, and of raters who have no class in common.
+
+    Args:
+        train: The cases to train on.
+        method: The name of the method.
+        one_class: Whether it learns from labels that say one class alone.
 
     Raises:
         RatersError: No two raters use a common class, and the method learns their matrices.
@@ -368,7 +376,7 @@ def check_classes(train: Study, method: str) -> None:
     used = survey(train).used_by_raters() if entry.raters else _used_by_reference(train)
     if not used.any():
         return  # nothing was labelled: that is said elsewhere
-    if not (entry.takes_one_class and np.any(used, axis=0).sum() == 1):
+    if not (one_class and np.any(used, axis=0).sum() == 1):
         _warn_of_unused(train, np.any(used, axis=0))
     if entry.raters and not _any_two_share(_foreground(train, used)):
         said = _nothing_shared(train, used)
