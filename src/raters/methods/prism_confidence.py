@@ -19,6 +19,7 @@ from raters.rater_models.confidence import (
     skilled,
     thresholded,
     weights,
+    with_rest,
     y_self,
 )
 from raters.rater_models.start import RIGHT, near_identity_logits
@@ -83,7 +84,8 @@ class Diverged(NamedTuple):
     def shuffled(self, order: Tensor, labels: Tensor, thought: bool = False) -> Tensor:
         """Return the logarithm of the fusion of labels, each by the confidence of another rater.
 
-        Confidences are taken as given: no gradient goes to them.
+        Confidences are taken as given: no gradient goes to them. Where they are weights, one vote
+        more says all classes alike, so that none has a logarithm of 0.
 
         Args:
             order: Whose confidence each rater gets, `(batch, raters)`.
@@ -99,9 +101,10 @@ class Diverged(NamedTuple):
             given = self.log_matrix.detach()
             logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
             return logits.log_softmax(1)
-        found: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
-        found = found.clamp(min=LEAST)
-        return (found / found.sum(1, keepdim=True)).log()
+        front: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
+        # One vote more, of a rater who says all classes alike: no class is impossible.
+        number, found = (votes != MISSING).sum(1, keepdim=True), with_rest(front)
+        return ((number * found + 1 / found.shape[1]) / (number + 1)).log()
 
 
 def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:
@@ -164,16 +167,17 @@ def confidence_of(given: Tensor) -> Tensor:
     """Return the confidence in each rater that a weighting means, `(raters,)`.
 
     Equal weights are `EVEN` each, what a prediction starts with; double the weight is double the
-    confidence, up to the highest that is drawn in training.
+    confidence, from the lowest mean that is drawn in training to the highest: ConP was never shown
+    a rater of no confidence at all.
 
     Args:
         given: Weights that sum to one, `(raters,)`.
 
     Example:
         >>> confidence_of(torch.tensor([0.25, 0.75])), confidence_of(torch.tensor([0.0, 1.0]))
-        (tensor([0.2500, 0.7500]), tensor([0.0000, 0.9000]))
+        (tensor([0.2500, 0.7500]), tensor([0.1000, 0.9000]))
     """
-    return (EVEN * len(given) * given).clamp(max=HIGHEST)
+    return (EVEN * len(given) * given).clamp(LOWEST, HIGHEST)
 
 
 def draw_order(there: Tensor, shuffles: int, seed: int, epoch: int, case: int) -> Tensor:

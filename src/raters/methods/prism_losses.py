@@ -15,7 +15,9 @@ WINDOW, SIGMA = 7, 1.5
 """Of the Gaussian window that similarity is taken in."""
 
 
-def ssim_loss(found: Tensor, target: Tensor, class_weights: Tensor) -> Tensor:
+def ssim_loss(
+    found: Tensor, target: Tensor, class_weights: Tensor, known: Tensor | None = None
+) -> Tensor:
     r"""Return 1 - SSIM of probabilities, `(batch,)`: 0 where both are the same.
 
     .. math:: \mathrm{SSIM} = \frac{(2 \mu_x \mu_y + c_1)(2 \sigma_{xy} + c_2)}
@@ -29,6 +31,7 @@ def ssim_loss(found: Tensor, target: Tensor, class_weights: Tensor) -> Tensor:
         found: `(batch, L, H, W)`.
         target: Of the same shape.
         class_weights: `(L,)`.
+        known: The pixels that are averaged over, `(batch, H, W)`; by default all.
 
     Example:
         >>> disc = torch.zeros(1, 2, 8, 8)
@@ -45,34 +48,40 @@ def ssim_loss(found: Tensor, target: Tensor, class_weights: Tensor) -> Tensor:
     similar: Tensor = compute_ssim_and_cs(
         x, y, spatial_dims=2, kernel_size=window, kernel_sigma=sigma
     )[0]
-    by_class = similar.view(len(found), -1, *found.shape[2:]).mean((2, 3))
-    share = class_weights / class_weights.sum()
-    loss: Tensor = ((1 - by_class) * share).sum(1)
+    similar = similar.view(len(found), -1, *found.shape[2:])
+    if known is None:
+        by_class = (1 - similar).mean((2, 3))
+    else:
+        by_class = ((1 - similar) * known.unsqueeze(1)).sum((2, 3))
+        by_class = by_class / known.sum((1, 2)).clamp(min=1).unsqueeze(1)
+    loss: Tensor = (by_class * (class_weights / class_weights.sum())).sum(1)
     return loss
 
 
 def recurrence_loss(
     truth: Tensor, target: Tensor, fused: Tensor, labels: Tensor, class_weights: Tensor
 ) -> Tensor:
-    r"""Return the loss of one recurrence, summed over labels (equation 8).
+    r"""Return the loss of one recurrence, summed over labels (equation 8, Algorithm 1).
 
-    .. math:: L(\tilde y_i, y_{i-1}) + L(y^{self}_i, \tilde y_i)
+    .. math:: L(\tilde y_i, y_{i-1}) + L(y_i, \tilde y_i)
 
     The first term teaches ConP, the second DivP: its target is detached. A case counts as often as
-    it was labelled; pixels that nobody labelled are taken to be as ConP says.
+    it was labelled. Pixels that nobody labelled are not averaged over; in the windows of others
+    they are taken to be as ConP says.
 
     Args:
         truth: What ConP says, `(batch, L, H, W)`.
         target: What it learns from.
-        fused: What DivP thinks raters say, fused.
+        fused: What DivP makes of it, fused: the labels by its confidences (Algorithm 1), or what
+            it thinks raters say (equation 8).
         labels: `(batch, raters, H, W)`, with MISSING.
         class_weights: `(L,)`.
     """
-    given, known = truth.detach(), known_pixels(labels).unsqueeze(1)
-    target = torch.where(known, target, given)
+    given, known = truth.detach(), known_pixels(labels)
+    target, fused = (torch.where(known.unsqueeze(1), maps, given) for maps in (target, fused))
     observed = (labels != MISSING).flatten(1).sum(1)
-    converging = ssim_loss(truth, target, class_weights)
-    diverging = ssim_loss(torch.where(known, fused, given), given, class_weights)
+    converging = ssim_loss(truth, target, class_weights, known)
+    diverging = ssim_loss(fused, given, class_weights, known)
     return ((converging + diverging) * observed).sum()
 
 

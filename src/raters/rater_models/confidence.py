@@ -19,6 +19,11 @@ from raters.study.classes import MISSING
 LEAST = 1e-6
 """Of a probability whose logarithm is taken."""
 
+_ROUNDED = 1e-5  # how far shares that add up to one may be above it
+
+SEEN = 100
+"""Labels that the best rater is taken to have been right in: nobody is known to be without error."""
+
 
 def bayes(log_matrix: Tensor, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
     r"""Fuse labels by matrices: the posterior of the joint likelihood (proposition 4).
@@ -102,7 +107,7 @@ class VotesThrough(torch.autograd.Function):
 class SharesThrough(torch.autograd.Function):
     r"""Adds up shares of other raters' confidences; the gradient goes through to what was said.
 
-    The counterpart of `VotesThrough` for `weights`:
+    The counterpart of `VotesThrough` for `weights`: of each class but the background,
     :math:`\sum_m v^m_k c^{j(m)}_k / \sum_m c^{j(m)}_k`, with :math:`\tilde z` as the confidences.
     Beside them nothing of their size is kept.
     """
@@ -115,11 +120,11 @@ class SharesThrough(torch.autograd.Function):
         votes: Tensor,
         there: Tensor,
     ) -> Tensor:
-        """Return what classes get, `(batch, L, *space)`; arguments are those of `VotesThrough`."""
+        """Return what classes get, `(batch, L - 1, *space)`; arguments are as of `VotesThrough`."""
         batch = torch.arange(len(order), device=order.device)[:, None]
         moved = votes[batch, order.argsort(1)]
         counts, parts, totals = moved != MISSING, [], []
-        for k in range(said.shape[2]):
+        for k in range(1, said.shape[2]):
             own = said[:, :, k] + LEAST
             parts.append((own * (moved == k)).sum(1))
             totals.append((own * counts).sum(1))
@@ -133,15 +138,20 @@ class SharesThrough(torch.autograd.Function):
         said, order, there, total = ctx.saved_tensors
         batch = torch.arange(len(order), device=order.device)[:, None]
         slope = (gradients[0] / total).unsqueeze(1) * there.unsqueeze(2)
-        return (said[batch, order] + LEAST).mul_(slope), None, None, None
+        found = torch.zeros_like(said)
+        found[:, :, 1:] = (said[batch, order, 1:] + LEAST).mul_(slope)
+        return found, None, None, None
 
 
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:
-    r"""Fuse labels after the authors' code: their mean, weighted by normalised confidences.
+    r"""Fuse labels after the authors' code: a mean of masks, weighted by normalised confidences.
 
-    .. math:: y_k \propto \sum_m \frac{c^m_k}{\sum_j c^j_k} [z^m = k]
+    .. math:: y_k = \sum_m \frac{c^m_k}{\sum_j c^j_k} [z^m = k], \quad y_0 = 1 - \sum_{k > 0} y_k
 
-    with the sum over the raters j who labelled the pixel.
+    with the sum over the raters j who labelled the pixel. Only masks of the foreground are
+    averaged: with a background of its own, heads that know their raters (:math:`c^m_k = [z^m = k]`)
+    would give each class that anyone names a full vote, a tie. Classes that get more than one
+    together share it.
 
     Args:
         confidence: `c`, `(batch, raters, L, *space)`, at least 0.
@@ -156,11 +166,26 @@ def weights(confidence: Tensor, labels: Tensor) -> Tensor:
         tensor([[0.2500, 0.7500]])
     """
     there = (labels != MISSING).unsqueeze(2)
-    share = (confidence + LEAST) * there
+    share = (confidence[:, :, 1:] + LEAST) * there
     share = share / share.sum(1, keepdim=True).clamp(min=LEAST)
-    votes = (share * votes_of(labels, confidence.shape[2])).sum(1)
-    total = votes.sum(1, keepdim=True)
-    return torch.where(total > 0, votes / total.clamp(min=LEAST), 1 / votes.shape[1])
+    found = with_rest((share * votes_of(labels, confidence.shape[2])[:, :, 1:]).sum(1))
+    return torch.where(there.any(1), found, 1 / found.shape[1])
+
+
+def with_rest(front: Tensor) -> Tensor:
+    """Put the background before what other classes get, `(batch, L - 1, *space)`.
+
+    Example:
+        >>> with_rest(torch.tensor([[0.2, 0.3], [1.0, 1.0]]))
+        tensor([[0.5000, 0.2000, 0.3000],
+                [0.0000, 0.5000, 0.5000]])
+    """
+    total = front.sum(1, keepdim=True)
+    front = torch.where(total > 1 + _ROUNDED, front / total.clamp(min=1), front)
+    rest = 1 - front.sum(1, keepdim=True)
+    # A clamp would cut the gradient of a background that nobody votes for.
+    rest = rest + (rest.clamp(min=0) - rest).detach()
+    return torch.cat([rest, front], 1)
 
 
 def votes_of(labels: Tensor, num_classes: int) -> Tensor:
@@ -255,7 +280,9 @@ def skilled(skill: Tensor) -> Tensor:
               C[k, t] = \frac{1 - C[k, k]}{L - 1}
 
     Nobody is below chance: with the skill itself on the diagonal, a rater of 0.1 with two classes
-    would be believed to mean the contrary.
+    would be believed to mean the contrary. And nobody is believed without limit: a skill of 1 is
+    that of a rater who was right in all of `SEEN` labels, with one label more of each class,
+    :math:`C[k, k] = (n + 1) / (n + L)`.
 
     Args:
         skill: s, from 0 (guesses) to 1 (always right), `(batch, raters, L, *space)`.
@@ -266,15 +293,16 @@ def skilled(skill: Tensor) -> Tensor:
                   [0.1000, 0.9000]]]])
     """
     classes = skill.shape[2]
+    skill = skill.clamp(max=SEEN / (SEEN + classes))
     right = (1 / classes + (1 - 1 / classes) * skill).unsqueeze(3)
     wrong = (1 - right) / (classes - 1)
     eye = torch.eye(classes, dtype=torch.bool, device=skill.device)
     eye = eye.view(classes, classes, *(1,) * (skill.ndim - 3))
-    return torch.where(eye, right, wrong).clamp(min=LEAST).log()
+    return torch.where(eye, right, wrong).log()
 
 
 def skill_of(log_matrix: Tensor) -> Tensor:
-    """Return how far raters are above chance in each class: the inverse of `skilled`.
+    """Return how far raters are above chance in each class: the inverse of `skilled`, below its cap.
 
     Args:
         log_matrix: `(batch, raters, L, L, *space)`.
