@@ -25,14 +25,8 @@ from raters.methods.prism_confidence import (
     draw_order,
     started,
 )
-from raters.methods.prism_losses import (
-    SIGMA,
-    WINDOW,
-    heads_loss,
-    recurrence_loss,
-    shuffle_loss,
-    ssim_loss,
-)
+from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss, ssim_loss
+from raters.methods.prism_ssim import SIGMA, WINDOW, ssim
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import confidence as c
 from raters.rater_models.confusion import SharedConfusion
@@ -164,14 +158,14 @@ def test_confidences_of_equal_raters_may_be_shuffled(by: Any) -> None:
     found, _, labels = diverged_by(by)
     order = torch.tensor([[2, 0, 1], [1, 0, 2]])
     near: Any = {"rtol": 1e-4, "atol": 1e-5}  # confidences have a floor
+    orders = torch.stack([order, torch.arange(R).expand(B, R)])
     fused = in_shuffles(found, labels)
-    other = found.shuffled(order, labels).exp()
+    other, stayed = found.shuffled(orders, labels)[0].exp()
     assert (other - fused).abs().max() > 0.1  # of unequal ones it matters
+    torch.testing.assert_close(stayed, fused, **near)
     alike = Diverged(*(None if p is None else p[:, :1].expand_as(p) for p in found))
     same = in_shuffles(alike, labels)
-    torch.testing.assert_close(alike.shuffled(order, labels).exp(), same, **near)
-    stay = torch.arange(R).expand(B, R)
-    torch.testing.assert_close(found.shuffled(stay, labels).exp(), fused, **near)
+    torch.testing.assert_close(alike.shuffled(orders, labels)[0].exp()[0], same, **near)
 
 
 @BY
@@ -271,6 +265,22 @@ def test_ssim_is_its_formula_and_nothing_for_equal_maps() -> None:
     torch.testing.assert_close(ssim_loss(same, same, torch.ones(L)), torch.zeros(B))
 
 
+def test_ssim_and_its_gradient_are_those_of_monai() -> None:
+    from monai.metrics.regression import compute_ssim_and_cs
+
+    x, y = (torch.rand(2, L, 9, 14, dtype=torch.float64) for _ in range(2))
+    x.requires_grad_()
+    half, weight = [WINDOW // 2] * 4, torch.rand(2, L, 9, 14)
+    around = (torch.nn.functional.pad(maps, half, mode="replicate") for maps in (x, y))
+    size: Any = {"kernel_size": (WINDOW, WINDOW), "kernel_sigma": (SIGMA, SIGMA)}
+    theirs = compute_ssim_and_cs(*around, spatial_dims=2, **size)[0]
+    mine = ssim(x, y)
+    torch.testing.assert_close(mine.float(), theirs, rtol=1e-4, atol=1e-5)  # theirs are single
+    slopes = [torch.autograd.grad((maps * weight).sum(), x)[0] for maps in (mine, theirs)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-5)
+    torch.autograd.gradcheck(lambda maps: ssim(maps, y[0, 0]), x[0, 0])
+
+
 def test_loss_of_a_recurrence() -> None:
     found, truth, labels = drawn()
     target, own = found.fused(labels).detach(), found.self_fused(torch.ones(R, dtype=torch.bool))
@@ -354,7 +364,8 @@ def test_gradients_go_through_the_threshold(by: Any) -> None:
         number = (hard >= 0).sum(1, keepdim=True)
         expected = ((number * fused + 1 / L) / (number + 1)).log()
     weight = torch.rand(expected.shape, dtype=expected.dtype)
-    mine = found.shuffled(order, labels, thought=True)
+    target, (mine,) = found.shuffled(order[None], labels)
+    assert not target.requires_grad  # what labels say is no matter of learning
     torch.testing.assert_close(mine, expected)
     slopes = [torch.autograd.grad((part * weight).sum(), said)[0] for part in (mine, expected)]
     torch.testing.assert_close(*slopes)

@@ -81,30 +81,46 @@ class Diverged(NamedTuple):
         there = torch.where(labelled, 0, MISSING).view(1, -1, *(1,) * (self.said.ndim - 3))
         return y_self(self.said, self.log_matrix, there)
 
-    def shuffled(self, order: Tensor, labels: Tensor, thought: bool = False) -> Tensor:
-        """Return the logarithm of the fusion of labels, each by the confidence of another rater.
+    def shuffled(self, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logarithms of two fusions, each rater's by the confidence of another rater.
 
-        Confidences are taken as given: no gradient goes to them. Where they are weights, one vote
-        more says all classes alike, so that none has a logarithm of 0.
+        The first is of labels, the second of what raters would say where they labelled; only the
+        second has a gradient, that of the votes, which goes through to what is said. Confidences
+        are taken as given: no gradient goes to them. Where they are weights, one vote more says
+        all classes alike, so that none has a logarithm of 0.
 
         Args:
-            order: Whose confidence each rater gets, `(batch, raters)`.
+            order: Whose confidence each rater gets, `(orders, batch, raters)`.
             labels: `(batch, raters, *space)`, with MISSING.
-            thought: Take what raters would say instead, where they labelled; the gradient of the
-                votes goes through to it.
+
+        Returns:
+            Both `(orders, batch, L, *space)`.
         """
-        votes, labelled = labels, labels != MISSING
-        if thought:
-            votes = thresholded(self.said).masked_fill(~labelled, MISSING)
-        said = self.said if thought else self.said.detach()
         if self.log_matrix is not None:
-            given = self.log_matrix.detach()
-            logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
-            return logits.log_softmax(1)
-        front: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
-        # One vote more, of a rater who says all classes alike: no class is impossible.
-        number, found = (votes != MISSING).sum(1, keepdim=True), with_rest(front)
-        return ((number * found + 1 / found.shape[1]) / (number + 1)).log()
+            return self._by_matrices(self.log_matrix.detach(), order, labels)
+        told, thought, votes = SharesThrough.apply(self.said, order, labels)  # type: ignore[no-untyped-call]
+        number = (labels != MISSING).sum(1, keepdim=True)
+        return _log_of(told.detach(), number), _log_of(thought, votes)
+
+    def _by_matrices(self, given: Tensor, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        labelled, found = labels != MISSING, []
+        votes = thresholded(self.said).masked_fill_(~labelled, MISSING)
+        for said, each in ((self.said.detach(), labels), (self.said, votes)):
+            logits = [VotesThrough.apply(said, given, o, each, labelled) for o in order]  # type: ignore[no-untyped-call]
+            found.append(torch.stack(logits).log_softmax(2))
+        return found[0], found[1]
+
+
+def _log_of(front: Tensor, votes: Tensor) -> Tensor:
+    """Return the logarithm of shares `(orders, batch, L - 1, *space)` with one vote more.
+
+    Args:
+        front: What classes get of one.
+        votes: How many votes there are, `(batch, 1, *space)`.
+    """
+    found = with_rest(front.flatten(0, 1)).unflatten(0, front.shape[:2])
+    part = 1 / (votes + 1)
+    return torch.addcmul(part / found.shape[2], found, 1 - part).log()
 
 
 def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:

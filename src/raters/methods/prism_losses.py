@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from raters.methods.base import cross_entropy
 from raters.methods.prism_confidence import Diverged, known_pixels
+from raters.methods.prism_ssim import ssim
 from raters.rater_models.confidence import LEAST
 from raters.study.classes import MISSING
-
-WINDOW, SIGMA = 7, 1.5
-"""Of the Gaussian window that similarity is taken in."""
 
 
 def ssim_loss(
     found: Tensor, target: Tensor, class_weights: Tensor, known: Tensor | None = None
 ) -> Tensor:
-    r"""Return 1 - SSIM of probabilities, `(batch,)`: 0 where both are the same.
+    """Return 1 - SSIM of probabilities, `(batch,)`: 0 where both are the same.
 
-    .. math:: \mathrm{SSIM} = \frac{(2 \mu_x \mu_y + c_1)(2 \sigma_{xy} + c_2)}
-              {(\mu_x^2 + \mu_y^2 + c_1)(\sigma_x^2 + \sigma_y^2 + c_2)}
-
-    with :math:`c_1 = 0.01^2, c_2 = 0.03^2`, averaged over pixels and classes, background included:
-    of foreground alone, more of it and less would not be judged alike. The index is MONAI's; edges
-    are repeated, so that each pixel has a window.
+    The index of `ssim` is averaged over pixels and classes, background included: of foreground
+    alone, more of it and less would not be judged alike.
 
     Args:
         found: `(batch, L, H, W)`.
-        target: Of the same shape.
+        target: Of the same shape; it has no gradient.
         class_weights: `(L,)`.
         known: The pixels that are averaged over, `(batch, H, W)`; by default all.
 
@@ -39,22 +32,14 @@ def ssim_loss(
         >>> ssim_loss(disc, disc, torch.ones(2)), bool(ssim_loss(disc, 1 - disc, torch.ones(2)) > 1)
         (tensor([0.]), True)
     """
-    from monai.metrics.regression import compute_ssim_and_cs
-
-    around = [WINDOW // 2] * 4
-    # Images beside each other as channels: a third of the time of channels by themselves.
-    x, y = (pad(maps, around, mode="replicate").flatten(0, 1)[None] for maps in (found, target))
-    window, sigma = (WINDOW, WINDOW), (SIGMA, SIGMA)
-    similar: Tensor = compute_ssim_and_cs(
-        x, y, spatial_dims=2, kernel_size=window, kernel_sigma=sigma
-    )[0]
-    similar = similar.view(len(found), -1, *found.shape[2:])
-    if known is None:
-        by_class = (1 - similar).mean((2, 3))
+    similar = ssim(found, target)
+    if known is None or known.all():
+        by_class = similar.mean((2, 3))
     else:
-        by_class = ((1 - similar) * known.unsqueeze(1)).sum((2, 3))
-        by_class = by_class / known.sum((1, 2)).clamp(min=1).unsqueeze(1)
-    loss: Tensor = (by_class * (class_weights / class_weights.sum())).sum(1)
+        number = known.sum((1, 2)).unsqueeze(1)
+        by_class = (similar * known.unsqueeze(1)).sum((2, 3)) / number.clamp(min=1)
+        by_class = torch.where(number > 0, by_class, 1)
+    loss: Tensor = ((1 - by_class) * (class_weights / class_weights.sum())).sum(1)
     return loss
 
 
@@ -78,8 +63,9 @@ def recurrence_loss(
         class_weights: `(L,)`.
     """
     given, known = truth.detach(), known_pixels(labels)
-    target, fused = (torch.where(known.unsqueeze(1), maps, given) for maps in (target, fused))
     observed = (labels != MISSING).flatten(1).sum(1)
+    if not known.all():
+        target, fused = (torch.where(known.unsqueeze(1), maps, given) for maps in (target, fused))
     converging = ssim_loss(truth, target, class_weights, known)
     diverging = ssim_loss(fused, given, class_weights, known)
     return ((converging + diverging) * observed).sum()
@@ -101,13 +87,9 @@ def shuffle_loss(found: Diverged, order: Tensor, labels: Tensor, class_weights: 
         class_weights: `(L,)`.
     """
     number = (labels != MISSING).sum(1, keepdim=True)
-    total = found.said.new_zeros(())
-    for each in order:
-        with torch.no_grad():
-            target = found.shuffled(each, labels).exp() * number
-        thought = found.shuffled(each, labels, thought=True)
-        total = total + cross_entropy(thought, target, class_weights)[0]
-    return total / len(order)
+    target, thought = found.shuffled(order, labels)
+    both = (part.flatten(0, 1) for part in (thought, target.exp() * number))
+    return cross_entropy(*both, class_weights)[0] / len(order)
 
 
 def heads_loss(found: Diverged, labels: Tensor, class_weights: Tensor) -> Tensor:
