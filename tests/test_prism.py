@@ -160,12 +160,12 @@ def test_confidences_of_equal_raters_may_be_shuffled(by: Any) -> None:
     near: Any = {"rtol": 1e-4, "atol": 1e-5}  # confidences have a floor
     orders = torch.stack([order, torch.arange(R).expand(B, R)])
     fused = in_shuffles(found, labels)
-    other, stayed = found.shuffled(orders, labels)[0].exp()
+    other, stayed = found.shuffled(orders, labels)[0]
     assert (other - fused).abs().max() > 0.1  # of unequal ones it matters
     torch.testing.assert_close(stayed, fused, **near)
     alike = Diverged(*(None if p is None else p[:, :1].expand_as(p) for p in found))
     same = in_shuffles(alike, labels)
-    torch.testing.assert_close(alike.shuffled(orders, labels)[0].exp()[0], same, **near)
+    torch.testing.assert_close(alike.shuffled(orders, labels)[0][0], same, **near)
 
 
 @BY
@@ -525,10 +525,8 @@ def test_the_recurrence_raises_the_trust_in_who_agrees_with_the_truth(by: Any) -
     loss = recurrence_loss(truth, truth, found.fused(labels), labels, torch.ones(2))
     (slope,) = torch.autograd.grad(loss, logits)
     ring = (labels[0, 1] - labels[0, 0]).bool()  # rater 1 alone marks it, and it is background
-    if by == "bayes":  # matrices: background row, background column
-        of_trust = slope.view(2, 2, 2, 12, 12)[:, 0, 0]
-    else:  # the weights of the foreground: that of rater 0, who marks none, should be larger
-        of_trust = slope[0, :, 1]
+    # Matrices: background taken as such. Weights: of foreground, which rater 0 does not mark.
+    of_trust = slope.view(2, 2, 2, 12, 12)[:, 0, 0] if by == "bayes" else slope[0, :, 1]
     assert of_trust[0][ring].mean() < -1e-3 < 1e-3 < of_trust[1][ring].mean()
 
 

@@ -82,12 +82,12 @@ class Diverged(NamedTuple):
         return y_self(self.said, self.log_matrix, there)
 
     def shuffled(self, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logarithms of two fusions, each rater's by the confidence of another rater.
+        """Return two fusions, each rater's by the confidence of another rater.
 
-        The first is of labels, the second of what raters would say where they labelled; only the
-        second has a gradient, that of the votes, which goes through to what is said. Confidences
-        are taken as given: no gradient goes to them. Where they are weights, one vote more says
-        all classes alike, so that none has a logarithm of 0.
+        The first is of labels; the second, as a logarithm, of what raters would say where they
+        labelled. Only the second has a gradient, that of the votes, which goes through to what is
+        said. Confidences are taken as given: no gradient goes to them. Where they are weights, one
+        vote more says all classes alike, so that none has a logarithm of 0.
 
         Args:
             order: Whose confidence each rater gets, `(orders, batch, raters)`.
@@ -100,19 +100,19 @@ class Diverged(NamedTuple):
             return self._by_matrices(self.log_matrix.detach(), order, labels)
         told, thought, votes = SharesThrough.apply(self.said, order, labels)  # type: ignore[no-untyped-call]
         number = (labels != MISSING).sum(1, keepdim=True)
-        return _log_of(told.detach(), number), _log_of(thought, votes)
+        return _with_vote(told.detach(), number), _with_vote(thought, votes).log()
 
     def _by_matrices(self, given: Tensor, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         labelled, found = labels != MISSING, []
         votes = thresholded(self.said).masked_fill_(~labelled, MISSING)
         for said, each in ((self.said.detach(), labels), (self.said, votes)):
             logits = [VotesThrough.apply(said, given, o, each, labelled) for o in order]  # type: ignore[no-untyped-call]
-            found.append(torch.stack(logits).log_softmax(2))
-        return found[0], found[1]
+            found.append(torch.stack(logits))
+        return found[0].softmax(2), found[1].log_softmax(2)
 
 
-def _log_of(front: Tensor, votes: Tensor) -> Tensor:
-    """Return the logarithm of shares `(orders, batch, L - 1, *space)` with one vote more.
+def _with_vote(front: Tensor, votes: Tensor) -> Tensor:
+    """Return the fusion by shares `(orders, batch, L - 1, *space)` with one vote more.
 
     Args:
         front: What classes get of one.
@@ -120,7 +120,7 @@ def _log_of(front: Tensor, votes: Tensor) -> Tensor:
     """
     found = with_rest(front.flatten(0, 1)).unflatten(0, front.shape[:2])
     part = 1 / (votes + 1)
-    return torch.addcmul(part / found.shape[2], found, 1 - part).log()
+    return torch.addcmul(part / found.shape[2], found, 1 - part)
 
 
 def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:

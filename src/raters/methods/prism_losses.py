@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raters.methods.base import cross_entropy
+from raters.methods.base import cross_entropy, soft_entropy
 from raters.methods.prism_confidence import Diverged, known_pixels
 from raters.methods.prism_ssim import ssim
 from raters.rater_models.confidence import LEAST
@@ -88,8 +88,8 @@ def shuffle_loss(found: Diverged, order: Tensor, labels: Tensor, class_weights: 
     """
     number = (labels != MISSING).sum(1, keepdim=True)
     target, thought = found.shuffled(order, labels)
-    both = (part.flatten(0, 1) for part in (thought, target.exp() * number))
-    return cross_entropy(*both, class_weights)[0] / len(order)
+    both = (part.flatten(0, 1) for part in (thought, target * number))
+    return soft_entropy(*both, class_weights) / len(order)
 
 
 def heads_loss(found: Diverged, labels: Tensor, class_weights: Tensor) -> Tensor:

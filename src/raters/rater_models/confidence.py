@@ -22,7 +22,7 @@ LEAST = 1e-6
 _ROUNDED = 1e-5  # how far shares that add up to one may be above it
 
 SEEN = 100
-"""Labels that the best rater is taken to have been right in: nobody is known to be without error."""
+"""Labels that the best rater is taken to have been right in: nobody is sure never to err."""
 
 
 def bayes(log_matrix: Tensor, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
@@ -406,7 +406,7 @@ def skilled(skill: Tensor) -> Tensor:
 
 
 def skill_of(log_matrix: Tensor) -> Tensor:
-    """Return how far raters are above chance in each class: the inverse of `skilled`, below its cap.
+    """Return how far raters are above chance in each class: `skilled` the other way round.
 
     Args:
         log_matrix: `(batch, raters, L, L, *space)`.
