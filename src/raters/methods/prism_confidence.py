@@ -118,7 +118,8 @@ def _with_vote(front: Tensor, votes: Tensor) -> Tensor:
         front: What classes get of one.
         votes: How many votes there are, `(batch, 1, *space)`.
     """
-    found = with_rest(front.flatten(0, 1)).unflatten(0, front.shape[:2])
+    found = with_rest(front.flatten(0, 1))
+    found = found.view(*front.shape[:2], *found.shape[1:])
     part = 1 / (votes + 1)
     return torch.addcmul(part / found.shape[2], found, 1 - part)
 

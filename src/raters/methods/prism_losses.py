@@ -88,8 +88,8 @@ def shuffle_loss(found: Diverged, order: Tensor, labels: Tensor, class_weights: 
     """
     number = (labels != MISSING).sum(1, keepdim=True)
     target, thought = found.shuffled(order, labels)
-    both = (part.flatten(0, 1) for part in (thought, target * number))
-    return soft_entropy(*both, class_weights) / len(order)
+    total = soft_entropy(thought.flatten(0, 1), (target * number).flatten(0, 1), class_weights)
+    return total / len(order)
 
 
 def heads_loss(found: Diverged, labels: Tensor, class_weights: Tensor) -> Tensor:
