@@ -23,9 +23,9 @@ ASKED_FOR = {
     *("global-cm-table-1", "lidc", "chase-db1", "gleason2019", "labelme", "music-genre"),
     "noisy-mnist",
     *(f"coarse-{what}" for what in ("table-1", "table-2", "table-3", "figure-3", "figure-4")),
-    *("coarse-les-av", "coarse-scenes", "discs"),
+    *("coarse-les-av", "coarse-scenes", "discs", "prism-table-3", "prism-table-4"),
 }
-PAPERS = ("pixel-cm", "global-cm", "coarse")
+PAPERS = ("pixel-cm", "global-cm", "coarse", "prism")
 
 
 @cache

@@ -15,15 +15,18 @@ from raters.errors import RatersError
 from raters.methods import learning_method
 from raters.methods.base import Task
 from raters.methods.prism import SHUFFLES, Prism
-from raters.methods.prism_confidence import Diverged, diverged, draw_confidence, draw_order, started
-from raters.methods.prism_losses import (
-    SIGMA,
-    WINDOW,
-    heads_loss,
-    recurrence_loss,
-    shuffle_loss,
-    ssim_loss,
+from raters.methods.prism_confidence import (
+    HIGHEST,
+    LOWEST,
+    Diverged,
+    confidence_of,
+    diverged,
+    draw_confidence,
+    draw_order,
+    started,
 )
+from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss, ssim_loss
+from raters.methods.prism_ssim import SIGMA, WINDOW, ssim
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import confidence as c
 from raters.rater_models.confusion import SharedConfusion
@@ -48,6 +51,13 @@ def drawn(seed: int = 0) -> tuple[Diverged, Tensor, Tensor]:
 def diverged_by(by: Any) -> tuple[Diverged, Tensor, Tensor]:
     found, truth, labels = drawn()
     return (found if by == "bayes" else Diverged(found.said, None)), truth, labels
+
+
+def in_shuffles(found: Diverged, votes: Tensor) -> Tensor:
+    """Fuse as shuffles do: by weights with one vote more, for all classes alike."""
+    fused = found.fused(votes)
+    number = (votes >= 0).sum(1, keepdim=True)
+    return fused if found.log_matrix is not None else (number * fused + 1 / L) / (number + 1)
 
 
 # Fusion
@@ -104,18 +114,31 @@ def test_raters_who_never_err_decide() -> None:
     torch.testing.assert_close(fused, torch.tensor([[0.0, 1.0]]))
 
 
-def test_weights_are_a_mean_of_labels_by_normalised_confidences() -> None:
+def test_weights_are_a_mean_of_masks_by_normalised_confidences() -> None:
     found, _, labels = drawn()
     trusted, given = found.said.detach().numpy(), labels.numpy()
-    fused = c.weights(found.said, labels).detach().numpy()
+    fused, shared = c.weights(found.said, labels).detach().numpy(), 0
     for b, *x in np.ndindex(B, *SPACE):
         there = [m for m in range(R) if given[(b, m, *x)] >= 0]
         y = np.zeros(L)
-        for k in range(L):
+        for k in range(1, L):
             total = sum(trusted[(b, m, k, *x)] for m in there)
             y[k] = sum(trusted[(b, m, k, *x)] / total for m in there if given[(b, m, *x)] == k)
-        expected = y / y.sum() if there else np.full(L, 1 / L)
-        np.testing.assert_allclose(fused[(b, slice(None), *x)], expected, rtol=1e-4)
+        shared += y.sum() > 1.01  # by classes that get more than one together
+        y = y / max(y.sum(), 1)
+        y[0] = 1 - y.sum()
+        expected = y if there else np.full(L, 1 / L)
+        np.testing.assert_allclose(fused[(b, slice(None), *x)], expected, rtol=1e-4, atol=1e-6)
+    assert shared
+
+
+def test_weights_of_heads_that_know_their_raters_are_no_tie() -> None:
+    """Whoever marks is confident of the mark: the background has no confidence to outweigh it."""
+    labels = torch.tensor([[1, 0, 0]])
+    sure = torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.9, 0.1]]])
+    torch.testing.assert_close(c.weights(sure, labels), torch.tensor([[2 / 11, 9 / 11]]))
+    unsure = torch.tensor([[[0.9, 0.1], [0.1, 0.9], [0.1, 0.9]]])
+    torch.testing.assert_close(c.weights(unsure, labels), torch.tensor([[18 / 19, 1 / 19]]))
 
 
 def test_equal_confidences_are_a_vote() -> None:
@@ -134,13 +157,15 @@ def test_equal_confidences_are_a_vote() -> None:
 def test_confidences_of_equal_raters_may_be_shuffled(by: Any) -> None:
     found, _, labels = diverged_by(by)
     order = torch.tensor([[2, 0, 1], [1, 0, 2]])
-    near: Any = {"rtol": 1e-4, "atol": 1e-5}  # probabilities have a floor
-    other = found.shuffled(order, labels).exp()
-    assert (other - found.fused(labels)).abs().max() > 0.1  # of unequal ones it matters
+    near: Any = {"rtol": 1e-4, "atol": 1e-5}  # confidences have a floor
+    orders = torch.stack([order, torch.arange(R).expand(B, R)])
+    fused = in_shuffles(found, labels)
+    other, stayed = found.shuffled(orders, labels)[0]
+    assert (other - fused).abs().max() > 0.1  # of unequal ones it matters
+    torch.testing.assert_close(stayed, fused, **near)
     alike = Diverged(*(None if p is None else p[:, :1].expand_as(p) for p in found))
-    torch.testing.assert_close(alike.shuffled(order, labels).exp(), alike.fused(labels), **near)
-    stay = torch.arange(R).expand(B, R)
-    torch.testing.assert_close(found.shuffled(stay, labels).exp(), found.fused(labels), **near)
+    same = in_shuffles(alike, labels)
+    torch.testing.assert_close(alike.shuffled(orders, labels)[0][0], same, **near)
 
 
 @BY
@@ -180,22 +205,41 @@ def test_said_is_the_truth_through_the_matrices() -> None:
 
 
 def test_skill_and_matrices_say_the_same() -> None:
-    skill = torch.rand(B, R, L, *SPACE)
+    skill = 0.95 * torch.rand(B, R, L, *SPACE)  # below the cap
     matrix = c.skilled(skill).exp()
     torch.testing.assert_close(matrix.sum(3), torch.ones(B, R, L, *SPACE))
     torch.testing.assert_close(c.skill_of(matrix.log()), skill)
     assert (matrix.diagonal(dim1=2, dim2=3) >= 1 / L).all()  # nobody means the contrary
 
 
+def test_nobody_is_believed_without_limit() -> None:
+    """A skill of 1 is that of a rater right in all labels that were seen, and one more of each."""
+    sure = c.skilled(torch.ones(1, 1, L)).exp()
+    right, wrong = (c.SEEN + 1) / (c.SEEN + L), 1 / (c.SEEN + L)
+    expected = torch.full((L, L), wrong).fill_diagonal_(right)
+    torch.testing.assert_close(sure[0, 0], expected)
+    skill = torch.tensor([[[1.0] * 2, [0.8] * 2, [0.8] * 2, [0.8] * 2]])  # 0.8: right in 0.9
+    fused = c.bayes(c.skilled(skill), torch.tensor([[1, 0, 0, 0]]))
+    odds = (101 / 1) / 9**3
+    assert float(fused[0, 1]) == pytest.approx(odds / (1 + odds), rel=1e-4)
+
+
+def test_weights_of_raters_stay_within_what_was_drawn() -> None:
+    """A weight of 0 is the lowest mean of equation 14: ConP never saw a rater of none at all."""
+    found = confidence_of(torch.tensor([1.0, 0.0, 0.0]))
+    torch.testing.assert_close(found, torch.tensor([HIGHEST, LOWEST, LOWEST]))
+    torch.testing.assert_close(confidence_of(torch.full((5,), 0.2)), torch.full((5,), 0.5))
+
+
 # Losses
 
 
-def ssim_by_loops(x: NDArray[Any], y: NDArray[Any]) -> float:
-    """Average the index over pixels, with a Gaussian window and repeated edges."""
+def ssim_by_loops(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+    """Return the index of each pixel, with a Gaussian window and repeated edges."""
     half = WINDOW // 2
     steps = np.arange(-half, half + 1)
     g = np.exp(-(steps**2) / (2 * SIGMA**2))
-    g, total = g / g.sum(), 0.0
+    g, index = g / g.sum(), np.zeros(x.shape)
     for i, j in np.ndindex(*x.shape):
         rows = np.clip(i + steps, 0, x.shape[0] - 1)
         columns = np.clip(j + steps, 0, x.shape[1] - 1)
@@ -205,8 +249,8 @@ def ssim_by_loops(x: NDArray[Any], y: NDArray[Any]) -> float:
         va, vb = (w * a * a).sum() - ma**2, (w * b * b).sum() - mb**2
         cov = (w * a * b).sum() - ma * mb
         up = (2 * ma * mb + 0.01**2) * (2 * cov + 0.03**2)
-        total += up / ((ma**2 + mb**2 + 0.01**2) * (va + vb + 0.03**2))
-    return total / x.size
+        index[i, j] = up / ((ma**2 + mb**2 + 0.01**2) * (va + vb + 0.03**2))
+    return index
 
 
 def test_ssim_is_its_formula_and_nothing_for_equal_maps() -> None:
@@ -215,10 +259,26 @@ def test_ssim_is_its_formula_and_nothing_for_equal_maps() -> None:
     found = ssim_loss(*(torch.from_numpy(v).float() for v in (x, y)), torch.tensor(COST))
     share = np.array(COST) / sum(COST)
     for b in range(B):
-        each = [1 - ssim_by_loops(x[b, k], y[b, k]) for k in range(L)]
+        each = [1 - ssim_by_loops(x[b, k], y[b, k]).mean() for k in range(L)]
         assert float(found[b]) == pytest.approx(float(share @ each), rel=1e-4)
     same = torch.from_numpy(x).float()
     torch.testing.assert_close(ssim_loss(same, same, torch.ones(L)), torch.zeros(B))
+
+
+def test_ssim_and_its_gradient_are_those_of_monai() -> None:
+    from monai.metrics.regression import compute_ssim_and_cs
+
+    x, y = (torch.rand(2, L, 9, 14, dtype=torch.float64) for _ in range(2))
+    x.requires_grad_()
+    half, weight = [WINDOW // 2] * 4, torch.rand(2, L, 9, 14)
+    around = (torch.nn.functional.pad(maps, half, mode="replicate") for maps in (x, y))
+    size: Any = {"kernel_size": (WINDOW, WINDOW), "kernel_sigma": (SIGMA, SIGMA)}
+    theirs = compute_ssim_and_cs(*around, spatial_dims=2, **size)[0]
+    mine = ssim(x, y)
+    torch.testing.assert_close(mine.float(), theirs, rtol=1e-4, atol=1e-5)  # theirs are single
+    slopes = [torch.autograd.grad((maps * weight).sum(), x)[0] for maps in (mine, theirs)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-5)
+    torch.autograd.gradcheck(lambda maps: ssim(maps, y[0, 0]), x[0, 0])
 
 
 def test_loss_of_a_recurrence() -> None:
@@ -233,7 +293,8 @@ def test_loss_of_a_recurrence() -> None:
         for k in range(L):
             for maps in (first, second):
                 other = np.where(seen, maps[k], y[k])
-                expected += count * share[k] * (1 - ssim_by_loops(y[k], other))
+                index = ssim_by_loops(y[k], other)
+                expected += count * share[k] * (1 - index[seen]).mean()
     assert float(total.detach()) == pytest.approx(expected, rel=1e-4)
 
 
@@ -254,15 +315,14 @@ def test_losses_of_divp_label_by_label(by: Any) -> None:
             for labels_of in (given, thought):
                 masked = np.where(given >= 0, labels_of, -1)[(slice(b, b + 1), slice(None), *x)]
                 parts = [None if p is None else p[b : b + 1, turn[b]][(..., *x)] for p in found]
-                y.append(Diverged(*parts).fused(torch.from_numpy(masked))[0].detach().numpy())  # type: ignore[arg-type]
+                fused = in_shuffles(Diverged(*parts), torch.from_numpy(masked))  # type: ignore[arg-type]
+                y.append(fused[0].detach().numpy())
             for k in range(L):
-                log_self = np.log(max(y[1][k], 1e-6))
-                shuffled -= len(there) * COST[k] * y[0][k] * log_self / len(order)
+                shuffled -= len(there) * COST[k] * y[0][k] * np.log(y[1][k]) / len(order)
     cost = torch.tensor(COST, dtype=torch.float64)
     assert float(heads_loss(found, labels, cost).detach()) == pytest.approx(heads, rel=1e-5)
     total = shuffle_loss(found, order, labels, cost).detach()
-    tolerance = 1e-5 if by == "bayes" else 0.02  # where nobody thinks a class, a floor stands for 0
-    assert float(total) == pytest.approx(shuffled, rel=tolerance)
+    assert float(total) == pytest.approx(shuffled, rel=1e-5)
 
 
 def test_the_shuffle_loss_moves_what_raters_say_to_their_labels() -> None:
@@ -297,10 +357,15 @@ def test_gradients_go_through_the_threshold(by: Any) -> None:
     else:
         share = (said.detach()[batch, order] + c.LEAST) * (hard >= 0).unsqueeze(2)
         share = share / share.sum(1, keepdim=True).clamp(min=c.LEAST)
-        fused = (share * votes).sum(1).clamp(min=c.LEAST)
-        expected = (fused / fused.sum(1, keepdim=True)).log()
+        front = (share * votes)[:, :, 1:].sum(1)
+        total = front.sum(1, keepdim=True)
+        front = torch.where(total > 1.001, front / total.clamp(min=1), front)
+        fused = torch.cat([1 - front.sum(1, keepdim=True), front], 1)
+        number = (hard >= 0).sum(1, keepdim=True)
+        expected = ((number * fused + 1 / L) / (number + 1)).log()
     weight = torch.rand(expected.shape, dtype=expected.dtype)
-    mine = found.shuffled(order, labels, thought=True)
+    target, (mine,) = found.shuffled(order[None], labels)
+    assert not target.requires_grad  # what labels say is no matter of learning
     torch.testing.assert_close(mine, expected)
     slopes = [torch.autograd.grad((part * weight).sum(), said)[0] for part in (mine, expected)]
     torch.testing.assert_close(*slopes)
@@ -364,37 +429,105 @@ def batch_of(
     return {"image": image, "labels": torch.from_numpy(labels), "case": torch.arange(B) + 4}
 
 
-@pytest.mark.parametrize("options", [{}, {"fuse_by": "weights", "supervise": "self"}])
+KINDS = pytest.mark.parametrize(
+    "options", [{}, {"fuse_by": "weights"}, {"fuse_by": "weights", "supervise": "self"}]
+)
+
+
+def drawn_for(method: Prism, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Draw what epoch 2 of seed 5 starts with: confidences, and whose each rater gets."""
+    method.seed = 5
+    method.start_epoch(2)
+    there = (batch["labels"] >= 0).flatten(2).any(2)
+    order = [draw_order(there[b], SHUFFLES, 5, 2, b + 4) for b in range(B)]
+    trusted = [draw_confidence((R, L, *SPACE), 5, 2, b + 4) for b in range(B)]
+    return torch.stack(trusted), torch.stack(order, 1)
+
+
+def conp_says(method: Prism, image: Tensor, trusted: Tensor) -> Tensor:
+    levels = method.encoder(method.encoder.padded(image))
+    told = method.encoder.padded(trusted.clamp(min=0.01).log().flatten(1, 2))
+    return method.encoder.cropped(method.conp(levels, told), SPACE).softmax(1)
+
+
+def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
+    """Fuse what Algorithm 1 has in both places of the loss, or equation 8."""
+    of_itself = method.options.supervise == "self"
+    return found.self_fused(method.labelled) if of_itself else found.fused(labels)
+
+
+@KINDS
 def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any]) -> None:
     method, batch = made(**options, divp_loss="both", recurrences=2), batch_of()
     method.class_weights.copy_(torch.tensor(COST))
-    method.seed = 5
-    method.start_epoch(2)
+    trusted, order = drawn_for(method, batch)
     labels, weights, by = batch["labels"], method.class_weights, method.options.fuse_by
-    order = torch.stack(
-        [draw_order((labels[b] >= 0).flatten(1).any(1), SHUFFLES, 5, 2, b + 4) for b in range(B)], 1
-    )
-    trusted = torch.stack([draw_confidence((R, L, *SPACE), 5, 2, b + 4) for b in range(B)])
     target = started(trusted, labels, by)
     terms = {"recurrence": 0.0, "shuffle": 0.0, "heads": 0.0}
     with torch.no_grad():
-        levels = method.encoder(method.encoder.padded(batch["image"]))
         for _ in range(2):
-            told = method.encoder.padded(trusted.clamp(min=0.01).log().flatten(1, 2))
-            logits = method.encoder.cropped(method.conp(levels, told), SPACE)
-            truth = logits.softmax(1)
+            truth = conp_says(method, batch["image"], trusted)
             found = diverged(truth, method.divp(truth), by)
-            own = found.self_fused(method.labelled)
-            terms["recurrence"] += float(recurrence_loss(truth, target, own, labels, weights))
+            fused = fused_of(method, found, labels)
+            terms["recurrence"] += float(recurrence_loss(truth, target, fused, labels, weights))
             terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
             terms["heads"] += 0.3 * float(heads_loss(found, labels, weights))
-            target = own if options else found.fused(labels)
-            trusted = found.confidence
+            target, trusted = fused, found.confidence
     step, observed = method.step(batch), int((labels >= 0).sum())
     assert int(step.observed) == observed
     for name, total in terms.items():
         assert float(step.terms[name].detach()) == pytest.approx(total / observed, rel=1e-4)
     assert float(step.loss.detach()) == pytest.approx(sum(terms.values()) / observed, rel=1e-4)
+
+
+@KINDS
+def test_no_gradient_leaves_its_recurrence_or_its_module(options: dict[str, Any]) -> None:
+    """As if confidences, targets and what DivP is shown were numbers that someone wrote down."""
+    method, batch = made(**options, divp_loss="both", recurrences=3), batch_of()
+    trusted, order = drawn_for(method, batch)
+    labels, even, by = batch["labels"], method.class_weights, method.options.fuse_by
+    method.step(batch).loss.backward()
+    slopes = [p.grad for p in method.parameters()]
+    method.zero_grad()
+    target, noted = started(trusted, labels, by), []
+    with torch.no_grad():
+        for _ in range(3):
+            truth = conp_says(method, batch["image"], trusted)
+            noted.append((trusted, target, truth))
+            found = diverged(truth, method.divp(truth), by)
+            trusted, target = found.confidence, fused_of(method, found, labels)
+    known, number = (labels >= 0).any(1), (labels >= 0).flatten(1).sum(1)
+    total = torch.zeros(())
+    for trusted, target, truth in noted:
+        own = torch.where(known.unsqueeze(1), target, truth)
+        again = conp_says(method, batch["image"], trusted)
+        total = total + (ssim_loss(again, own, even, known) * number).sum()
+        found = diverged(truth, method.divp(truth), by)
+        fused = torch.where(known.unsqueeze(1), fused_of(method, found, labels), truth)
+        total = total + (ssim_loss(fused, truth, even, known) * number).sum()
+        total = total + 0.3 * shuffle_loss(found, order, labels, even)
+        total = total + 0.3 * heads_loss(found, labels, even)
+    (total / number.sum()).backward()
+    expected = [p.grad for p in method.parameters()]
+    assert all(slope is not None and slope.abs().max() > 0 for slope in expected)
+    torch.testing.assert_close(slopes, expected, rtol=1e-3, atol=1e-6)
+
+
+@BY
+def test_the_recurrence_raises_the_trust_in_who_agrees_with_the_truth(by: Any) -> None:
+    """Labels fused by DivP's confidences are compared with the truth: here with rater 0's disc."""
+    rows, columns = np.mgrid[:12, :12]
+    discs = [np.hypot(rows - 5.5, columns - 5.5) < radius for radius in (3, 5)]
+    labels = torch.from_numpy(np.stack(discs)).long()[None]
+    truth = torch.stack([1 - labels[:, 0] * 0.9 - 0.05, labels[:, 0] * 0.9 + 0.05], 1)
+    logits = torch.zeros(1, 2, 4 if by == "bayes" else 2, 12, 12, requires_grad=True)
+    found = diverged(truth, logits, by)
+    loss = recurrence_loss(truth, truth, found.fused(labels), labels, torch.ones(2))
+    (slope,) = torch.autograd.grad(loss, logits)
+    ring = (labels[0, 1] - labels[0, 0]).bool()  # rater 1 alone marks it, and it is background
+    # Matrices: background taken as such. Weights: of foreground, which rater 0 does not mark.
+    of_trust = slope.view(2, 2, 2, 12, 12)[:, 0, 0] if by == "bayes" else slope[0, :, 1]
+    assert of_trust[0][ring].mean() < -1e-3 < 1e-3 < of_trust[1][ring].mean()
 
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
@@ -481,6 +614,27 @@ def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> Non
     if not options:
         assert last.log_matrix is not None
         torch.testing.assert_close(fused, c.bayes(last.log_matrix, batch["labels"], truth.log()))
+
+
+@BY
+def test_by_shuffles_alone_the_best_epoch_does_not_depend_on_whose_a_head_is(by: Any) -> None:
+    method, batch = made(fuse_by=by, divp_loss="shuffle"), batch_of()
+    method.labelled[2] = False
+    batch["labels"][:, 2] = -1
+    found = method.held_out(batch)
+    said = method.recurrences(batch["image"])[-1].raters.said[:, :2].mean(1).detach().numpy()
+    labels, total = batch["labels"].numpy(), 0.0
+    for b, m, *x in np.ndindex(*labels.shape):
+        if (o := labels[(b, m, *x)]) >= 0:
+            total -= np.log(said[(b, o, *x)])
+    assert float(found.loss.detach()) == pytest.approx(total, rel=1e-4)
+    assert int(found.count) == (labels >= 0).sum()
+    swapped = {**batch, "labels": batch["labels"][:, [1, 0, 2]]}
+    torch.testing.assert_close(method.held_out(swapped).loss, found.loss)
+    told = made(fuse_by=by, divp_loss="both")  # heads are their raters': it matters whose
+    told.labelled[2] = False
+    difference = told.held_out(swapped).loss - told.held_out(batch).loss
+    assert abs(float(difference.detach())) > 0.1
 
 
 def test_without_matrices_none_are_answered() -> None:

@@ -30,6 +30,11 @@ SCORES: dict[str, Score] = {
     "dice_area": Score("Dice, area cut"),
     "soft_dice": Score("soft Dice with the mean label"),
     "soft_dice_truth": Score("soft Dice with the truth"),
+    **{
+        f"soft_dice_rec{k}": Score(f"of recurrence {k}, soft Dice with the truth") for k in range(4)
+    },
+    "soft_dice_fused": Score("fused labels, soft Dice with the truth"),
+    "soft_dice_unseen": Score("fused without labels, soft Dice with the truth"),
     "miou": Score("mIoU"),
     "miou_background": Score("mIoU, with background"),
     "accuracy": Score("accuracy"),

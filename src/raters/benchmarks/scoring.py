@@ -14,6 +14,7 @@ from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
 from raters.benchmarks.overlaps import Overlaps
 from raters.benchmarks.spec import ANNOTATORS
+from raters.benchmarks.with_labels import fusion_scores, recurrence_scores
 from raters.errors import RatersError
 from raters.rows import Row
 from raters.study.classes import MISSING
@@ -60,6 +61,7 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
                 model, test, surfaces=False, samples=SAMPLES, seed=cell.seed, watch=watch
             )
             more = _matrix_errors(cell, model, data) | overlaps.scores()
+            more |= recurrence_scores(model, test) | fusion_scores(model, test)
     scores = _of_evaluation(found, model) | more
     if "ged" not in scores:
         scores |= _spread_of_raters(model, test)

@@ -134,26 +134,23 @@ class Prism(Method):
         features = self.encoder(self.encoder.padded(batch["image"]))
         target = started(confidence, labels, by)
         terms = {"recurrence": confidence.new_zeros(())}
-        for left in reversed(range(self.options.recurrences)):
+        for _ in range(self.options.recurrences):
             truth = self._turn(features, confidence).exp()
             raters = self._diverge(truth.detach())
-            own = raters.self_fused(self.labelled)
-            losses = {"recurrence": recurrence_loss(truth, target, own, labels, weights)}
+            fused = self._fused(raters, labels)
+            losses = {"recurrence": recurrence_loss(truth, target, fused, labels, weights)}
             losses |= self._divp_losses(raters, order, labels)
             terms = {name: terms.get(name, 0) + loss for name, loss in losses.items()}
-            if left:
-                target, confidence = (
-                    self._next_target(raters, own, labels),
-                    raters.confidence.detach(),
-                )
+            target, confidence = fused.detach(), raters.confidence.detach()
         observed = (labels != MISSING).sum()
         terms = {name: total / observed.clamp(min=1) for name, total in terms.items()}
         return Step(torch.stack(list(terms.values())).sum(), observed, terms)
 
-    @torch.no_grad()
-    def _next_target(self, raters: Diverged, own: Tensor, labels: Tensor) -> Tensor:
-        """Return what ConP learns from in the next recurrence."""
-        return own.detach() if self.options.supervise == "self" else raters.fused(labels)
+    def _fused(self, raters: Diverged, labels: Tensor) -> Tensor:
+        """Return what DivP's own loss compares, and ConP learns from in the next recurrence."""
+        if self.options.supervise == "self":
+            return raters.self_fused(self.labelled)
+        return raters.fused(labels)
 
     def _divp_losses(self, raters: Diverged, order: Tensor, labels: Tensor) -> dict[str, Tensor]:
         zeta, chosen, losses = self.options.divp_weight, self.options.divp_loss, {}
@@ -209,17 +206,28 @@ class Prism(Method):
         return last
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Return the likelihood of the raters' labels: joint by matrices, else of each rater."""
+        """Return the likelihood of the raters' labels: joint by matrices, else of each rater.
+
+        By shuffles alone a head is nobody's: labels are then those of a rater drawn at random.
+        """
         labels, (truth, raters) = batch["labels"], self._last(batch["image"])
+        if raters.log_matrix is None or self.options.divp_loss == "shuffle":
+            loss, count = self._of_heads(raters.said, labels)
+        else:
+            column = columns_at(raters.log_matrix, labels)
+            loss, count = sum_and_count(truth.clamp(min=LEAST).log(), column, labels, "joint")
         if raters.log_matrix is None:
-            said, even = raters.said.clamp(min=LEAST).log(), torch.ones_like(self.class_weights)
-            loss, count = cross_entropy(said.flatten(0, 1), labels.flatten(0, 1), even)
             return HeldOut(loss, count, truth)
-        column = columns_at(raters.log_matrix, labels)
-        loss, count = sum_and_count(truth.clamp(min=LEAST).log(), column, labels, "joint")
         matrices = raters.log_matrix.exp()
         mean = torch.einsum("btyx,brtoyx->rto", truth, matrices)
         return HeldOut(loss, count, truth, mean, truth.sum((0, 2, 3)))
+
+    def _of_heads(self, said: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cross entropy of labels with their heads, or with the mean of all heads."""
+        if self.options.divp_loss == "shuffle":
+            said = said[:, self.labelled].mean(1, keepdim=True).expand_as(said)
+        said, even = said.clamp(min=LEAST).log(), torch.ones_like(self.class_weights)
+        return cross_entropy(said.flatten(0, 1), labels.flatten(0, 1), even)
 
     def truth(self, image: Tensor) -> Tensor:
         """Return what the last recurrence says."""

@@ -19,6 +19,7 @@ from raters.rater_models.confidence import (
     skilled,
     thresholded,
     weights,
+    with_rest,
     y_self,
 )
 from raters.rater_models.start import RIGHT, near_identity_logits
@@ -80,28 +81,47 @@ class Diverged(NamedTuple):
         there = torch.where(labelled, 0, MISSING).view(1, -1, *(1,) * (self.said.ndim - 3))
         return y_self(self.said, self.log_matrix, there)
 
-    def shuffled(self, order: Tensor, labels: Tensor, thought: bool = False) -> Tensor:
-        """Return the logarithm of the fusion of labels, each by the confidence of another rater.
+    def shuffled(self, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return two fusions, each rater's by the confidence of another rater.
 
-        Confidences are taken as given: no gradient goes to them.
+        The first is of labels; the second, as a logarithm, of what raters would say where they
+        labelled. Only the second has a gradient, that of the votes, which goes through to what is
+        said. Confidences are taken as given: no gradient goes to them. Where they are weights, one
+        vote more says all classes alike, so that none has a logarithm of 0.
 
         Args:
-            order: Whose confidence each rater gets, `(batch, raters)`.
+            order: Whose confidence each rater gets, `(orders, batch, raters)`.
             labels: `(batch, raters, *space)`, with MISSING.
-            thought: Take what raters would say instead, where they labelled; the gradient of the
-                votes goes through to it.
+
+        Returns:
+            Both `(orders, batch, L, *space)`.
         """
-        votes, labelled = labels, labels != MISSING
-        if thought:
-            votes = thresholded(self.said).masked_fill(~labelled, MISSING)
-        said = self.said if thought else self.said.detach()
         if self.log_matrix is not None:
-            given = self.log_matrix.detach()
-            logits: Tensor = VotesThrough.apply(said, given, order, votes, labelled)  # type: ignore[no-untyped-call]
-            return logits.log_softmax(1)
-        found: Tensor = SharesThrough.apply(said, order, votes, labelled)  # type: ignore[no-untyped-call]
-        found = found.clamp(min=LEAST)
-        return (found / found.sum(1, keepdim=True)).log()
+            return self._by_matrices(self.log_matrix.detach(), order, labels)
+        told, thought, votes = SharesThrough.apply(self.said, order, labels)  # type: ignore[no-untyped-call]
+        number = (labels != MISSING).sum(1, keepdim=True)
+        return _with_vote(told.detach(), number), _with_vote(thought, votes).log()
+
+    def _by_matrices(self, given: Tensor, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        labelled, found = labels != MISSING, []
+        votes = thresholded(self.said).masked_fill_(~labelled, MISSING)
+        for said, each in ((self.said.detach(), labels), (self.said, votes)):
+            logits = [VotesThrough.apply(said, given, o, each, labelled) for o in order]  # type: ignore[no-untyped-call]
+            found.append(torch.stack(logits))
+        return found[0].softmax(2), found[1].log_softmax(2)
+
+
+def _with_vote(front: Tensor, votes: Tensor) -> Tensor:
+    """Return the fusion by shares `(orders, batch, L - 1, *space)` with one vote more.
+
+    Args:
+        front: What classes get of one.
+        votes: How many votes there are, `(batch, 1, *space)`.
+    """
+    found = with_rest(front.flatten(0, 1))
+    found = found.view(*front.shape[:2], *found.shape[1:])
+    part = 1 / (votes + 1)
+    return torch.addcmul(part / found.shape[2], found, 1 - part)
 
 
 def diverged(truth: Tensor, logits: Tensor, by: By) -> Diverged:
@@ -164,16 +184,17 @@ def confidence_of(given: Tensor) -> Tensor:
     """Return the confidence in each rater that a weighting means, `(raters,)`.
 
     Equal weights are `EVEN` each, what a prediction starts with; double the weight is double the
-    confidence, up to the highest that is drawn in training.
+    confidence, from the lowest mean that is drawn in training to the highest: ConP was never shown
+    a rater of no confidence at all.
 
     Args:
         given: Weights that sum to one, `(raters,)`.
 
     Example:
         >>> confidence_of(torch.tensor([0.25, 0.75])), confidence_of(torch.tensor([0.0, 1.0]))
-        (tensor([0.2500, 0.7500]), tensor([0.0000, 0.9000]))
+        (tensor([0.2500, 0.7500]), tensor([0.1000, 0.9000]))
     """
-    return (EVEN * len(given) * given).clamp(max=HIGHEST)
+    return (EVEN * len(given) * given).clamp(LOWEST, HIGHEST)
 
 
 def draw_order(there: Tensor, shuffles: int, seed: int, epoch: int, case: int) -> Tensor:

@@ -22,11 +22,12 @@ class PrismOptions(MethodOptions):
     )
     supervise: Literal["fuse", "self"] = Field(
         default="fuse",
-        description="what ConP learns from in the second and later recurrences: the labels fused "
-        "by DivP's confidences (Algorithm 1), or what DivP thinks raters say, fused (equation 8)",
+        description="what ConP learns from in the second and later recurrences, and DivP compares "
+        "with ConP: the labels fused by DivP's confidences (Algorithm 1), or what DivP thinks "
+        "raters say, fused (equation 8)",
     )
     divp_loss: Literal["shuffle", "heads", "both"] = Field(
-        default="both",
+        default="shuffle",
         description="what DivP learns from beside the recurrence: fusions by shuffled confidences "
         "(equation 10; the paper's choice), the labels of each head's rater (equation 9), or both",
     )

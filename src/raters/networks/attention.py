@@ -132,8 +132,12 @@ class AttentionBlock(nn.Module):
         )
 
     def forward(self, asking: Tensor, features: Tensor) -> Tensor:
-        """Return features `(B, C, H, W)` after what `asking`, of the same shape, took from them."""
-        asking, features = asking.movedim(1, -1), features.movedim(1, -1)
-        features = self.norm(features + self.attention(asking, features))
+        """Return features `(B, C, H, W)` after what `asking`, of the same shape, took from them.
+
+        What asks is kept beside them, unless it is them (self-attention).
+        """
+        kept = features if asking is features else features + asking
+        asking, features, kept = (maps.movedim(1, -1) for maps in (asking, features, kept))
+        features = self.norm(kept + self.attention(asking, features))
         found: Tensor = self.last_norm(features + self.layers(features))
         return found.movedim(-1, 1)

@@ -22,10 +22,12 @@ class ConP(nn.Module):
     J. Wu et al., Multi-rater prism, 2022, section 4.1. At each level n of an encoder but that of
     the image's own resolution, features and embedded confidences are joined,
 
-    .. math:: \bar f_n = \mathrm{Attention}(w^e_n + E, f_n + E, f_n)
+    .. math:: \bar f_n = f_n + w^e_n + \mathrm{Attention}(w^e_n + E, f_n + E, f_n)
 
-    with a residual, norms and two linear layers (`AttentionBlock`); then come a 2 x 2
-    deconvolution, the encoder's features of the level above, and a convolution with a residual.
+    with norms and two linear layers (`AttentionBlock`). The paper does not say what the residual
+    adds; attention alone only chooses which patches' features are mixed, and hardly lets
+    confidences through. Then come a 2 x 2 deconvolution, the encoder's features of the level above,
+    and a convolution with a residual.
 
     Args:
         channels: Channels of the encoder's levels, the finest first.

@@ -6,8 +6,8 @@ raters, 2022 (equations 4, 5 and 14, proposition 4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from raters.study.classes import MISSING
 
 LEAST = 1e-6
 """Of a probability whose logarithm is taken."""
+
+_ROUNDED = 1e-5  # how far shares that add up to one may be above it
+
+SEEN = 100
+"""Labels that the best rater is taken to have been right in: nobody is sure never to err."""
 
 
 def bayes(log_matrix: Tensor, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
@@ -102,9 +107,9 @@ class VotesThrough(torch.autograd.Function):
 class SharesThrough(torch.autograd.Function):
     r"""Adds up shares of other raters' confidences; the gradient goes through to what was said.
 
-    The counterpart of `VotesThrough` for `weights`:
-    :math:`\sum_m v^m_k c^{j(m)}_k / \sum_m c^{j(m)}_k`, with :math:`\tilde z` as the confidences.
-    Beside them nothing of their size is kept.
+    The counterpart of `VotesThrough` for `weights`, and for several orders at once: of each class
+    but the background, :math:`\sum_m v^m_k c^{j(m)}_k / \sum_m c^{j(m)}_k`, with
+    :math:`\tilde z` as the confidences. Beside them nothing of their size is kept.
     """
 
     @staticmethod
@@ -112,36 +117,141 @@ class SharesThrough(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         said: Tensor,
         order: Tensor,
-        votes: Tensor,
-        there: Tensor,
-    ) -> Tensor:
-        """Return what classes get, `(batch, L, *space)`; arguments are those of `VotesThrough`."""
-        batch = torch.arange(len(order), device=order.device)[:, None]
-        moved = votes[batch, order.argsort(1)]
-        counts, parts, totals = moved != MISSING, [], []
-        for k in range(said.shape[2]):
-            own = said[:, :, k] + LEAST
-            parts.append((own * (moved == k)).sum(1))
-            totals.append((own * counts).sum(1))
-        total = torch.stack(totals, 1).clamp(min=LEAST)
-        ctx.save_for_backward(said, order, there & (votes != MISSING), total)
-        return torch.stack(parts, 1) / total
+        labels: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what classes get of labels and of what is said, and who of the latter voted.
+
+        Args:
+            ctx: Of autograd.
+            said: What raters would say, `(batch, raters, L, *space)`, which are the confidences.
+            order: Whose confidence each rater gets, `(orders, batch, raters)`.
+            labels: Classes, `(batch, raters, *space)`, with MISSING.
+
+        Returns:
+            Twice `(orders, batch, L - 1, *space)`, of which the second has a gradient; and how
+            many votes there are in it, `(batch, 1, *space)`.
+        """
+        given = foreground_of(labels, said)
+        above = (said > 0.5).to(said.dtype).mul_(given.there)  # one class at most: `thresholded`
+        votes = Foreground(above[:, :, 1:], above.sum(2, keepdim=True))
+        front, found, thought, totals = said[:, :, 1:] + LEAST, [], [], []
+        for each in order:
+            moved = _others(front, each)
+            found.append(_shares(moved, given)[0])
+            share, total = _shares(moved, votes)
+            thought.append(share)
+            totals.append(total)
+        ctx.save_for_backward(front, order, votes.there, torch.stack(totals))
+        number = votes.there.sum(1)
+        ctx.mark_non_differentiable(number)
+        return torch.stack(found), torch.stack(thought), number
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Return the gradient of the votes as that of what was said."""
-        said, order, there, total = ctx.saved_tensors
-        batch = torch.arange(len(order), device=order.device)[:, None]
-        slope = (gradients[0] / total).unsqueeze(1) * there.unsqueeze(2)
-        return (said[batch, order] + LEAST).mul_(slope), None, None, None
+        front, order, there, totals = ctx.saved_tensors
+        batch, raters, classes, *space = front.shape
+        found = front.new_zeros(batch, raters, classes + 1, *space)
+        for each, slope in zip(order, gradients[1] / totals, strict=True):
+            for m, own in enumerate(_others(front, each)):
+                found[:, m, 1:].addcmul_(own, slope)
+        found *= there
+        return found, None, None
+
+
+class Shares(torch.autograd.Function):
+    """Adds up shares of the raters' confidences: `weights` before the background has its rest."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        confidence: Tensor,
+        marked: Tensor,
+        there: Tensor,
+    ) -> Tensor:
+        """Return what classes get, `(batch, L - 1, *space)`."""
+        front = confidence[:, :, 1:] + LEAST
+        found, total = _shares(front.unbind(1), Foreground(marked, there))
+        ctx.save_for_backward(marked, there, found, total)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Return the gradient of the confidences."""
+        marked, there, share, total = ctx.saved_tensors
+        slope = gradients[0] / total
+        batch, raters, classes, *space = marked.shape
+        found = marked.new_zeros(batch, raters, classes + 1, *space)
+        found[:, :, 1:] = marked
+        front = found[:, :, 1:].addcmul_(there, share.unsqueeze(1), value=-1)
+        front *= slope.unsqueeze(1)
+        return found, None, None
+
+
+class Foreground(NamedTuple):
+    """Labels as numbers to multiply with.
+
+    Attributes:
+        marked: One where a rater says a class but the background, `(batch, raters, L - 1, *space)`.
+        there: One where a rater says any class, `(batch, raters, 1, *space)`.
+    """
+
+    marked: Tensor
+    there: Tensor
+
+
+def foreground_of(labels: Tensor, like: Tensor) -> Foreground:
+    """Return where raters mark each class but the background.
+
+    Args:
+        labels: `(batch, raters, *space)`, with MISSING.
+        like: `(batch, raters, L, *space)`, whose type and number of classes are taken.
+
+    Example:
+        >>> foreground_of(torch.tensor([[1, 0, -1]]), torch.zeros(1, 3, 2))
+        Foreground(marked=tensor([[[1.],
+                 [0.],
+                 [0.]]]), there=tensor([[[1.],
+                 [1.],
+                 [0.]]]))
+    """
+    marked = like.new_empty(*labels.shape[:2], like.shape[2] - 1, *labels.shape[2:])
+    for k in range(1, like.shape[2]):  # a fifth of the time of all classes at once
+        marked[:, :, k - 1] = labels == k
+    return Foreground(marked, (labels != MISSING).unsqueeze(2).to(like.dtype))
+
+
+def _others(front: Tensor, order: Tensor) -> list[Tensor]:
+    """Return the confidences of those whom each rater gets them of, rater by rater."""
+    first = torch.arange(len(front), device=order.device) * front.shape[1]
+    every = front.flatten(0, 1)  # whole rows are copied faster than by two indices
+    return [every.index_select(0, first + whose) for whose in order.unbind(1)]
+
+
+def _shares(confidence: Sequence[Tensor], marks: Foreground) -> tuple[Tensor, Tensor]:
+    """Return what classes get, and what all raters have together, `(batch, L - 1, *space)`.
+
+    Sums go rater by rater: products with all at once are memory that is written and read again.
+    """
+    part = torch.zeros_like(marks.marked[:, 0])
+    total = torch.zeros_like(part)
+    each = zip(confidence, marks.marked.unbind(1), marks.there.unbind(1), strict=True)
+    for own, marked, there in each:
+        part.addcmul_(own, marked)
+        total.addcmul_(own, there)
+    total.clamp_(min=LEAST)
+    return part.div_(total), total
 
 
 def weights(confidence: Tensor, labels: Tensor) -> Tensor:
-    r"""Fuse labels after the authors' code: their mean, weighted by normalised confidences.
+    r"""Fuse labels after the authors' code: a mean of masks, weighted by normalised confidences.
 
-    .. math:: y_k \propto \sum_m \frac{c^m_k}{\sum_j c^j_k} [z^m = k]
+    .. math:: y_k = \sum_m \frac{c^m_k}{\sum_j c^j_k} [z^m = k], \quad y_0 = 1 - \sum_{k > 0} y_k
 
-    with the sum over the raters j who labelled the pixel.
+    with the sum over the raters j who labelled the pixel. Only masks of the foreground are
+    averaged: with a background of its own, heads that know their raters (:math:`c^m_k = [z^m = k]`)
+    would give each class that anyone names a full vote, a tie. Classes that get more than one
+    together share it.
 
     Args:
         confidence: `c`, `(batch, raters, L, *space)`, at least 0.
@@ -155,12 +265,28 @@ def weights(confidence: Tensor, labels: Tensor) -> Tensor:
         >>> weights(trusted, torch.tensor([[1, 0, -1]]))
         tensor([[0.2500, 0.7500]])
     """
-    there = (labels != MISSING).unsqueeze(2)
-    share = (confidence + LEAST) * there
-    share = share / share.sum(1, keepdim=True).clamp(min=LEAST)
-    votes = (share * votes_of(labels, confidence.shape[2])).sum(1)
-    total = votes.sum(1, keepdim=True)
-    return torch.where(total > 0, votes / total.clamp(min=LEAST), 1 / votes.shape[1])
+    marks = foreground_of(labels, confidence)
+    found = with_rest(Shares.apply(confidence, *marks))  # type: ignore[no-untyped-call]
+    known = marks.there.any(1)
+    return found if known.all() else torch.where(known, found, 1 / found.shape[1])
+
+
+def with_rest(front: Tensor) -> Tensor:
+    """Put the background before what other classes get, `(batch, L - 1, *space)`.
+
+    Example:
+        >>> with_rest(torch.tensor([[0.2, 0.3], [1.0, 1.0]]))
+        tensor([[0.5000, 0.2000, 0.3000],
+                [0.0000, 0.5000, 0.5000]])
+    """
+    total = front.sum(1, keepdim=True)
+    more = total > 1 + _ROUNDED
+    if more.any():
+        front = torch.where(more, front / total.clamp(min=1), front)
+        total = torch.where(more, 1, total)
+    # A clamp would cut the gradient of a background that nobody votes for.
+    rest = 1 - total + (total.detach() - 1).clamp(min=0)
+    return torch.cat([rest, front], 1)
 
 
 def votes_of(labels: Tensor, num_classes: int) -> Tensor:
@@ -199,8 +325,11 @@ def thresholded(said: Tensor) -> Tensor:
         >>> thresholded(torch.tensor([[[0.2, 0.5, 0.3], [0.1, 0.6, 0.3]]]))
         tensor([[-1,  1]])
     """
-    most, label = said.detach().max(2)
-    return label.masked_fill(most <= 0.5, MISSING)
+    above = said.detach() > 0.5  # of one class at most
+    label = torch.full(above[:, :, 0].shape, MISSING, device=said.device)
+    for k in range(above.shape[2]):
+        label.masked_fill_(above[:, :, k], k)
+    return label
 
 
 def y_self(said: Tensor, log_matrix: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
@@ -255,7 +384,9 @@ def skilled(skill: Tensor) -> Tensor:
               C[k, t] = \frac{1 - C[k, k]}{L - 1}
 
     Nobody is below chance: with the skill itself on the diagonal, a rater of 0.1 with two classes
-    would be believed to mean the contrary.
+    would be believed to mean the contrary. And nobody is believed without limit: a skill of 1 is
+    that of a rater who was right in all of `SEEN` labels, with one label more of each class,
+    :math:`C[k, k] = (n + 1) / (n + L)`.
 
     Args:
         skill: s, from 0 (guesses) to 1 (always right), `(batch, raters, L, *space)`.
@@ -266,15 +397,16 @@ def skilled(skill: Tensor) -> Tensor:
                   [0.1000, 0.9000]]]])
     """
     classes = skill.shape[2]
+    skill = skill.clamp(max=SEEN / (SEEN + classes))
     right = (1 / classes + (1 - 1 / classes) * skill).unsqueeze(3)
     wrong = (1 - right) / (classes - 1)
     eye = torch.eye(classes, dtype=torch.bool, device=skill.device)
     eye = eye.view(classes, classes, *(1,) * (skill.ndim - 3))
-    return torch.where(eye, right, wrong).clamp(min=LEAST).log()
+    return torch.where(eye, right, wrong).log()
 
 
 def skill_of(log_matrix: Tensor) -> Tensor:
-    """Return how far raters are above chance in each class: the inverse of `skilled`.
+    """Return how far raters are above chance in each class: `skilled` the other way round.
 
     Args:
         log_matrix: `(batch, raters, L, L, *space)`.
