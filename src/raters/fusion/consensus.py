@@ -420,7 +420,10 @@ class Consensus:
             columns = columns_of(case.labels, len(self.study.classes))
             errors = case_errors(columns, state, prior)
         names = self.study.raters, self.study.classes.names
-        return performance_rows(*names, fusion.confusion, fusion.prior, errors, _labels_of(case))
+        labels = _labels_of(case)
+        # 'Not q', which a model may take, is no label that is right or wrong.
+        labels[[rater in self.study.negatives for rater in self.study.raters]] = 0
+        return performance_rows(*names, fusion.confusion, fusion.prior, errors, labels)
 
     @cached_property
     def notes(self) -> list[str]:
