@@ -19,9 +19,11 @@ from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
-from raters.report.run import run_report, told
+from raters.report.run import run_report
 from raters.report.run_cases import telling
 from raters.report.run_pass import score_and_watch, shown_part, weighted
+from raters.report.run_training import told
+from raters.report.say import plain
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
@@ -47,7 +49,7 @@ def has(report: Report, name: str) -> bool:
 
 def texts(report: Report) -> str:
     """Return all paragraphs."""
-    return "\n".join(b.text for b in all_blocks(report) if isinstance(b, TextBlock))
+    return "\n".join(plain(b.text) for b in all_blocks(report) if isinstance(b, TextBlock))
 
 
 def drawn_study() -> Study:

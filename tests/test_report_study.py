@@ -20,9 +20,10 @@ from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.compare import border_counts, compare, evenly, summary_rows
 from raters.report.dispatch import kind_of, make_report, report, study_of
+from raters.report.findings import border_errors, error_shares, left_out
 from raters.report.fusion_files import read_fusion
-from raters.report.fusion_words import border_sentence, error_shares, left_out_sentence
 from raters.report.leave_out import left_out_scores
+from raters.report.say import plain, say
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 
@@ -89,7 +90,7 @@ def table(made: Report, name: str) -> TableBlock:
 
 def words_of(made: Report) -> str:
     texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(made)]
-    return " ".join(texts)
+    return " ".join(map(plain, texts))
 
 
 # What a path is.
@@ -225,7 +226,7 @@ def test_compare_counts_all_cases() -> None:
 def test_sentences_name_who_draws_more_and_less() -> None:
     made = make_report(drawn_study(RATERS), cases_shown=1)
     assert isinstance(made.sections[0].blocks[0], TextBlock)
-    text = made.sections[0].blocks[0].text
+    text = plain(made.sections[0].blocks[0].text)
     assert "over draws" in text
     assert "more than the others" in text
     assert "under draws" in text
@@ -268,7 +269,8 @@ def test_error_shares_and_border_of_known_drawings() -> None:
     assert shares["wide"] == pytest.approx((labels[1].sum() / truth.sum() - 1, 0.0))
     assert shares["narrow"] == pytest.approx((0.0, 1 - labels[2].sum() / truth.sum()))
     borders = border_counts(truth, labels, (1.0, 1.0), 1.0, 1)
-    text = border_sentence(shares, borders, ["right", "wide", "narrow"], "pixels")
+    found = border_errors(shares, borders, ["right", "wide", "narrow"])
+    text = plain(say("border", **found, unit="pixels"))
     assert text.startswith("wide over-segments by ")
     assert "narrow misses" in text
     assert "right" not in text
@@ -301,7 +303,7 @@ def test_a_fusion_of_empty_masks_has_no_dice(tmp_path: Path) -> None:
     study = raters.Study.from_arrays(labels=np.zeros((2, 3, 8, 8), int))
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    assert made.facts["mean Dice with the consensus"] is None
+    assert made.first is not None and made.first.numbers[0].value is None
     assert "There are no errors to show." in words_of(made)
 
 
@@ -315,7 +317,7 @@ def test_who_labelled_alone_cannot_be_left_out() -> None:
 
 def test_left_out_sentence_names_both_ends() -> None:
     rows = [{"rater": "a", "dice": 1.0}, {"rater": "b", "dice": 0.995}, {"rater": "c", "dice": 0.6}]
-    text = left_out_sentence(rows, "vote", 5, 10)
+    text = plain(say("left_out", **left_out(rows), method="vote", cases=5, all_cases=10))
     assert text.startswith("a and b could each be left out")
     assert "Without c it changes most (Dice 0.60)" in text
     assert "5 of 10 cases" in text

@@ -1,6 +1,7 @@
-"""A report as plain data: facts, sections, and blocks of figures, tables, cases and texts.
+"""A report as plain data: its first screen, sections, and blocks of figures, tables and texts.
 
-Everything here is plain text: names of raters and cases may hold anything, they are only shown.
+Names of raters and cases may hold anything, they are only shown. Texts are plain, or `Markup` of
+`say`, in which names are links.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ class TableBlock:
         rows: The rows; None and NaN are cells without a value.
         caption: What it shows and what to do about it, in a sentence or two.
         columns: The columns that the page shows, in order, or `{column: heading}`; None for all.
+        shown: The rows as the page shows them, where they differ from those of the file.
     """
 
     name: str
     rows: Sequence[Row]
     caption: str = ""
     columns: Sequence[str] | Mapping[str, str] | None = None
+    shown: Sequence[Row] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,20 +109,78 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A headline: its name, the number (or words), the ends of its interval, what it means."""
+
+    name: str
+    value: float | str | None
+    low: float | None = None
+    high: float | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A small table of numbers from 0 to 1 in shades; `values[row][column]`, None for no value.
+
+    `colours` are those of the rows' names; `links` says what opens by a name ('rater', or '').
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    about: str = ""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    links: str = "rater"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A case to open: its name, a few words, and a picture or lines of text."""
+
+    case: str
+    note: str = ""
+    picture: str = ""
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class First:
+    """The first screen: the answer before any scrolling.
+
+    Attributes:
+        numbers: The headline, and up to three numbers to compare it with.
+        matrix: Who agrees with whom; None where nobody can be told apart.
+        cards: The cases to look at first, at most six.
+        actions: What to do, three sentences.
+        cases: What the cards show, in a few words.
+    """
+
+    numbers: Sequence[Number] = ()
+    matrix: Matrix | None = None
+    cards: Sequence[Card] = ()
+    actions: Sequence[str] = ()
+    cases: str = "Most disputed"
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole report.
 
     Attributes:
         title: The heading of the page.
-        facts: Cards at the top, `{"cases": 120, "raters": 5}`: few, and short.
+        facts: A line at the top, `{"cases": 120, "raters": 5}`: few, and short.
         sections: The sections.
         about: A sentence or two below the title; '' for none.
+        first: The first screen; None for none.
     """
 
     title: str
     facts: Mapping[str, object] = field(default_factory=dict)
     sections: Sequence[Section] = ()
     about: str = ""
+    first: First | None = None
 
 
 def all_blocks(report: Report) -> Iterator[Block]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raters.agreement.case import case_agreement
+from raters.agreement.masks import with_mean
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.sizes import DistanceCounts, signed_distance_counts
 from raters.progress import ordered_map, track
-from raters.report.fusion_words import KINDS, kinds_of
+from raters.report.findings import KINDS, kinds_of
 from raters.report.leave_out import left_out_scores
 from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, pair_counts
@@ -108,7 +110,8 @@ class Compared:
         left_change: The relative change of volume without a rater.
         dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
-        two: Of two raters, what the consensus is in all cases (`fusion_words.KINDS`), or ''.
+        two: Of two raters, what the consensus is in all cases (`findings.KINDS`), or ''.
+        pairs: The mean Dice of each pair of raters over classes, `(cases, pairs)`.
     """
 
     cases: tuple[str, ...]
@@ -120,6 +123,7 @@ class Compared:
     left_change: Floats
     flat: bool = True
     two: str = ""
+    pairs: Floats | None = None
     dice_given: Floats | None = None
 
     @property
@@ -145,6 +149,7 @@ class _One:
     borders: list[DistanceCounts] | None
     left: tuple[Floats, Floats] | None
     sized: bool
+    pairs: Floats
     two: dict[str, bool] | None = None
 
 
@@ -182,7 +187,9 @@ def compare(
             near = [border_counts(consensus, labels, spacing, step, n) for n in numbers]
         left = left_out_scores(labels, classes, refit) if k in leave else None
         two = kinds_of(labels, consensus) if len(labels) == 2 else None
-        return _One(np.array(counted), near, left, case.geometry.affine is not None, two)
+        agreed = case_agreement(case.id, labels, classes, spacing)
+        pairs = with_mean(agreed.dice)[:, -1]
+        return _One(np.array(counted), near, left, case.geometry.affine is not None, pairs, two)
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
     return _together(study, tuple(cases), list(done), targets, step)
@@ -211,7 +218,8 @@ def _together(
     kinds = [one.two for one in found if one.two is not None]
     two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
     flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
-    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
+    pairs = np.array([one.pairs for one in found])
+    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two, pairs)
 
 
 def pooled(found: Compared) -> Compared:

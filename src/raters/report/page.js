@@ -59,7 +59,7 @@ function startTable(figure) {
   const heads = [...figure.querySelectorAll("th")];
   const search = figure.querySelector("input");
   const numbers = heads.map((head) => head.classList.contains("number"));
-  const state = { column: -1, way: 1 };
+  const state = { column: -1, way: 1, picked: null };
 
   function show() {
     let rows = data.rows;
@@ -68,7 +68,9 @@ function startTable(figure) {
     if (state.column >= 0) {
       rows = [...rows].sort((a, b) => compareCells(a[state.column], b[state.column], state.way));
     }
-    body.replaceChildren(...rows.slice(0, data.shown).map((row) => tableRow(row, numbers)));
+    let shown = rows.slice(0, data.shown);
+    if (state.picked && !shown.includes(state.picked)) shown = [state.picked, ...shown];
+    body.replaceChildren(...shown.map((row) => tableRow(row, numbers, data.links, row === state.picked)));
     const many = (n) => n.toLocaleString("en");
     const part = rows.length > data.shown ? `first ${many(data.shown)} of ` : "";
     figure.querySelector(".count").textContent = `${part}${many(rows.length)} ` +
@@ -86,12 +88,48 @@ function startTable(figure) {
   figure.querySelector(".csv").addEventListener("click", () => saveCsv(figure.dataset.name, data));
   figure.querySelector(".bar").hidden = false;
   show();
+  // Shows the row of a case or rater; says whether there is one.
+  return (kind, name) => {
+    const columns = data.links.flatMap((link, column) => (link === kind ? [column] : []));
+    const found = data.rows.find((row) => columns.some((column) => shownText(row[column]) === name));
+    if (!found) return false;
+    state.picked = found;
+    show();
+    body.querySelector(".picked").scrollIntoView({ block: "center" });
+    return true;
+  };
 }
 
-function tableRow(row, numbers) {
+// '#rater=NAME' and '#case=NAME' open the first row of that name; viewers open the cases they have.
+function startLinks(tables) {
+  const viewed = new Set(JSON.parse(document.querySelector("#viewed").textContent).cases_in_viewers);
+  const open = () => {
+    const asked = /^#(case|rater)=(.*)$/s.exec(location.hash);
+    if (!asked) return;
+    let name = asked[2];
+    try { name = decodeURIComponent(name); } catch (error) { /* it is taken as it is */ }
+    if (asked[1] === "case" && viewed.has(name)) return;
+    tables.some((table) => table(asked[1], name));
+  };
+  window.addEventListener("hashchange", open);
+  document.addEventListener("click", (event) => { // the same link once more
+    const link = event.target.closest("a");
+    if (link && link.hash && link.hash === location.hash) open();
+  });
+  open();
+}
+
+function tableRow(row, numbers, links, picked) {
   const line = element("tr");
+  line.classList.toggle("picked", picked);
   line.append(...row.map((cell, column) => {
-    const made = element("td", shownText(cell));
+    const opens = links[column] && !["–", "reference", "all raters"].includes(shownText(cell));
+    const made = element("td", opens ? "" : shownText(cell));
+    if (opens) {
+      const link = element("a", shownText(cell));
+      link.href = `#${links[column]}=${encodeURIComponent(shownText(cell))}`;
+      made.append(link);
+    }
     made.classList.toggle("none", cell === null);
     made.classList.toggle("number", Array.isArray(cell) || (cell === null && numbers[column]));
     return made;
@@ -354,5 +392,6 @@ function startViewers() {
 
 startTheme();
 startNavigation();
-document.querySelectorAll("figure.table").forEach(startTable);
+const tables = [...document.querySelectorAll("figure.table")].map(startTable);
 startViewers();
+startLinks(tables);

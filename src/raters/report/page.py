@@ -1,7 +1,7 @@
 """The report as one HTML file, and the folder with its figures and tables.
 
-A `Report` has facts (cards at the top) and sections; a section has blocks. `render` gives the page
-as text, `write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
+A `Report` has a first screen and sections; a section has blocks. `render` gives the page as text,
+`write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
 
 Example:
     >>> from raters.report.blocks import Section
@@ -24,12 +24,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from raters.report.blocks import (
     Block,
     FigureBlock,
+    First,
+    Matrix,
+    Number,
     Report,
     TableBlock,
     TextBlock,
@@ -38,7 +40,8 @@ from raters.report.blocks import (
     file_names,
 )
 from raters.report.figures import figure_svg, inline_svg, write_figure
-from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, numeric, shown_value
+from raters.report.say import templates
+from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, links, numeric, shown_value
 from raters.report.viewer import all_layers, all_maps, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
@@ -73,8 +76,57 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         }
         for number, section in enumerate(report.sections, 1)
     ]
-    facts = [(name, shown_value(value)) for name, value in report.facts.items()]
-    return _page(title=report.title, about=report.about, facts=facts, sections=sections), drawings
+    page = _page(
+        title=report.title,
+        about=report.about,
+        facts=[(name, shown_value(value)) for name, value in report.facts.items()],
+        first=None if report.first is None else _first(report.first),
+        sections=sections,
+        viewed=script_json({"cases_in_viewers": _viewed(report, budget)}),
+    )
+    return page, drawings
+
+
+def _viewed(report: Report, budget: int) -> list[str]:
+    """Return the cases that a viewer opens; links to others open their row in a table."""
+    blocks = [block for block in all_blocks(report) if isinstance(block, ViewerBlock)]
+    return [case.id for block in blocks for case in within(block.cases, budget)]
+
+
+def _first(first: First) -> View:
+    return {
+        "numbers": [_number(number) for number in first.numbers],
+        "matrix": None if first.matrix is None else _matrix(first.matrix),
+        "cards": first.cards,
+        "actions": first.actions,
+        "cases": first.cases,
+    }
+
+
+def _number(number: Number) -> View:
+    value = number.value
+    shown = f"{value:.2f}" if isinstance(value, float) else shown_value(value)
+    ends = "" if number.low is None else f"{number.low:.2f} to {number.high:.2f}"
+    return {"name": number.name, "value": shown, "ends": ends, "about": number.about}
+
+
+def _matrix(matrix: Matrix) -> View:
+    """Spread shades over the values that there are, so that small differences are seen."""
+    known = [value for row in matrix.values for value in row if value is not None]
+    low, high = min(known), max(known)
+    wide = max(high - low, 0.1)
+    cells = [
+        [None if v is None else (f"{v:.2f}", round(6 + 50 * (v - low) / wide)) for v in row]
+        for row in matrix.values
+    ]
+    colours = [matrix.colours.get(name, "") for name in matrix.rows]
+    return {
+        "title": matrix.title,
+        "about": matrix.about,
+        "columns": matrix.columns,
+        "links": matrix.links,
+        "rows": list(zip(matrix.rows, colours, cells, strict=True)),
+    }
 
 
 def script_json(data: Any) -> Markup:  # noqa: ANN401
@@ -94,12 +146,12 @@ def _page(**values: Any) -> str:  # noqa: ANN401
     folder = files("raters.report")
     style, script = (folder.joinpath(f"page.{k}").read_text("utf-8") for k in ("css", "js"))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
-    page = template.render(
-        style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
+    page = (
+        templates()
+        .get_template("page.html")
+        .render(
+            style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
+        )
     )
     # Names of files may hold bytes that are no text; the page is written all the same.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -122,14 +174,17 @@ def _view(
 
 
 def _table(block: TableBlock) -> View:
-    heads = headings(block.rows, block.columns)
-    table = cells(block.rows[:MOST_ROWS], list(heads))
-    data = {"columns": list(heads.values()), "rows": table, "shown": SHOWN_ROWS}
+    rows = block.rows if block.shown is None else block.shown
+    heads = headings(rows, block.columns)
+    table = cells(rows[:MOST_ROWS], list(heads))
+    opens = links(list(heads))
+    data = {"columns": list(heads.values()), "links": opens, "rows": table, "shown": SHOWN_ROWS}
     return {
         "type": "table",
         "heads": [(text, numeric(table, k)) for k, text in enumerate(heads.values())],
+        "links": opens,
         "rows": table[:SHOWN_ROWS],
-        "count": len(block.rows),
+        "count": len(rows),
         "held": len(table),
         "data": script_json(data),
     }

@@ -19,9 +19,20 @@ from raters.plots.views import view_of
 from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report import viewer
-from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock, ViewerBlock
+from raters.report.blocks import (
+    Block,
+    Card,
+    FigureBlock,
+    Section,
+    TableBlock,
+    TextBlock,
+    ViewerBlock,
+)
 from raters.report.case_view import viewer_case
 from raters.report.figures import picture
+from raters.report.first import CARDS, picture_cards
+from raters.report.labels import task_cards
+from raters.report.tables import filled, heads
 from raters.study.study import many
 
 if TYPE_CHECKING:
@@ -69,11 +80,14 @@ def case_section(
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
-) -> Section:
+) -> tuple[Section, list[Card]]:
     """Show the telling cases in the viewer, and the first one as a figure of confusion.
 
     Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
     means nothing.
+
+    Returns:
+        The section, and the first cases as pictures with the prediction.
     """
     shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
@@ -83,6 +97,7 @@ def case_section(
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
     views: list[viewer.ViewerCase] = []
+    cards: list[Card] = []
     figures: list[Block] = []
     varies = False
     for name in track(why, len(why), "drawing cases", progress):
@@ -95,9 +110,15 @@ def case_section(
         colours = _colours(model, said, raters)
         views.append(_view(case, part, said, colours, names, known))
         varies |= bool(colours)
+        if len(cards) < CARDS:
+            cards += picture_cards(part, {name: why[name]}, {names.truth: said.labels})
         if colours and not figures and not shared:
             figures.append(_figure(case, part, said, colours))
     number = len(uncertainty)
+    table = [
+        {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
+        for name, bits in sorted(uncertainty.items(), key=lambda item: -item[1])
+    ]
     about = (
         f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
     )
@@ -124,7 +145,14 @@ def case_section(
             f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
         )
         blocks.append(TextBlock(text))
-    return Section("Cases", about, blocks)
+    if table:
+        columns = heads(
+            "case", with_raters="Dice with raters", with_reference="Dice with the reference",
+            uncertainty="uncertainty (bits per pixel)", shown_as="shown as",
+        )  # fmt: skip
+        caption = "All scored cases, the most uncertain first."
+        blocks.append(TableBlock("cases-by-uncertainty", table, caption, filled(table, columns)))
+    return Section("Cases", about, blocks), cards
 
 
 def telling(
@@ -256,8 +284,8 @@ _MOST_ROWS = 200
 _MOST_ANSWERS = 12
 
 
-def answer_section(part: Study, watched: Watched, shown: int = 12) -> Section:
-    """Show the cases that the model is least sure of, with what raters said."""
+def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Section, list[Card]]:
+    """Show the tasks that the model is least sure of, with what raters said; the first as cards."""
     order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
     classes = (
@@ -272,7 +300,9 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> Section:
     if views and all(view is not None for view in views):
         pictures = [view for view in views if view is not None]
         blocks.append(ViewerBlock("cases", pictures, "The most uncertain cases."))
-    return Section("Cases", "Which cases is the model least sure of?", blocks)
+    notes = [f"{row['predicted']}: {row['p']:.2f} sure" for row in rows[:CARDS]]
+    cards = task_cards(part, [row["case"] for row in rows[:CARDS]], notes)
+    return Section("Cases", "Which cases is the model least sure of?", blocks), cards
 
 
 def _row(part: Study, case: Case, watched: Watched) -> Row:

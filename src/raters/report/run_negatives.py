@@ -106,6 +106,12 @@ def _over_cases(
     return mean, counted if counted.any() else None
 
 
+def negatives_of(model: Model, study: Study | None = None) -> Section | None:
+    """Show what negative drawings of several classes exclude; None if there are none."""
+    found = look_at_negatives(model, study)
+    return None if found is None else negative_section(found)
+
+
 def negative_section(found: Excluded) -> Section:
     """Show what is excluded, estimated beside counted where there is a reference."""
     figure = plots.confusion(

@@ -10,8 +10,8 @@ import numpy as np
 from raters import plots
 from raters.arrays import Floats, mean_known
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
-from raters.report.fusion_words import ALL_RATERS
-from raters.report.words import between
+from raters.report.findings import low_skills
+from raters.report.say import ALL_RATERS, say
 from raters.rows import Row
 
 MOST_MATRICES = 24
@@ -95,7 +95,8 @@ def _shared_section(found: Estimated) -> Section:
     why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
     text = f"{why}, so none of them is ranked."
     more = [] if found.draws_more is None else found.draws_more.tolist()
-    said = _one_way([None if np.isnan(share) else 100 * share for share in more])
+    way = one_way([None if np.isnan(share) else 100 * share for share in more])
+    said = "" if way is None else _one_way_said(way)
     beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
     caption = (
         f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
@@ -192,76 +193,42 @@ def said_of(rows: Sequence[Row]) -> list[str]:
     rows = [row for row in rows if np.isfinite(row["balanced_accuracy"])]
     if len(rows) < 2:
         return []
-    said = [_foreground_said(rows) if rows[0].get("ppv") is not None else _balanced_said(rows)]
-    way = _one_way([row.get("draws_more_percent") for row in rows])
-    if way:
-        return [*said, way]
+    if rows[0].get("ppv") is not None:
+        said: list[str] = [say("matrices_skill", measures=low_skills(rows, _ALIKE)["measures"])]
+    else:
+        low, *_, high = sorted(rows, key=lambda row: row["balanced_accuracy"])
+        alike = high["balanced_accuracy"] - low["balanced_accuracy"] < _ALIKE
+        said = [say("balanced", low=low, high=high, alike=alike)]
+    way = one_way([row.get("draws_more_percent") for row in rows])
+    if way is not None:
+        return [*said, _one_way_said(way)]
+    unlike = draws_unlike(rows)
+    return [*said, say("draws", rows=unlike)] if unlike else said
+
+
+def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """Return who draws much more or less than the predicted consensus has, the farthest first."""
     telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
-    telling = sorted(telling, key=lambda row: -abs(row["draws_more_percent"]))[:4]
-    if telling:
-        parts = [
-            f"{row['rater']} {abs(row['draws_more_percent']):.0f} % "
-            f"{'more' if row['draws_more_percent'] > 0 else 'less'}"
-            for row in telling
-        ]
-        said.append(
-            f"Foreground drawn, against the predicted consensus: {', '.join(parts)}. Look at their "
-            "cases above: if the prediction is right there, review the guideline with these raters."
-        )
-    return said
+    telling.sort(key=lambda row: -abs(row["draws_more_percent"]))
+    return [(row["rater"], row["draws_more_percent"]) for row in telling[:4]]
 
 
-def _foreground_said(rows: Sequence[Row]) -> str:
-    parts = []
-    for measure, name in (("sensitivity", "sensitivity"), ("ppv", "positive predictive value")):
-        known = sorted(
-            (row[measure], str(row["rater"])) for row in rows if row[measure] is not None
-        )
-        if not known:
-            continue
-        (low, who), (high, _) = known[0], known[-1]
-        if high - low < _ALIKE:
-            parts.append(f"No rater stands out in {name} ({between(low, high)}).")
-        else:
-            parts.append(f"Lowest {name}: {who} ({low:.2f}).")
-    return f"By the model's matrices, over all foreground: {' '.join(parts)}"
-
-
-def _balanced_said(rows: Sequence[Row]) -> str:
-    ordered = sorted(rows, key=lambda row: row["balanced_accuracy"])
-    low, high = ordered[0], ordered[-1]
-    least, most = low["balanced_accuracy"], high["balanced_accuracy"]
-    if most - least < _ALIKE:
-        return (
-            f"The run tells no raters apart (balanced accuracy {between(least, most)}): they "
-            "are alike, or it was trained too short."
-        )
-    return (
-        f"{high['rater']} has the highest balanced accuracy by the model ({most:.2f}), "
-        f"{low['rater']} the lowest ({least:.2f}): {low['rater']} {low['most_frequent_error']}."
-    )
-
-
-def _one_way(percents: Sequence[float | None]) -> str:
-    """Accuse the model where all raters draw more, or all less, than it predicts.
+def one_way(percents: Sequence[float | None]) -> tuple[float, float, bool] | None:
+    """Return how much more (or less) all raters draw than the model predicts; None if not all do.
 
     Example:
-        >>> _one_way([65.0, 50.0])[:60]
-        'All raters draw more than the model predicts (50 % to 65 %):'
-        >>> _one_way([65.0, -50.0]), _one_way([65.0, 2.0]), _one_way([None, 20.0])
-        ('', '', '')
+        >>> one_way([65.0, 50.0]), one_way([65.0, -50.0]), one_way([65.0, 2.0])
+        ((50.0, 65.0, True), None, None)
     """
     known = [value for value in percents if value is not None]
     if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
-        return ""
-    more, sizes = known[0] > 0, [abs(value) for value in known]
-    much = " to ".join(dict.fromkeys(f"{end:.0f} %" for end in (min(sizes), max(sizes))))
-    return (
-        f"All raters draw {'more' if more else 'less'} than the model predicts "
-        f"({much}): that speaks against the model, which draws too "
-        f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
-        "probabilities elsewhere than at 0.5, before raters are judged by it."
-    )
+        return None
+    sizes = [abs(value) for value in known]
+    return min(sizes), max(sizes), known[0] > 0
+
+
+def _one_way_said(way: tuple[float, float, bool]) -> str:
+    return say("one_way", low=way[0], high=way[1], more=way[2])
 
 
 def _error(found: Estimated, rater: int) -> float | None:

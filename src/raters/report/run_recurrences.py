@@ -33,9 +33,9 @@ _TABLE = (
 )
 
 
-def recurrence_section(model: Model, part: Study) -> Section | None:
+def recurrence_section(model: Model, part: Study | None) -> Section | None:
     """Show what recurrences did; None for methods without them, or where nothing is drawn."""
-    if "recurrences" not in model.method.answers or not len(part):
+    if "recurrences" not in model.method.answers or part is None or not len(part):
         return None
     sums: Floats | None = None
     first: tuple[str, Floats] | None = None

@@ -10,7 +10,7 @@ import numpy as np
 from raters import plots
 from raters.evaluation.case import REFERENCE
 from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
-from raters.report.fusion_words import ALL_RATERS
+from raters.report.say import ALL_RATERS, say
 from raters.report.tables import heads
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
@@ -149,20 +149,12 @@ def brief(rows: Sequence[Row]) -> list[str]:
 
 
 def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
-    what = "'as rater X' against the labels of X"
-    if row["against"] == REFERENCE:
-        what = "the prediction against the reference"
     total = curve.counts.sum()
     sure = float(np.nan_to_num(curve.confidence) @ curve.counts / total)
     right = float(np.nan_to_num(curve.accuracy) @ curve.counts / total)
-    begun = f"Reliability of {what}: on the line, probabilities mean what they say. "
-    if row["ece"] is None or row["ece"] < _WELL:
-        return f"{begun}The error is small (ECE {with_interval(row, 'ece')})."
-    way = "too sure" if sure > right else "too unsure"
-    return (
-        f"{begun}The model is {way} (ECE {with_interval(row, 'ece')}): mean confidence {sure:.2f}, "
-        f"right {right:.2f}. Do not read its probabilities as they are."
-    )
+    small = row["ece"] is None or row["ece"] < _WELL
+    of = {"reference": row["against"] == REFERENCE, "ece": with_interval(row, "ece")}
+    return say("calibration", small=small, sure=sure, right=right, **of)
 
 
 _MOST_COLUMNS = 8
@@ -211,15 +203,7 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
     lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
     least = {rater: value if low is None else low for rater, low, value in lows}
     weak = [rater for rater, low in least.items() if not low > 0]
-    better = f"{len(compared) - len(weak)} of {len(compared)}"
-    said = f"'As X' fits X better than 'as another' does for {better} raters."
-    if weak:
-        more = ", ..." if len(weak) > 5 else ""
-        said += (
-            f" Not for {', '.join(weak[:5])}{more}: too few of their labels, too short a training, "
-            "or they label like the others."
-        )
-    return [said]
+    return [say("own", better=len(compared) - len(weak), compared=len(compared), weak=weak)]
 
 
 def _own_columns(fit: str) -> dict[str, str]:
@@ -263,20 +247,13 @@ def comparison_section(found: Comparison) -> Section:
     return Section("Other runs", f"Is {found.runs[0].run} better than others?", blocks)
 
 
-def _compared(rows: Sequence[Row], score: str) -> list[str]:
+def _compared(rows: Sequence[Row], score: str) -> Sequence[str]:
     """Return for each other run whether its main score is really different."""
     said = []
     for row in rows:
         if row["score"] != "score" or row["difference"] is None:
             continue
-        low, high = row.get("difference_low"), row.get("difference_high")
-        better = "higher" if row["difference"] > 0 else "lower"
-        begun = f"{row['run']} scores {abs(row['difference']):.3f} {better} than {row['against']}"
-        if low is None or high is None:
-            ends = "no interval: too few groups"
-        elif low > 0 or high < 0:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
-        else:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: not significant, more cases would tell"
-        said.append(f"{begun} ({score}; {ends}).")
+        ends = {end: row.get(f"difference_{end}") for end in ("low", "high")}
+        names = {name: row[name] for name in ("run", "against", "difference")}
+        said.append(say("compared", **names, **ends, score=score))
     return said

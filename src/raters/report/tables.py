@@ -47,6 +47,20 @@ def filled(rows: Sequence[Row], columns: Mapping[str, str]) -> dict[str, str]:
     return {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
 
 
+_LINKS = {"case": "case", "task": "case"}
+_LINKS |= dict.fromkeys(("rater", "rater_a", "rater_b", "as", "against"), "rater")
+
+
+def links(columns: Sequence[str]) -> list[str]:
+    """Return what the names in each column open: 'case', 'rater', or '' for nothing.
+
+    Example:
+        >>> links(["rater_a", "task", "dice"])
+        ['rater', 'case', '']
+    """
+    return [_LINKS.get(column, "") for column in columns]
+
+
 def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
     """Return cells by row: a text, a number as (text, value), or None for no value.
 
