@@ -36,7 +36,7 @@ def case_bins(dice: Sequence[float]) -> Matrix | None:
     names = [f"Dice {low:.1f} to {low + 1 / _BINS:.1f}" for low in edges[:-1]]
     values = [[float(count / len(dice))] for count in counts]
     about = "Raters are anonymous: no one is compared with another."
-    return Matrix("Share of cases by their mean Dice", names, ["share"], values, about, links="")
+    return Matrix("Share of cases by their mean Dice", names, ["share"], values, about)
 
 
 def agreement_section(

@@ -123,7 +123,7 @@ class Number:
 class Matrix:
     """A small table of numbers from 0 to 1 in shades; `values[row][column]`, None for no value.
 
-    `colours` are those of the rows' names; `links` says what opens by a name ('rater', or '').
+    `colours` are those of rows that are raters, whose names open what is known of them.
     """
 
     title: str
@@ -132,7 +132,6 @@ class Matrix:
     values: Sequence[Sequence[float | None]]
     about: str = ""
     colours: Mapping[str, str] = field(default_factory=dict)
-    links: str = "rater"
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ def fusion_report(
         cases, notes, findings = len(there), fused.notes(masks), fused.findings()
         sections = [*fused.sections(), _cases(study, found, masks, cases_shown, progress)]
         first = fused.first(masks)
-    facts = {"cases": cases, "raters": len(study.raters), "folder": Path(folder).resolve().name}
+    what = "cases" if study.kind == "segmentation" else "tasks"
+    facts = {what: cases, "raters": len(study.raters), "folder": Path(folder).resolve().name}
     return Report(title, facts, [short_section(findings, notes), *sections], first=first)
 
 

@@ -47,22 +47,25 @@ def fused_parts(files: FusionFiles, study: Study) -> Parts:
     measured = files.rows or _counted(study, counts)
     leave = most_labelled(number, study.raters, _MOST_LEFT_OUT)
     changed, by, truth = left_out_rows(files, study, leave)
-    undecided = int((consensus == MISSING).sum())
+    labelled = np.bincount(said.task, minlength=len(study)) > 0
+    undecided = int(((consensus == MISSING) & labelled).sum())
+    bare = int((~labelled).sum())
     low, high = _ends(rows)
     most, least = (changed[0], changed[-1]) if changed else (None, None)
     left = say("left_out_worker", most=most, least=least, method=by, number=len(changed))
-    findings: list[str] = [say("undecided", undecided=undecided, tasks=len(study))]
+    findings: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
     ordered = sorted(names, key=lambda name: -number[name])
     sections = [performance_section(files, measured, counts, study, ordered)]
     if not study.anonymous:
         findings = [say("closest_worker", low=low, high=high), left, *findings]
         sections = [_raters(study, rows, names), *sections, _left_section(changed)]
     numbers = [_agreed(study, counts, consensus), *_against_reference(study, consensus)]
-    numbers.append(Number("tasks without a consensus", f"{undecided:,} of {len(study):,}"))
-    tasks, sure = list(study.cases), [] if truth is None else truth.max(axis=1).tolist()
-    notes = []
+    numbers.append(Number("tasks without a label", f"{bare:,} of {len(study):,}"))
+    tasks: list[str] = []
+    notes: list[str] = []
     if truth is not None:
-        order = np.argsort(sure, kind="stable")[:CARDS]
+        sure = np.where(labelled, truth.max(axis=1), np.inf)
+        order = [k for k in np.argsort(sure, kind="stable")[:CARDS] if labelled[k]]
         tasks, notes = [study.cases[k] for k in order], [f"{sure[k]:.2f} sure" for k in order]
     matrix = None
     if agreement is not None:
@@ -73,7 +76,7 @@ def fused_parts(files: FusionFiles, study: Study) -> Parts:
     actions = [
         say("act_tasks", first=tasks[:3], sure=truth is not None),
         say("act_worker", most=most, low=low, anonymous=study.anonymous),
-        say("act_labels", undecided=undecided),
+        say("act_labels", undecided=undecided, bare=bare),
     ]
     shown = "Least sure" if truth is not None else "Most disputed"
     first = First(numbers, matrix, task_cards(study, tasks[:CARDS], notes), actions, shown)

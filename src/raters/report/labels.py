@@ -255,10 +255,10 @@ def tasks_section(
             new["reference"] = None if reference[k] == MISSING else names[reference[k]]
         rows.append(new)
         who = "; ".join(f"{names[c]}: {_names(study, of)}" for c, of in said[k].items())
-        sure = None if truth is None or consensus is None else float(truth[k].max())
+        sure = None if truth is None or not counts[k].any() else float(truth[k].max())
         shown.append({**new, "who": who, "majority": majority(counts[k], names), "p": sure})
     if truth is not None:
-        shown.sort(key=lambda row: row["p"])
+        shown.sort(key=lambda row: (row["p"] is None, row["p"]))
     blocks: list[Block] = []
     about = {"majority": "majority label", "share": "majority share", "entropy": "entropy"}
     more = {"consensus": "consensus", "p": "sure", "reference": "reference"}

@@ -124,7 +124,6 @@ def _matrix(matrix: Matrix) -> View:
         "title": matrix.title,
         "about": matrix.about,
         "columns": matrix.columns,
-        "links": matrix.links,
         "rows": list(zip(matrix.rows, colours, cells, strict=True)),
     }
 

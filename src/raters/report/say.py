@@ -30,8 +30,8 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
     """Return a sentence of the template, its spaces made single.
 
     Example:
-        >>> say("undecided", undecided=2, tasks=10)
-        Markup('2 of 10 have no consensus: ask for further labels on them.')
+        >>> say("undecided", undecided=0, bare=2, tasks=10)
+        Markup('2 of 10 tasks have no label.')
     """
     return Markup(" ".join(str(getattr(_sentences(), sentence)(**values)).split()))
 
