@@ -23,9 +23,7 @@ from raters.report.page import render, write
 from raters.report.viewer import (
     Layer,
     MapLayer,
-    Slice,
     ViewerCase,
-    disagreement_map,
     extra_layers,
     rater_layers,
 )
@@ -37,13 +35,11 @@ __all__ = [
     "MapLayer",
     "Report",
     "Section",
-    "Slice",
     "TableBlock",
     "TextBlock",
     "ViewerBlock",
     "ViewerCase",
     "colours_picture",
-    "disagreement_map",
     "extra_layers",
     "map_picture",
     "outline_path",

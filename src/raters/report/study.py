@@ -291,13 +291,11 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
     if (np.isfinite(dice) & np.isfinite(ordered)).any():
         figure = plots.difficulty(found.agreement, sizes, f"mean {found.size_name} ({found.unit})")
         blocks.append(FigureBlock("difficulty", figure, words.size_sentence(ordered, dice)))
-    first = [row["case"] for row in rows[:shown]]
-    if first:
-        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows[:shown]}
-        caption = (
-            f"{words.cases_sentence(rows)} The map shows where; each outline can be switched off."
-        )
-        blocks.append(cases_block(study, first, facts, caption, progress=progress))
+    if rows and shown:
+        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
+        caption = f"{words.cases_sentence(rows)} 'Differences' shows where."
+        block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
+        blocks.append(block)
     by_group = any(row["group"] != row["case"] for row in rows)
     known = {"differing": "differing", "entropy": "entropy"}
     size = f"{found.size_name} ({found.unit})"
@@ -317,10 +315,9 @@ def _without_pairs(
 ) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
     blocks: list[Block] = [not_two(study), *([] if notes is None else [notes])]
-    first = list(study.cases[:shown])
-    if first:
-        caption = "The first cases of the study."
-        blocks.append(cases_block(study, first, {}, caption, progress=progress))
+    if study.cases and shown:
+        names, caption = list(study.cases), "The cases in the order of the study."
+        blocks.append(cases_block(study, names, {}, caption, progress=progress, shown=shown))
     title = study.about.get("title") or title or "Study"
     return Report(title, facts_of(study, None), [Section("Cases", "", blocks)])
 
