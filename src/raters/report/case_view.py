@@ -207,7 +207,9 @@ def _channels(
     if coloured:
         stacks = {"colours": np.moveaxis(turned(array, 1), 0, -1)}
     else:
-        named = names if len(names) == len(array) else [f"channel {k + 1}" for k in range(len(array))]
+        given = len(names) == len(array)
+        numbered = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
+        named = names if given else numbered
         stacks = dict(zip(named, turned(array, 1), strict=True))
     pictures, drawers = [], []
     for name, stack in stacks.items():
@@ -226,10 +228,8 @@ def _tones(
 
     Most of the 256 codes are for the usual window, a few for what is darker and brighter.
     """
-    known = np.isfinite(stack)
-    lowest, highest = (float(f(stack, where=known, initial=w)) for f, w in _ENDS)
-    if lowest > highest:
-        lowest, highest = 0.0, 1.0
+    known = stack[np.isfinite(stack)]
+    lowest, highest = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     low, high = window
     middle = (low + high) / 2
     windows = {"automatic": window, "all values": (lowest, highest)}
@@ -241,9 +241,6 @@ def _tones(
     knots = [(lowest, 0), *((v, c) for v, c in inner if lowest < v < highest)]
     knots.append((highest if highest > lowest else lowest + 1, 255))
     return [(float(f"{v:.6g}"), code) for v, code in knots], windows
-
-
-_ENDS = ((np.min, np.inf), (np.max, -np.inf))
 
 
 def _drawer(stack: Array, knots: Sequence[tuple[float, int]]) -> _Draw:

@@ -53,6 +53,9 @@ from raters.version import __version__
 VIEWERS_BUDGET = 6_500_000
 """Bytes that all viewers of a page may take together."""
 
+SCRIPTS = ("viewer_picture.js", "viewer_panes.js", "viewer_pointer.js", "viewer.js", "page.js")
+"""The files of the page's script; the last one starts it."""
+
 View = dict[str, Any]
 
 
@@ -108,7 +111,7 @@ def _page(**values: Any) -> str:  # noqa: ANN401
         return folder.joinpath(name).read_text("utf-8")
 
     style = read("page.css") + read("viewer.css")
-    script = "\n".join(map(read, ("viewer_picture.js", "viewer.js", "page.js")))  # the last starts
+    script = "\n".join(map(read, SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     environment = Environment(
         loader=FunctionLoader(read),
