@@ -20,13 +20,7 @@ from raters.report.case_view import viewer_case
 from raters.report.dispatch import report
 from raters.report.figures import colours_picture, map_picture, outline_path, picture
 from raters.report.page import render, write
-from raters.report.viewer import (
-    Layer,
-    MapLayer,
-    ViewerCase,
-    extra_layers,
-    rater_layers,
-)
+from raters.report.viewer import Layer, MapLayer, ViewerCase, extra_layers, rater_layers
 
 __all__ = [
     "Block",

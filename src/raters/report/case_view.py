@@ -178,9 +178,7 @@ def _packed(index: Array, patterns: int) -> str:
     return b64encode(zlib.compress(index.astype(kind).tobytes())).decode("ascii")
 
 
-def _fit(
-    drawers: Sequence[_Draw], marked: Flags, start: int, budget: int
-) -> tuple[int, int, int]:
+def _fit(drawers: Sequence[_Draw], marked: Flags, start: int, budget: int) -> tuple[int, int, int]:
     """Return the first slice, one past the last, and the longest side that fit the budget."""
     length = len(marked)
     sides = _SIDES[2 if length == 1 else 3]
@@ -195,10 +193,7 @@ def _fit(
 
 
 def _channels(
-    case: Case,
-    space: tuple[int, ...],
-    names: Sequence[str],
-    turned: Callable[[Array, int], Array],
+    case: Case, space: tuple[int, ...], names: Sequence[str], turned: Callable[[Array, int], Array]
 ) -> tuple[list[viewer.Picture], list[_Draw]]:
     """Return the channels of the image without their slices, and what draws these."""
     if case.image is None:
@@ -289,9 +284,7 @@ def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
     return planes
 
 
-def _numbers(
-    shape: Sequence[int], view: View | None, low: int, step: int
-) -> list[tuple[int, int]]:
+def _numbers(shape: Sequence[int], view: View | None, low: int, step: int) -> list[tuple[int, int]]:
     """Return the number in the file of the first place along each axis of the stack, and steps."""
     flipped = (False,) * 3 if view is None else view.flipped
     steps, firsts = (1, step, step), (low, 0, 0)
@@ -354,5 +347,8 @@ def cases_block(
     reference = viewer.free_name(viewer.REFERENCE, study.raters)
     further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
     excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
-    layers = [*viewer.rater_layers(study.raters, excluding=excluding), *viewer.extra_layers(further)]
+    layers = [
+        *viewer.rater_layers(study.raters, excluding=excluding),
+        *viewer.extra_layers(further),
+    ]
     return ViewerBlock(name, made, caption, layers, (), cases[len(made) :], view)

@@ -9,14 +9,13 @@ const packed = (red, green, blue, alpha) => ((alpha << 24) | (blue << 16) | (gre
 // Inflates base64 text; exact, where reading pixels of a canvas back may not be.
 async function inflated(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
+  const stream = new ReadableStream({ start(to) { to.enqueue(bytes); to.close(); } });
+  return new Response(stream.pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
 async function pixelsOf(uri) {
   const image = new Image();
-  image.src = uri;
-  await image.decode();
+  await new Promise((done, fail) => { Object.assign(image, { onload: done, onerror: fail, src: uri }); });
   const canvas = element("canvas");
   [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
   const context = canvas.getContext("2d", { willReadFrequently: true });
