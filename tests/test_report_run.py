@@ -189,10 +189,10 @@ def test_viewer_has_all_layers_and_maps(report: Report, study: Study) -> None:
     viewer = named(report, "cases")
     assert isinstance(viewer, ViewerBlock) and len(viewer.cases) == 2
     told_ = [f"as {name}" for name in study.raters]
-    outlined = viewer.cases[0].slices[0].outlines
+    outlined = viewer.cases[0].layers
     assert set(outlined) == {"predicted consensus", "reference", *study.raters, *told_}
     confusion = {f"confusion of {name}" for name in study.raters}
-    assert set(viewer.cases[0].slices[0].maps) == {"uncertainty", "disagreement", *confusion}
+    assert set(viewer.cases[0].maps) == {"uncertainty", *confusion}
     assert {layer.name for layer in viewer.layers} == set(outlined)
     colours = {layer.name: layer.colour for layer in viewer.layers}
     assert colours["as good"] == colours["good"] != colours["as under"]
@@ -311,7 +311,7 @@ def test_classes_of_images_have_pictures(tmp_path: Path) -> None:
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8), shown=3)
     viewer = named(report, "cases")
-    assert [len(case.slices) for case in viewer.cases] == [1, 1, 1]
+    assert [len(case.pictures[0].slices) for case in viewer.cases] == [1, 1, 1]
     render(report)
 
 

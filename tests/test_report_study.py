@@ -26,6 +26,7 @@ from raters.report.leave_out import left_out_scores
 from raters.report.say import plain, say
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
+from viewer_labels import said_by
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 48
@@ -281,9 +282,9 @@ def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     (viewer,) = [b for s in made.sections for b in s.blocks if isinstance(b, ViewerBlock)]
-    drawn = viewer.cases[0].slices[0].outlines
-    assert drawn["consensus (not the rater)"] == drawn["ann"]
-    assert drawn["consensus"] != drawn["ann"]
+    drawn = said_by(viewer.cases[0])
+    assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
+    assert (drawn["consensus"] != drawn["ann"]).any()
     assert len({layer.name for layer in viewer.layers}) == len(viewer.layers)
 
 

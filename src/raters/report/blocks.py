@@ -6,7 +6,7 @@ Names of raters and cases may hold anything, they are only shown. Texts are plai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,16 +58,21 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class ViewerBlock:
-    """Cases to look at: picture, outlines, maps and slices.
+    """Cases to look at: pictures, labels, maps and slices.
 
     Attributes:
         name: A name for links to it.
         cases: The cases in the order of the list, the most telling ones first.
         caption: What to look for, in a sentence or two.
-        layers: The outlines that can be shown, in order, with their colours (`rater_layers`,
-            `extra_layers`); outlines that no layer names get one at the end.
+        layers: Those whose labels can be shown, in order, with their colours (`rater_layers`,
+            `extra_layers`); labels that no layer names get one at the end.
         maps: The maps that can be laid over the picture, with their legends; maps of cases that
             are not named here get a plain one at the end.
+        rest: The names of further cases, which are not made yet.
+        make: Makes one of them.
+        elsewhere: The names of cases on other pages, with the addresses of these.
+        count: How many cases there are on all pages; 0 for those above.
+        back: The address of the report, on a page of further cases.
     """
 
     name: str
@@ -75,6 +80,11 @@ class ViewerBlock:
     caption: str = ""
     layers: Sequence[Layer] = ()
     maps: Sequence[MapLayer] = ()
+    rest: Sequence[str] = ()
+    make: Callable[[str], ViewerCase] | None = None
+    elsewhere: Sequence[tuple[str, str]] = ()
+    count: int = 0
+    back: str = ""
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ def report(
     cases_shown: int = SHOWN,
     progress: bool = False,
     network: Own | None = None,
+    all_cases: bool = False,
 ) -> Path:
     """Write the report of a study, a fusion result or a trained run into a folder.
 
@@ -117,6 +118,7 @@ def report(
         cases_shown: How many cases can be looked at: the most telling ones.
         progress: Show progress bars.
         network: The user's own network, where runs were trained with one, as for `raters.load`.
+        all_cases: Write all other cases beside it, as `cases/*.html`, which it links to.
 
     Returns:
         The path of `report.html`.
@@ -139,7 +141,8 @@ def report(
         )
     refuse_place(out, source, study, against)
     with allowing(network):
-        return write(make_report(source, study, against, cases_shown, progress), out)
+        made = make_report(source, study, against, cases_shown, progress)
+        return write(made, out, all_cases, progress)
 
 
 def refuse_place(
@@ -159,7 +162,7 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables"):
+    for part in ("figures", "tables", "cases"):
         inputs.refuse(Path(out) / part, stems=[part])
 
 

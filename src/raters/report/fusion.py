@@ -308,17 +308,24 @@ def _cases(
     rows = far_cases(found, study.raters)
     blocks: list[Block] = []
     name = free_name(CONSENSUS, study.raters)
-    if first := rows[:shown]:
+    if rows and shown:
         facts = {
             row["case"]: {k.replace("dice", "Dice", 1): v for k, v in row.items() if k != "case"}
-            for row in first
+            for row in rows
         }
         caption = (
             "Cases whose raters are farthest from the consensus come first: see whether you would "
             "follow the consensus (white, dashed) there."
         )
         block = cases_block(
-            study, list(facts), facts, caption, lambda c: {name: masks.read(c)}, [name], progress
+            study,
+            list(facts),
+            facts,
+            caption,
+            lambda case: {name: masks.read(case)},
+            [name],
+            progress,
+            shown=shown,
         )
         blocks.append(block)
     caption = "All cases; the first ones are those to look at."

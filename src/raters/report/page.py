@@ -19,13 +19,18 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
+from raters.progress import track
 from raters.report.blocks import (
     Block,
     FigureBlock,
@@ -33,6 +38,7 @@ from raters.report.blocks import (
     Matrix,
     Number,
     Report,
+    Section,
     TableBlock,
     TextBlock,
     ViewerBlock,
@@ -42,13 +48,16 @@ from raters.report.blocks import (
 from raters.report.figures import figure_svg, inline_svg, write_figure
 from raters.report.say import templates
 from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, links, numeric, shown_value
-from raters.report.viewer import all_layers, all_maps, case_data, index_data, within
+from raters.report.viewer import ViewerCase, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
 from raters.version import __version__
 
 VIEWERS_BUDGET = 6_500_000
 """Bytes that all viewers of a page may take together."""
+
+SCRIPTS = ("viewer_picture.js", "viewer_panes.js", "viewer_pointer.js", "viewer.js", "page.js")
+"""The files of the page's script; the last one starts it."""
 
 View = dict[str, Any]
 
@@ -61,8 +70,7 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         if isinstance(block, FigureBlock)
     }
     names = file_names(report)
-    viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
-    budget = VIEWERS_BUDGET // max(1, viewers)
+    budget = viewer_budget(report)
     numbers = iter(range(1, 1_000_000))
     sections = [
         {
@@ -90,7 +98,8 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
 def _viewed(report: Report, budget: int) -> list[str]:
     """Return the cases that a viewer opens; links to others open their row in a table."""
     blocks = [block for block in all_blocks(report) if isinstance(block, ViewerBlock)]
-    return [case.id for block in blocks for case in within(block.cases, budget)]
+    here = [case.id for block in blocks for case in within(block.cases, budget)]
+    return here + [name for block in blocks for name, _ in block.elsewhere]
 
 
 def _first(first: First) -> View:
@@ -128,6 +137,12 @@ def _matrix(matrix: Matrix) -> View:
     }
 
 
+def viewer_budget(report: Report) -> int:
+    """Return the bytes that each viewer of a page may take."""
+    viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
+    return VIEWERS_BUDGET // max(1, viewers)
+
+
 def script_json(data: Any) -> Markup:  # noqa: ANN401
     r"""Return data as JSON that can stand in a `<script>` of a page, whatever they hold.
 
@@ -143,7 +158,12 @@ def script_json(data: Any) -> Markup:  # noqa: ANN401
 
 def _page(**values: Any) -> str:  # noqa: ANN401
     folder = files("raters.report")
-    style, script = (folder.joinpath(f"page.{k}").read_text("utf-8") for k in ("css", "js"))
+
+    def read(name: str) -> str:
+        return folder.joinpath(name).read_text("utf-8")
+
+    style = read("page.css") + read("viewer.css")
+    script = "\n".join(map(read, SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     page = (
         templates()
@@ -191,12 +211,16 @@ def _table(block: TableBlock) -> View:
 
 def _viewer(block: ViewerBlock, budget: int) -> View:
     cases = within(block.cases, budget)
-    layers, maps = all_layers(cases, block.layers), all_maps(cases, block.maps)
+    rest = "; raters report --all-cases writes the rest" if block.make is not None else ""
+    if block.elsewhere:
+        rest = "; the list opens the others, which are in the folder 'cases' beside this file"
     return {
         "type": "viewer",
-        "count": len(block.cases),
+        "count": block.count or len(block.cases) + len(block.rest),
         "held": len(cases),
-        "index": script_json(index_data(cases, layers, maps)),
+        "rest": rest,
+        "back": block.back,
+        "index": script_json(index_data(cases, block.layers, block.maps, block.elsewhere)),
         "cases": [script_json(case_data(case)) for case in cases],
     }
 
@@ -206,15 +230,25 @@ def render(report: Report) -> str:
     return rendered(report)[0]
 
 
-def write(report: Report, folder: str | Path) -> Path:
+def write(
+    report: Report, folder: str | Path, all_cases: bool = False, progress: bool = False
+) -> Path:
     """Write `report.html`, `figures/*.png`, `figures/*.svg` and `tables/*.csv` into a folder.
 
     Each file is written whole or not at all; other files of the folder are left alone.
+
+    Args:
+        report: The report.
+        folder: Where to write.
+        all_cases: Whether to write the cases that viewers have no room for, as `cases/*.html`.
+        progress: Show a progress bar of these.
 
     Returns:
         The path of `report.html`.
     """
     target = Path(folder)
+    if all_cases:
+        report = _with_all_cases(report, target, progress)
     text, drawings = rendered(report)
     names = file_names(report)
     for block in all_blocks(report):
@@ -222,7 +256,49 @@ def write(report: Report, folder: str | Path) -> Path:
             write_figure(block.figure, drawings[id(block)], target / "figures" / names[id(block)])
         elif isinstance(block, TableBlock):
             write_csv(target / "tables" / f"{names[id(block)]}.csv", block.rows)
-    path = target / "report.html"
+    return _written(target / "report.html", text)
+
+
+def _written(path: Path, text: str) -> Path:
     with written_whole(path) as file:
         file.write(text)
     return path
+
+
+def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
+    """Write the further cases of all viewers; return the report with links to them."""
+    names, budget = file_names(report), viewer_budget(report)
+
+    def linked(block: Block) -> Block:
+        if not isinstance(block, ViewerBlock):
+            return block
+        kept = within(block.cases, budget)
+        made = map(block.make, block.rest) if block.make is not None else iter(())
+        rest = chain(block.cases[len(kept) :], track(made, len(block.rest), "all cases", progress))
+        plain = replace(block, rest=(), make=None, back="../report.html")
+        plain = replace(plain, count=len(block.cases) + len(block.rest))
+        links = []
+        for number, cases in enumerate(_pages(rest), 1):
+            name = f"{names[id(block)]}-{number}.html"
+            section = Section("Cases", blocks=[replace(plain, cases=cases)])
+            page = Report(f"{report.title}: cases, page {number}", {}, [section])
+            _written(target / "cases" / name, render(page))
+            links += [(one.id, f"cases/{quote(name)}#case={quote(one.id, '')}") for one in cases]
+        return replace(block, cases=kept, count=plain.count, elsewhere=links)
+
+    sections = [replace(s, blocks=[linked(block) for block in s.blocks]) for s in report.sections]
+    return replace(report, sections=sections)
+
+
+def _pages(cases: Iterable[ViewerCase]) -> Iterator[list[ViewerCase]]:
+    """Return cases in lists that fit a page each; only one list is in memory."""
+    page: list[ViewerCase] = []
+    left = VIEWERS_BUDGET
+    for case in cases:
+        left -= case.size
+        if page and left < 0:
+            yield page
+            page, left = [], VIEWERS_BUDGET - case.size
+        page.append(case)
+    if page:
+        yield page

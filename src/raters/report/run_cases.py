@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 MOST_RATERS = 8
 """Raters who get an outline 'as X' and a map of confusion in the viewer."""
+_BUDGET = 500_000  # bytes of a case: `page.VIEWERS_BUDGET` holds the default of 12
 _MOST_NUMBERS = 150_000_000  # of matrices of one case in memory: 600 MB
-_UNSURE = "#e040fb"
 
 
 @dataclass(frozen=True)
@@ -96,24 +96,29 @@ def case_section(
     rows = dict(_case_rows(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
-    views: list[viewer.ViewerCase] = []
     cards: list[Card] = []
     figures: list[Block] = []
     varies = False
-    for name in track(why, len(why), "drawing cases", progress):
+
+    def view(name: str, draw: bool = False) -> viewer.ViewerCase:
+        nonlocal varies
         case = part[name]
         said = _predicted(model, case, raters)
         facts = {"dice with raters": rows[name]["with_raters"]}
         facts |= {"dice with the reference": rows[name]["with_reference"]}
-        facts |= {"uncertainty (bits per pixel)": uncertainty[name], "chosen as": why[name]}
-        known = {k: v for k, v in facts.items() if isinstance(v, str) or math.isfinite(v)}
+        facts |= {"uncertainty (bits per pixel)": uncertainty[name]}
+        known = {k: v for k, v in facts.items() if math.isfinite(v)}
+        known |= {"chosen as": why[name]} if name in why else {}
         colours = _colours(model, said, raters)
-        views.append(_view(case, part, said, colours, names, known))
         varies |= bool(colours)
-        if len(cards) < CARDS:
-            cards += picture_cards(part, {name: why[name]}, {names.truth: said.labels})
-        if colours and not figures and not shared:
+        if draw and len(cards) < CARDS:
+            cards.extend(picture_cards(part, {name: why[name]}, {names.truth: said.labels}))
+        if draw and colours and not figures and not shared:
             figures.append(_figure(case, part, said, colours))
+        return _view(case, part, said, colours, names, known)
+
+    views = [view(name, draw=True) for name in track(why, len(why), "drawing cases", progress)]
+    rest = [name for name in uncertainty if name not in why]
     number = len(uncertainty)
     table = [
         {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
@@ -128,16 +133,13 @@ def case_section(
         *viewer.rater_layers(part.raters),
     ]
     layers += _as_layers(part.raters, names)
-    maps = [
-        viewer.MapLayer(names.uncertainty, {"model unsure": _UNSURE}),
-        viewer.disagreement_map(),
-    ]
+    maps = [viewer.MapLayer(names.uncertainty, {"model unsure": viewer.DIFFER})]
     if varies:
         maps += [
             viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()
         ]
     block = ViewerBlock(
-        "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps
+        "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps, rest, view
     )
     blocks: list[Block] = [block, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
@@ -231,7 +233,9 @@ def _view(
     layers |= {names.told[r]: most_likely(said.as_rater(r)) for r in said.raters}
     maps: dict[str, Any] = {names.uncertainty: said.entropy / np.log2(len(said.truth))}
     maps |= {names.confusion[r]: picture for r, picture in colours.items()}
-    return viewer_case(case, part.raters, part.classes.names, layers, maps, facts)
+    return viewer_case(
+        case, part.raters, part.classes.names, layers, maps, facts, part.channels, budget=_BUDGET
+    )
 
 
 def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
@@ -332,4 +336,5 @@ def _pictured(case: Case, row: Row) -> viewer.ViewerCase | None:
     shape = image.shape[1:]
     drawn = picture(scaled(image, shape, None), window=(0.0, 1.0))
     facts = {k: v for k, v in row.items() if k != "case" and not k.startswith("p(")}
-    return viewer.ViewerCase(case.id, [viewer.Slice(drawn)], facts, (shape[0], shape[1]))
+    pictures = [viewer.Picture("image", [drawn], len(image) == 3)]
+    return viewer.ViewerCase(case.id, facts, (1, shape[0], shape[1]), pictures=pictures)

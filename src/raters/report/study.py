@@ -288,10 +288,11 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
     blocks: list[Block] = []
     dice = np.array([np.nan if r["dice"] is None else r["dice"] for r in rows])
     ordered = np.array([sizes[r["case"]] for r in rows])
-    if first := [row["case"] for row in rows[:shown]]:
-        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows[:shown]}
-        caption = "The map shows where raters differ; each outline can be switched off."
-        blocks.append(cases_block(study, first, facts, caption, progress=progress))
+    if rows and shown:
+        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
+        caption = "'Differences' shows where raters differ."
+        block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
+        blocks.append(block)
     by_group = any(row["group"] != row["case"] for row in rows)
     columns = heads(
         "case", *(["group"] if by_group else []), "raters",
@@ -314,6 +315,7 @@ def _without_pairs(study: Study, title: str, shown: int, drawn: bool) -> Report:
     blocks: list[Block] = [TextBlock(f"Found {who}, expected at least two to compare.", "warning")]
     masks = study.kind == "segmentation"
     blocks += short_section([], study_notes(study) if drawn else []).blocks
-    if masks and (first := list(study.cases[:shown])):
-        blocks.append(cases_block(study, first, {}, "The first cases of the study."))
+    if masks and study.cases and shown:
+        caption = "The cases in the order of the study."
+        blocks.append(cases_block(study, list(study.cases), {}, caption, shown=shown))
     return Report(title, facts_of(study), [Section("Cases" if masks else "Raters", "", blocks)])
