@@ -169,10 +169,8 @@ def _closer(window: tuple[slice, slice], differ: Flags) -> tuple[slice, slice]:
         return window
     spread = uniform_filter(differ.astype(np.float32), side, mode="constant")
     middle = np.unravel_index(int(spread.argmax()), spread.shape)
-    starts = [
-        min(max(0, int(m) - side // 2), max(0, n - side))
-        for m, n in zip(middle, differ.shape, strict=True)
-    ]
+    both = zip(middle, differ.shape, strict=True)
+    starts = [min(max(0, int(at) - side // 2), max(0, length - side)) for at, length in both]
     rows, columns = ((part.start or 0) + s for part, s in zip(window, starts, strict=True))
     return slice(rows, rows + side), slice(columns, columns + side)
 
