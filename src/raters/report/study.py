@@ -226,7 +226,12 @@ def _first(study: Study, found: Measured) -> First:
     actions = [
         say("act_cases", first=known["first"]),
         say("act_rater", apart=apart, anonymous=study.anonymous, alike=alike, **who),
-        say("act_class", minority=_minority(study, found), low=_hardest(found)),
+        say(
+            "act_class",
+            minority=_minority(study, found),
+            low=_hardest(found),
+            anonymous=study.anonymous,
+        ),
     ]
     notes = {r["case"]: f"Dice {r['dice']:.2f}" for r in rows[:CARDS] if r["dice"] is not None}
     return First(numbers, _matrix(study, agreement), picture_cards(study, notes), actions)
