@@ -18,11 +18,10 @@ from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
 from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.compare import border_counts, compare, evenly, summary_rows
+from raters.report.compare import border_counts, compare, evenly, left_out_scores, summary_rows
 from raters.report.dispatch import kind_of, make_report, report, study_of
 from raters.report.findings import border_errors, error_shares, left_out
 from raters.report.fusion_files import read_fusion
-from raters.report.leave_out import left_out_scores
 from raters.report.say import plain, say
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study

@@ -9,7 +9,7 @@ import numpy as np
 from raters import plots
 from raters.agreement.agree import Agreement
 from raters.arrays import Flags
-from raters.report.blocks import Block, FigureBlock, Matrix, Number, Section, TableBlock, TextBlock
+from raters.report.blocks import Block, Matrix, Number, Section, TextBlock, figure, section, table
 from raters.report.findings import of_all
 from raters.report.say import in_line, say
 from raters.rows import Row
@@ -57,7 +57,7 @@ def agreement_section(
             low = min(known, key=lambda row: float(row["dice"])) if known else None
             hard = say("hardest_class", low=low)
     if study.anonymous or not masks or len(agreement.overall) > 1:
-        blocks.append(TableBlock("agreement-by-class", agreement.overall, hard))
+        blocks.append(table("study.agreement-by-class", agreement.overall, caption=hard))
     blocks += more
     if labelled is not None and study.anonymous:
         number = labelled.sum(axis=1)
@@ -65,16 +65,15 @@ def agreement_section(
             {"raters of a case": int(n), "cases": int((number == n).sum())}
             for n in np.unique(number)
         ]
-        blocks.append(TableBlock("raters-of-a-case", rows, "How many raters labelled a case."))
+        blocks.append(table("study.raters-of-a-case", rows))
     elif masks:
-        by_class = ["class"] if len(agreement.overall) > 1 else []
-        columns = ["rater_a", "rater_b", "cases", *by_class, "dice", "iou", "kappa"]
-        blocks.append(TableBlock("pairs", agreement.pairs, alpha, columns))
+        several = len(agreement.overall) > 1
+        pairs = None if several else [{**pair, "class": None} for pair in agreement.pairs]
+        blocks.append(table("study.pairs", agreement.pairs, pairs, alpha))
     elif not study.anonymous:
         ordered = sorted(agreement.pairs, key=lambda p: -int(p["cases"]))
-        caption = "Pairs with most tasks in common first; the others are based on few."
-        blocks.append(TableBlock("pairs", ordered, caption))
-    return Section("Agreement", "Who agrees with whom.", blocks)
+        blocks.append(table("labels.pairs", ordered))
+    return section("study.agreement", blocks)
 
 
 def compared_raters(
@@ -99,11 +98,11 @@ def _heat_map(study: Study, agreement: Agreement, score: str) -> list[Block]:
         text = f"No two raters have {least} tasks in common: only the vote of all can be compared."
         return [] if score == "dice" else [TextBlock(text, "note")]
     order: plots.pairs.Order = "clustered" if len(names) > 8 else "given"
-    figure = plots.agreement(among, names, score=score, order=order)
+    drawn = plots.agreement(among, names, score=score, order=order)
     caption = say("only_most", shown=len(names), all=len(study.raters), what="pairs to compare")
     if score != "dice":
         low = min(among, key=lambda p: (p[score], -p["cases"]))
         high = max(among, key=lambda p: (p[score], p["cases"]))
         ends = {"low": low, "high": None if high is low else high}
         caption = in_line(say("answer_pairs", **ends, least=least), caption)
-    return [FigureBlock("agreement", figure, caption)]
+    return [figure("study.agreement", drawn, caption)]

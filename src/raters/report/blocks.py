@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
+from raters.report.say import filled_in, plain, text_of, texts
 from raters.report.viewer import Layer, MapLayer, ViewerCase
 from raters.rows import Row
 from raters.study.paths import file_name
@@ -190,6 +191,50 @@ class Report:
     sections: Sequence[Section] = ()
     about: str = ""
     first: First | None = None
+
+
+def table(
+    key: str,
+    rows: Sequence[Row],
+    shown: Sequence[Row] | None = None,
+    caption: str | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    **values: Any,  # noqa: ANN401
+) -> TableBlock:
+    """Return a table with the caption and columns that `texts.yaml` has for it.
+
+    Args:
+        key: 'page.name'; the name is that of its file.
+        rows: The rows of the file.
+        shown: The rows of the page, where they differ.
+        caption: A caption in place of the one that is there.
+        columns: Columns in place of those that are there; without either, all are shown.
+        values: What caption and headings are made of. Columns without any value are left out.
+    """
+    if columns is None and (named := texts().get(key, {}).get("columns")):
+        heads = {plain(filled_in(k, **values)): plain(filled_in(v, **values))
+                 for k, v in named.items()}  # fmt: skip
+        seen = rows if shown is None else shown
+        there = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
+        columns = there or heads
+    about = text_of(key, "caption", **values) if caption is None else caption
+    return TableBlock(key.split(".", 1)[1], rows, about, columns, shown)
+
+
+def figure(
+    key: str,
+    drawn: Figure,
+    caption: str | None = None,
+    **values: Any,  # noqa: ANN401
+) -> FigureBlock:
+    """Return a figure with the caption that `texts.yaml` has for it."""
+    about = text_of(key, "caption", **values) if caption is None else caption
+    return FigureBlock(key.split(".", 1)[1], drawn, about)
+
+
+def section(key: str, blocks: Sequence[Block], **values: Any) -> Section:  # noqa: ANN401
+    """Return a section with the title and the sentence that `texts.yaml` has for it."""
+    return Section(plain(text_of(key, "title", **values)), text_of(key, "about", **values), blocks)
 
 
 def all_blocks(report: Report) -> Iterator[Block]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,29 +109,12 @@ def size_rank(sizes: Floats, dice: Floats) -> float | None:
     return float(spearmanr(sizes[both], dice[both]).statistic)
 
 
-@dataclass(frozen=True)
-class Minority:
-    """A class that fewer than half of the raters of some cases drew.
+def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Row]:
+    """Find foreground classes that fewer than half of the raters drew, those of most cases first.
 
-    Attributes:
-        number: The class.
-        cases: Positions of these cases, the one with the largest region first.
-        of: In how many cases anybody drew the class.
-        who: Positions of the raters who drew it in the first case.
-        labelled: How many raters labelled the first case.
-        size: How much there is of it in the first case.
-    """
-
-    number: int
-    cases: tuple[int, ...]
-    of: int
-    who: tuple[int, ...]
-    labelled: int
-    size: int
-
-
-def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
-    """Find foreground classes that a minority drew, those of most cases first.
+    A row has the class (`number`), positions of such `cases`, the largest region first, in how many
+    cases anybody drew it (`of`); and of the first case `who` drew it, how many raters `labelled`
+    the case, and the `size` of the region.
 
     Args:
         drew: Who drew which class in which case, `(cases, raters, L)`.
@@ -142,8 +124,8 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
     Example:
         >>> drew = np.array([[[1, 1, 0], [1, 1, 0], [1, 1, 1]]], bool)
         >>> found = minorities(drew, np.ones((1, 3), bool), np.array([[90, 8, 2]]))
-        >>> [(one.number, one.who, one.labelled, one.size) for one in found]
-        [(2, (2,), 3, 2)]
+        >>> found[0]
+        {'number': 2, 'cases': [0], 'of': 1, 'who': [2], 'labelled': 3, 'size': 2}
     """
     raters = labelled.sum(axis=1)
     found = []
@@ -153,17 +135,17 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Minority]:
         few = np.flatnonzero(there & (2 * own < raters))
         if few.size:
             few = few[np.argsort(-size[few, number], kind="stable")]
-            first, cases = few[0], tuple(few.tolist())
-            who = tuple(np.flatnonzero(drew[first, :, number]).tolist())
-            of, most = int(there.sum()), int(size[first, number])
-            found.append(Minority(number, cases, of, who, int(raters[first]), most))
-    return sorted(found, key=lambda one: -len(one.cases) / one.of)
+            first, row = few[0], {"number": number, "cases": few.tolist(), "of": int(there.sum())}
+            row["who"] = np.flatnonzero(drew[first, :, number]).tolist()
+            row |= {"labelled": int(raters[first]), "size": int(size[first, number])}
+            found.append(row)
+    return sorted(found, key=lambda row: -len(row["cases"]) / row["of"])
 
 
 def minority_facts(
-    found: Sequence[Minority], study: Study, cases: Sequence[str], unit: str
+    found: Sequence[Row], study: Study, cases: Sequence[str], unit: str
 ) -> Row | None:
-    """Return which class a minority drew, and who, for the sentence on it; None of none.
+    """Return the first of `minorities` in words for sentences; None of none.
 
     Args:
         found: What `minorities` gives.
@@ -174,18 +156,11 @@ def minority_facts(
     if not found:
         return None
     first = found[0]
-    return {
-        "class": study.classes.names[first.number],
-        "who": [] if study.anonymous else [study.raters[k] for k in first.who],
-        "drew": len(first.who),
-        "labelled": first.labelled,
-        "only": len(cases) == 1,
-        "case": cases[first.cases[0]],
-        "cases": len(first.cases),
-        "of": first.of,
-        "size": first.size,
-        "unit": unit,
-    }
+    facts = {name: first[name] for name in ("labelled", "of", "size")}
+    facts |= {"class": study.classes.names[first["number"]], "unit": unit}
+    facts |= {"who": [] if study.anonymous else [study.raters[k] for k in first["who"]]}
+    facts |= {"drew": len(first["who"]), "only": len(cases) == 1}
+    return facts | {"case": cases[first["cases"][0]], "cases": len(first["cases"])}
 
 
 def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
@@ -361,3 +336,10 @@ def left_out(rows: Sequence[Row]) -> dict[str, Any]:
     alike = bool(known) and known[-1]["dice"] > known[0]["dice"] - _EQUAL
     found = {"most": ends[0], "least": ends[1], "safe": safe}
     return found | {"all_safe": len(safe) == len(known), "alike": alike}
+
+
+def apart(first: Floats, second: Floats) -> float | None:
+    """Return the root mean square difference of two matrices, over rows that both have."""
+    squares = (first - second) ** 2
+    known = squares[np.isfinite(squares)]
+    return float(np.sqrt(np.mean(known))) if known.size else None

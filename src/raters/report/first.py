@@ -96,7 +96,7 @@ def picture_cards(study: Study, notes: Mapping[str, str], further: Further = {})
         hidden = study.raters if study.anonymous else ()
         return Card(name, notes[name], thumbnail(case, drawn, more, study.classes.names, hidden))
 
-    return list(ordered_map(card, list(notes)[:CARDS]))
+    return list(ordered_map(card, list(notes)[:CARDS])) if study.raters else []
 
 
 def thumbnail(

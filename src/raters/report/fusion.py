@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +22,13 @@ from raters.report.blocks import (
     Number,
     Report,
     Section,
-    TableBlock,
     TextBlock,
+    figure,
+    section,
+    table,
 )
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.compare import Compared, compare, counted_rows, pooled
+from raters.report.compare import Compared, compare, counted_rows, left_out_rows, pooled
 from raters.report.findings import (
     border_errors,
     error_shares,
@@ -37,13 +41,12 @@ from raters.report.findings import (
 )
 from raters.report.first import CARDS, MOST_NAMES, agreement_matrix, mean_number, picture_cards
 from raters.report.fusion_files import FusionFiles, read_fusion
-from raters.report.leave_out import left_out_rows
 from raters.report.performance import performance_section, report_without_study, scores_figure
-from raters.report.say import ALL_RATERS, say
+from raters.report.say import ALL_RATERS, say, text_of
 from raters.report.study import study_notes
-from raters.report.tables import heads
 from raters.report.viewer import free_name
 from raters.rows import Row, known
+from raters.study.case import Case
 from raters.study.study import Study, many
 
 CONSENSUS = "consensus"
@@ -175,7 +178,7 @@ class _Fused:
             say("act_consensus", minority=self.minority, method=self.files.method),
         ]
         notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
-        cards = picture_cards(study, notes, lambda case: {CONSENSUS: masks.read(case)})
+        cards = picture_cards(study, notes, partial(_consensus_of, masks=masks))
         return First(numbers, self._matrix(), cards, actions, "Farthest from the consensus (white)")
 
     def _matrix(self) -> Matrix | None:
@@ -200,7 +203,7 @@ class _Fused:
         foreground = foreground_rows(self.shown.counts, self.names)
         rows = self.files.rows or counted_rows(found, study.raters, study.classes.names)
         total = found.counts.sum(axis=0, dtype=np.int64)
-        doubtful = [one.number for one in self.few if 2 * len(one.cases) > one.of]
+        doubtful = [one["number"] for one in self.few if 2 * len(one["cases"]) > one["of"]]
         performance = performance_section(
             self.files, rows, total, study, None, foreground, doubtful, found.two
         )
@@ -215,24 +218,16 @@ class _Fused:
             row: Row = {"rater": own["rater"], "cases": int(labelled[k])}
             row |= {"dice": self.dice[own["rater"]], "dice_se": known(spread[k])}
             rows.append({**row, **own})
-        error = "standard error" if len(found.cases) > 1 else None
-        other = "another class" if found.counts.shape[-1] > 2 else None
-        ratios = {"sensitivity": "sensitivity", "ppv": "PPV", "beyond": "drawn beyond"}
-        dice = {"dice": "mean Dice", "dice_se": error}
-        columns = heads("rater", "cases", **dice, **ratios, missed="missed", other=other)
-        about = (
-            "Of the foreground of the consensus over all cases: the share that the rater draws "
-            "(sensitivity), misses, and draws beyond it. PPV (positive predictive value) is the "
-            "share of what the rater draws that is in the consensus."
-        )
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
-        table = TableBlock("raters-against-consensus", rows, about, columns, worst)
-        blocks: list[Block] = [table]
+        several = found.counts.shape[-1] > 2
+        blocks: list[Block] = [
+            table("fusion.raters-against-consensus", rows, worst, several=several)
+        ]
         if any(row["dice"] is not None for row in rows):
-            figure = scores_figure(rows, "dice", "Dice with the consensus", self.names)
-            bars = "Bars are standard errors between cases." if error else ""
-            blocks.append(FigureBlock("dice-with-consensus", figure, bars))
-        return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
+            drawn = scores_figure(rows, "dice", "Dice with the consensus", self.names)
+            bars = len(found.cases) > 1
+            blocks.append(figure("fusion.dice-with-consensus", drawn, bars=bars))
+        return section("fusion.raters-against-consensus", blocks)
 
     def _border(self) -> str:
         if not self.shown.borders:
@@ -247,32 +242,23 @@ class _Fused:
         for name, counts in found.borders.items():
             if counts.seen.any():
                 what = name if name == ALL_FOREGROUND else f"the class {name}"
-                caption = f"The share that each rater calls {what}, by distance to its border"
-                figure = plots.bias(counts, self.names, found.unit)
-                blocks.append(FigureBlock(f"border-{name}", figure, f"{caption}{sample}."))
+                caption = text_of("fusion.borders", "caption", what=what, sample=sample)
+                drawn = plots.bias(counts, self.names, found.unit)
+                blocks.append(FigureBlock(f"border-{name}", drawn, caption))
         if not blocks:
             blocks = [TextBlock("The consensus has no foreground: there is no border.", "note")]
-        about = (
-            "Where raters draw too much (above the step, to the right) or too little (below the "
-            "step, to the left)."
-        )
-        return Section("Over- and under-drawing", about, blocks)
+        return section("fusion.borders", blocks)
 
     def _left_out(self) -> Section:
-        about, rows = "How the consensus changes when one rater is left out.", self.left_rows
-        if not rows:
-            text = "Leave-one-out needs at least three raters."
-            return Section("Without a rater", about, [TextBlock(text, "note")])
+        rows = self.left_rows
         blocks: list[Block] = []
+        if not rows:
+            blocks = [TextBlock("Leave-one-out needs at least three raters.", "note")]
         if any(row["dice"] is not None for row in rows):
-            figure = scores_figure(rows, "dice", "Dice with and without", self.study.raters)
-            blocks.append(FigureBlock("without-a-rater", figure))
-        error = "standard error" if len(self.found.left_dice) > 1 else None
-        dice = {"dice": "Dice with and without", "dice_se": error}
-        columns = heads(rater="left out", cases="cases", **dice, volume_change="change of volume")
-        more = "A consensus that grows without a rater (change above 0) was held back by that one."
-        blocks.append(TableBlock("without-each-rater", rows, more, columns))
-        return Section("Without a rater", about, blocks)
+            drawn = scores_figure(rows, "dice", "Dice with and without", self.study.raters)
+            blocks.append(figure("fusion.without-a-rater", drawn))
+        blocks += [table("fusion.without-each-rater", rows)] if rows else []
+        return section("fusion.without-each-rater", blocks)
 
 
 def _sums(values: Floats) -> Floats:
@@ -302,6 +288,10 @@ def far_cases(found: Compared, raters: Sequence[str] = ()) -> list[Row]:
     return rows if raters else [row for row in rows if row["dice"] is not None]
 
 
+def _consensus_of(case: Case, masks: PredictedMasks, name: str = CONSENSUS) -> dict[str, Any]:
+    return {name: masks.read(case)}
+
+
 def _cases(
     study: Study, found: Compared, masks: PredictedMasks, shown: int, progress: bool
 ) -> Section:
@@ -313,22 +303,10 @@ def _cases(
             row["case"]: {k.replace("dice", "Dice", 1): v for k, v in row.items() if k != "case"}
             for row in rows
         }
-        caption = (
-            "Cases whose raters are farthest from the consensus come first: see whether you would "
-            "follow the consensus (white, dashed) there."
-        )
-        block = cases_block(
-            study,
-            list(facts),
-            facts,
-            caption,
-            lambda case: {name: masks.read(case)},
-            [name],
-            progress,
-            shown=shown,
-        )
+        caption, names = text_of("fusion.cases", "caption"), list(facts)
+        read = partial(_consensus_of, masks=masks, name=name)
+        block = cases_block(study, names, facts, caption, read, [name], progress, shown=shown)
         blocks.append(block)
-    caption = "All cases; the first ones are those to look at."
     columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
-    blocks.append(TableBlock("cases-by-distance", rows, caption, columns))
-    return Section("Cases", "Where the consensus and the raters differ.", blocks)
+    blocks.append(table("fusion.cases-by-distance", rows, columns=columns))
+    return section("fusion.cases", blocks)

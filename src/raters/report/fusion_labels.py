@@ -9,7 +9,7 @@ import numpy as np
 from raters.agreement.agree import agree
 from raters.arrays import Floats, Ints
 from raters.confusion import count_triplets
-from raters.report.blocks import Block, FigureBlock, First, Number, Section, TableBlock
+from raters.report.blocks import Block, First, Number, Section, figure, section, table
 from raters.report.compare import Compared, counted_rows
 from raters.report.first import CARDS, mean_number
 from raters.report.fusion_files import FusionFiles, consensus_labels
@@ -25,7 +25,6 @@ from raters.report.labels import (
 from raters.report.performance import performance_section, scores_figure
 from raters.report.say import say
 from raters.report.study import study_notes
-from raters.report.tables import filled, heads
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study, many
@@ -58,7 +57,9 @@ def fused_parts(files: FusionFiles, study: Study) -> Parts:
     sections = [performance_section(files, measured, counts, study, ordered)]
     if not study.anonymous:
         findings = [say("closest_worker", low=low, high=high), left, *findings]
-        sections = [_raters(study, rows, names), *sections, _left_section(changed)]
+        key = "fused_labels.without-each-rater"
+        without = section(key, [table(key, changed)] if changed else [])
+        sections = [_raters(study, rows, names), *sections, without]
     numbers = [_agreed(study, counts, consensus), *_against_reference(study, consensus)]
     numbers.append(Number("tasks without a label", f"{bare:,} of {len(study):,}"))
     tasks: list[str] = []
@@ -134,17 +135,14 @@ def _ends(rows: list[Row]) -> tuple[Row | None, Row | None]:
 
 
 def _raters(study: Study, rows: list[Row], names: list[str]) -> Section:
-    shown = [row for row in rows if row["rater"] in set(names)]
-    equal = {"accuracy": "equal to the consensus", "accuracy_reference": "equal to the reference"}
-    columns = filled(rows, heads("rater", "labels", **equal))
-    about = "A rater who is right against a wrong consensus looks bad here: see unsure tasks."
     worst = sorted(rows, key=lambda row: (row["labels"] < _ENOUGH, row["accuracy"] or 0.0))
-    blocks: list[Block] = [TableBlock("raters-against-consensus", rows, about, columns, worst)]
+    blocks: list[Block] = [table("fused_labels.raters-against-consensus", rows, worst)]
+    shown = [row for row in rows if row["rater"] in set(names)]
     if any(row["accuracy"] is not None for row in shown):
-        figure = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
+        drawn = scores_figure(shown, "accuracy", "share equal to the consensus", study.raters)
         caption = say("only_most", shown=len(names), all=len(study.raters), what="labels")
-        blocks.append(FigureBlock("accuracy", figure, caption))
-    return Section("Raters and consensus", "How close each rater is to the consensus.", blocks)
+        blocks.append(figure("fused_labels.accuracy", drawn, caption))
+    return section("fused_labels.raters-against-consensus", blocks)
 
 
 def left_out_rows(
@@ -174,11 +172,3 @@ def left_out_rows(
         rows.append(row)
     truth = np.asarray(all_.truth, np.float64) if by == files.method else None
     return sorted(rows, key=lambda row: -int(row["changed"])), by, truth
-
-
-def _left_section(rows: list[Row]) -> Section:
-    columns = {"rater": "left out", "tasks": "tasks of this rater", "changed": "changed"}
-    columns |= {"share": "share changed", "changed_elsewhere": "changed elsewhere"}
-    table = TableBlock("without-each-rater", rows, "", columns)
-    about = "How the consensus changes when one rater is left out."
-    return Section("Without a rater", about, [table] if rows else [])

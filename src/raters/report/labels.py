@@ -19,19 +19,9 @@ from raters.report.agreement import (
     alpha_number,
     compared_raters,
 )
-from raters.report.blocks import (
-    Block,
-    Card,
-    FigureBlock,
-    First,
-    Matrix,
-    Number,
-    Section,
-    TableBlock,
-)
+from raters.report.blocks import Block, Card, First, Matrix, Number, Section, figure, section, table
 from raters.report.first import CARDS, agreement_matrix, mean_number
 from raters.report.say import in_line, say
-from raters.report.tables import filled, heads
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study, many
@@ -156,25 +146,15 @@ def _raters(study: Study, agreement: Agreement) -> Section:
     if study.reference_labels is not None:
         found = accuracies(study, study.reference_labels)
         rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
-    columns = heads(
-        "rater", cases="tasks", labels="labels", agreement_rest="equal to the others' vote",
-        compared="labels compared", agreement_self="equal to own repeats",
-        accuracy="equal to the reference",
-    )  # fmt: skip
-    caption = "Raters who differ most from the vote of the others come first; see also how many \
-labels of theirs could be compared."
-    worst = sorted(rows, key=_trouble)
-    table = TableBlock("raters", rows, caption, filled(rows, columns), worst)
-    blocks: list[Block] = [table]
+    blocks: list[Block] = [table("labels.raters", rows, sorted(rows, key=_trouble))]
     number = {row["rater"]: row["labels"] for row in rows}
     names = most_labelled(number, study.raters)
     if len(study.classes) <= _MOST_CLASSES:
         chosen = study.select(raters=names)
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
         caption = in_line(say("class_shares", **_shares(chosen)), only)
-        blocks.append(FigureBlock("shares-of-classes", plots.volumes(chosen), caption))
-    about = "Who labelled how much, and how often each says what most of the others say."
-    return Section("Raters", about, blocks)
+        blocks.append(figure("labels.shares-of-classes", plots.volumes(chosen), caption))
+    return section("labels.raters", blocks)
 
 
 def _trouble(row: Row) -> tuple[bool, float]:
@@ -214,10 +194,9 @@ def class_block(study: Study) -> list[Block]:
         return []
     shares = normalise(counts)
     caption = say("class_confusion", **_most_mixed(shares, study.classes.names))
-    figure = plots.confusion(
-        shares, study.classes.names, ["two raters of one task"], rows="one says", columns="other"
-    )
-    return [FigureBlock("class-confusion", figure, caption)]
+    title, names = ["two raters of one task"], study.classes.names
+    drawn = plots.confusion(shares, names, title, rows="one says", columns="the other says")
+    return [figure("labels.class-confusion", drawn, caption)]
 
 
 def _most_mixed(shares: Floats, names: Sequence[str]) -> dict[str, Any]:
@@ -259,17 +238,10 @@ def tasks_section(
         shown.append({**new, "who": who, "majority": majority(counts[k], names), "p": sure})
     if truth is not None:
         shown.sort(key=lambda row: (row["p"] is None, row["p"]))
-    blocks: list[Block] = []
-    about = {"majority": "majority label", "share": "majority share", "entropy": "entropy"}
-    more = {"consensus": "consensus", "p": "sure", "reference": "reference"}
-    columns = filled(shown, heads("task", "labels", who="who said what", **about, **more))
-    first = "that the consensus is least sure of" if truth is not None else "most disputed"
-    caption = f"All tasks, those {first} first. Let an expert settle the first ones."
-    blocks.append(TableBlock("tasks", rows, caption, columns, shown))
+    blocks: list[Block] = [table("labels.tasks", rows, shown, sure=truth is not None)]
     if any(row["labels"] >= 2 for row in agreement.cases):
-        caption = "How far raters differ on tasks, from the most disputed one on."
-        blocks.append(FigureBlock("difficulty", plots.difficulty(agreement), caption))
-    return Section("Tasks", "Which tasks raters differ on, and what they said.", blocks)
+        blocks.append(figure("labels.difficulty", plots.difficulty(agreement)))
+    return section("labels.tasks", blocks)
 
 
 def given_labels(counts: Ints, names: tuple[str, ...]) -> str:

@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from raters import plots
 from raters.arrays import Floats, Ints
 from raters.confusion import normalise
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.blocks import (
+    Block,
+    FigureBlock,
+    Report,
+    Section,
+    TextBlock,
+    figure,
+    section,
+    table,
+)
 from raters.report.compare import summary_rows
 from raters.report.findings import low_skills
 from raters.report.fusion_files import FusionFiles
@@ -72,12 +81,12 @@ def performance_section(
     names = everybody if shown is None or study.anonymous else list(shown)
     blocks: list[Block] = []
     if foreground:
-        figure = plots.skills(foreground, ["sensitivity", "ppv"], raters=everybody)
+        drawn = plots.skills(foreground, ["sensitivity", "ppv"], raters=everybody)
         # A consensus that is one rater's doing, or what both drew, cannot rank the two.
         said = say("neither") if two else say("skill", **low_skills(foreground))
         bars = any(row["sensitivity_se"] is not None for row in foreground)
         caption = say("foreground", skill=said, several=len(classes) > 2, bars=bars)
-        blocks.append(FigureBlock("performance", figure, caption))
+        blocks.append(figure("fusion.performance", drawn, caption))
     elif not study.anonymous:
         blocks += _classes_blocks(files, rows, classes, counts, everybody, names)
     chosen = names[: most_matrices(len(classes))]
@@ -87,9 +96,9 @@ def performance_section(
     if not study.anonymous:
         how = "as the method estimates them" if files.rows else "against the consensus"
         by = "case, rater" if rows and "case" in rows[0] else "rater"
-        about = f"All measures {how}, by {by} and class."
-        blocks.append(TableBlock("performance-of-raters", rows, about, shown_columns(rows)))
-    return Section("Performance", "How far raters can be trusted.", blocks)
+        columns, key = shown_columns(rows), "fusion.performance-of-raters"
+        blocks.append(table(key, rows, columns=columns, how=how, by=by))
+    return section("fusion.performance", blocks)
 
 
 def _matrices(
@@ -121,8 +130,8 @@ def _matrices(
     caption = say(
         "confusion", worst=worst, counted=counted, how=how if own is not None else "", **most
     )
-    figure = plots.confusion(picked, classes, raters, rows="consensus")
-    return FigureBlock("confusion", figure, caption)
+    drawn = plots.confusion(picked, classes, raters, rows="consensus")
+    return figure("fusion.confusion", drawn, caption)
 
 
 def _classes_blocks(
@@ -138,7 +147,7 @@ def _classes_blocks(
     if not kept:
         return []
     if len(classes) == 2:
-        figure = plots.skills(kept, ["sensitivity", "ppv", "specificity"], raters=raters)
+        drawn = plots.skills(kept, ["sensitivity", "ppv", "specificity"], raters=raters)
         what = f"Measures of the class {classes[1]}."
     else:
         frequent = counts.sum(axis=(0, 2))
@@ -147,9 +156,9 @@ def _classes_blocks(
         shown = [
             {**r, title: r["sensitivity"], f"{title}_se": r.get("sensitivity_se")} for r in kept
         ]
-        figure = plots.skills(shown, [title], raters=raters, weights=weights)
+        drawn = plots.skills(shown, [title], raters=raters, weights=weights)
         what = "The diagonal of each matrix, weighted by how frequent classes are: the accuracy."
-    return [FigureBlock("performance", figure, in_line(what, _errors_are(files, rows)))]
+    return [figure("fusion.performance", drawn, in_line(what, _errors_are(files, rows)))]
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
@@ -178,14 +187,14 @@ def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report
     raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
     classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
     if summary := summary_rows(files.rows):
-        figure = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
+        drawn = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
         of = f"the class {classes[1]}" if len(classes) == 2 else "classes, which all count alike"
         caption = in_line(f"Measures of {of}.", _errors_are(files, files.rows))
-        blocks.append(FigureBlock("performance", figure, caption))
+        blocks.append(figure("fusion.performance", drawn, caption))
         if files.confusion is not None and len(files.confusion) == len(raters):
             some = files.confusion[: most_matrices(len(classes))]
             blocks.append(_matrices(some, None, raters[: len(some)], classes))
-        columns = shown_columns(files.rows)
-        blocks.append(TableBlock("performance-of-raters", files.rows, "All measures.", columns))
+        key, columns = "fusion.performance-of-raters", shown_columns(files.rows)
+        blocks.append(table(key, files.rows, columns=columns, how="", by=""))
     facts = {"method": files.method, "raters": len(raters) or None, "cases": len(files.cases)}
-    return Report(title, facts, [Section("Performance", "", blocks)])
+    return Report(title, facts, [section("fusion.performance", blocks)])

@@ -24,15 +24,15 @@ from raters.report.blocks import (
     Number,
     Report,
     Section,
-    TableBlock,
     TextBlock,
+    section,
+    table,
 )
 from raters.report.first import MOST_NAMES, agreement_matrix, mean_number
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_negatives import negatives_of
+from raters.report.run_methods import negatives_of, recurrence_section
 from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, draws_unlike, one_way, rater_section, skill_rows
-from raters.report.run_recurrences import recurrence_section
 from raters.report.run_scores import (
     as_rater_section,
     calibration_section,
@@ -69,9 +69,8 @@ def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa
     from raters.training.model import rows_of_weights
 
     rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
-    caption = "How much each rater counts in the truth, as the method learnt; they sum to one."
-    block = TableBlock("rater_weights", rows, caption)
-    return Section("Weights of raters", blocks=[block]) if rows else None
+    key = "run.rater_weights"
+    return section(key, [table(key, rows)]) if rows else None
 
 
 def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
@@ -164,9 +163,8 @@ def _own(model: Model, study: Study | None) -> list[Section]:
 
 def _epochs(model: Model) -> list[Section]:
     """Show the numbers of all epochs, if there are any."""
-    caption = "All numbers of all epochs; 'waiting' is the share of the time that data took."
-    block = TableBlock("history", list(model.history), caption)
-    return [Section("Epochs", blocks=[block])] if model.history else []
+    block = table("run.history", list(model.history))
+    return [section("run.history", [block])] if model.history else []
 
 
 def _about(model: Model) -> str:

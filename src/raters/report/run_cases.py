@@ -24,16 +24,17 @@ from raters.report.blocks import (
     Card,
     FigureBlock,
     Section,
-    TableBlock,
     TextBlock,
     ViewerBlock,
+    figure,
+    section,
+    table,
 )
 from raters.report.case_view import viewer_case
 from raters.report.figures import picture
 from raters.report.first import CARDS, picture_cards
 from raters.report.labels import task_cards
-from raters.report.tables import filled, heads
-from raters.study.study import many
+from raters.report.say import text_of
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
@@ -119,15 +120,10 @@ def case_section(
 
     views = [view(name, draw=True) for name in track(why, len(why), "drawing cases", progress)]
     rest = [name for name in uncertainty if name not in why]
-    number = len(uncertainty)
-    table = [
+    scored: list[Row] = [
         {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
         for name, bits in sorted(uncertainty.items(), key=lambda item: -item[1])
     ]
-    about = (
-        f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
-    )
-    about += " predicted consensus differ most, and typical ones."
     layers = [
         *viewer.extra_layers([names.truth, viewer.free_name(REFERENCE, part.raters)]),
         *viewer.rater_layers(part.raters),
@@ -138,23 +134,20 @@ def case_section(
         maps += [
             viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()
         ]
-    block = ViewerBlock(
-        "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps, rest, view
-    )
+    meaning = f"{MEANING[0].lower()}{MEANING[1:]}"
+    of = {"told": len(raters), "raters": len(watched.raters), "meaning": meaning}
+    most = len(watched.raters) > len(raters) == MOST_RATERS
+    caption = text_of("run.cases", "caption", varies=varies, first=most, **of)
+    block = ViewerBlock("cases", views, caption, layers, maps, rest, view)
     blocks: list[Block] = [block, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
         text = (
             f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
         )
         blocks.append(TextBlock(text))
-    if table:
-        columns = heads(
-            "case", with_raters="Dice with raters", with_reference="Dice with the reference",
-            uncertainty="uncertainty (bits per pixel)", shown_as="shown as",
-        )  # fmt: skip
-        caption = "All scored cases, the most uncertain first."
-        blocks.append(TableBlock("cases-by-uncertainty", table, caption, filled(table, columns)))
-    return Section("Cases", about, blocks), cards
+    if scored:
+        blocks.append(table("run.cases-by-uncertainty", scored))
+    return section("run.cases", blocks, number=len(uncertainty)), cards
 
 
 def telling(
@@ -250,13 +243,9 @@ def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Arr
         truth, aspect, letters = view.turn(truth)[at], view.aspect(spacing), view.letters
         drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
         colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
-    caption = (
-        f"Case {case.id}{where}: each rater's mask, by its errors against the predicted consensus "
-        f"(above), and the errors that the model expects of the rater (below). {MEANING}"
-    )
-    return FigureBlock(
-        "confusion_maps", confusion_figure(truth, drawn, colours, aspect, letters), caption
-    )
+    drawn_maps = confusion_figure(truth, drawn, colours, aspect, letters)
+    of = {"case": case.id, "where": where, "meaning": MEANING}
+    return figure("run.confusion_maps", drawn_maps, **of)
 
 
 def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
@@ -266,20 +255,6 @@ def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
         viewer.Layer(told, colours[name], dash="2 3", shown=False)
         for name, told in names.told.items()
     ]
-
-
-def _caption(varies: bool, raters: int, shown: int) -> str:
-    told = ", and dotted 'as X', what the model thinks X would draw" if shown else ""
-    text = (
-        "Outlines: predicted consensus and reference in white, each rater's own labels in the "
-        f"rater's colour{told}. Look where the "
-        "uncertainty lies: on borders it is normal, inside it is a case to discuss."
-    )
-    if varies:
-        text += f" The maps of confusion: {MEANING[0].lower()}{MEANING[1:]}"
-    if raters > shown == MOST_RATERS:
-        text += f" 'As X' and confusion are of the first {MOST_RATERS} of {raters} raters."
-    return text
 
 
 _MOST_CLASSES = 12
@@ -292,21 +267,15 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     """Show the tasks that the model is least sure of, with what raters said; the first as cards."""
     order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
-    classes = (
-        "" if len(part.classes) <= _MOST_CLASSES else " Only the likeliest class has a column."
-    )
-    caption = (
-        "The most uncertain cases first (entropy of the prediction in bits), with what raters "
-        f"answered. Have these labelled again, or look at them together.{classes}"
-    )
-    blocks: list[Block] = [TableBlock("uncertain_cases", rows, caption)]
+    key, several = "run.uncertain_cases", len(part.classes) > _MOST_CLASSES
+    blocks: list[Block] = [table(key, rows, many=several)]
     views = [_pictured(part[row["case"]], row) for row in rows[:shown]]
     if views and all(view is not None for view in views):
         pictures = [view for view in views if view is not None]
         blocks.append(ViewerBlock("cases", pictures, "The most uncertain cases."))
     notes = [f"{row['predicted']}: {row['p']:.2f} sure" for row in rows[:CARDS]]
     cards = task_cards(part, [row["case"] for row in rows[:CARDS]], notes)
-    return Section("Cases", "Which cases is the model least sure of?", blocks), cards
+    return section(key, blocks), cards
 
 
 def _row(part: Study, case: Case, watched: Watched) -> Row:

@@ -9,8 +9,8 @@ import numpy as np
 
 from raters import plots
 from raters.arrays import Floats, mean_known
-from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
-from raters.report.findings import low_skills
+from raters.report.blocks import Block, FigureBlock, Section, TextBlock, figure, section, table
+from raters.report.findings import apart, low_skills
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row
 
@@ -61,83 +61,42 @@ def rater_section(found: Estimated) -> Section:
     rows = skill_rows(found)
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
     names = list(found.raters)
+    masks = ", background included" if found.masks else ""
     if len(names) <= _MOST_DOTS:
-        both = ["sensitivity", "ppv"] if "ppv" in rows[0] else ["balanced_accuracy"]
-        figure = plots.skills(rows, both, raters=found.all_raters)
-        caption = _FOREGROUND if "ppv" in rows[0] else _BALANCED
-        blocks.append(FigureBlock("skill", figure, caption))
-    blocks.append(TableBlock("raters", rows, _TABLE, _headings(rows[0], found.masks)))
+        foreground = "ppv" in rows[0]
+        both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
+        drawn = plots.skills(rows, both, raters=found.all_raters)
+        blocks.append(figure("run.skill", drawn, foreground=foreground))
+    blocks.append(table("run.raters", rows, more=masks))
     if found.true is not None:
-        scatter = plots.skill_scatter(
-            skills_of(found.matrices), skills_of(found.true), names, all_raters=found.all_raters
-        )
-        blocks.append(FigureBlock("skill_true", scatter, _SCATTER))
+        skills = skills_of(found.matrices), skills_of(found.true)
+        drawn = plots.skill_scatter(*skills, names, all_raters=found.all_raters)
+        blocks.append(figure("run.skill_true", drawn))
     kept = _kept(found.matrices)
     true = None if found.true is None else found.true[kept]
-    figure = plots.confusion(
-        found.matrices[kept], found.classes, [names[k] for k in kept], truth=true
-    )
-    few = "" if len(kept) == len(names) else f" {len(kept)} of {len(names)} raters are drawn."
-    beside = "" if true is None else f" The true matrices stand beside them: {_TRUE}."
-    caption = (
-        f"Estimated confusion of each rater, averaged over {found.over}: a row is a true class, "
-        f"and says how often the rater calls it what. Ideal is 1 on the diagonal.{beside}{few}"
-    )
-    blocks.append(FigureBlock("confusion", figure, caption))
-    return Section("Raters", "How far can each rater be trusted, and how do they err?", blocks)
+    blocks.append(_matrices(found, found.matrices[kept], true, [names[k] for k in kept]))
+    return section("run.raters", blocks, one=False)
+
+
+def _matrices(
+    found: Estimated, matrices: Floats, true: Floats | None, names: list[str]
+) -> FigureBlock:
+    one, few = names == [ALL_RATERS], len(names) if len(names) < len(found.raters) else 0
+    drawn = plots.confusion(matrices, found.classes, names, truth=true)
+    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters)}
+    return figure("run.confusion", drawn, one=one, few=0 if one else few, **of)
 
 
 def _shared_section(found: Estimated) -> Section:
     """Show one matrix for all raters: they share it, or are anonymous."""
-    matrix = mean_known(found.matrices)
-    true = None if found.true is None else mean_known(found.true)
-    figure = plots.confusion(matrix, found.classes, [ALL_RATERS], truth=true)
     why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
-    text = f"{why}, so none of them is ranked."
     more = [] if found.draws_more is None else found.draws_more.tolist()
     way = one_way([None if np.isnan(share) else 100 * share for share in more])
-    said = "" if way is None else _one_way_said(way)
-    beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
-    caption = (
-        f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
-        f"class, and says how often raters call it what. Ideal is 1 on the diagonal.{beside}"
-    )
-    blocks: list[Block] = [TextBlock(part) for part in (text, said) if part]
-    blocks.append(FigureBlock("confusion", figure, caption))
-    return Section("Raters", "How do raters err?", blocks)
-
-
-def _headings(row: Row, masks: bool) -> dict[str, str]:
-    balanced = "balanced accuracy" + (", background included" if masks else "")
-    special = {
-        "ppv": "PPV",
-        "balanced_accuracy": balanced,
-        "true_balanced_accuracy": f"true {balanced}",
-        "draws_more_percent": "draws more (%)",
-    }
-    return {name: special.get(name, name.replace("_", " ")) for name in row}
-
-
-_BALANCED = (
-    "The mean of the diagonal of each rater's estimated matrix (balanced accuracy): the chance "
-    "that the rater is right, classes weighing alike. 1 is perfect."
-)
-_FOREGROUND = (
-    "By each rater's estimated matrix, over the predicted foreground: how much of it "
-    "the rater calls the same (sensitivity), and how much of what the rater draws is in it "
-    "(positive predictive value). 1 is perfect; the model may be wrong."
-)
-_TABLE = (
-    "Of each rater: the error with the highest rate in its true class, and (masks) how much more "
-    "foreground than the predicted consensus the rater drew, in percent (less: below 0). Balanced "
-    "accuracy is the mean of the diagonal; in masks background counts as much as what was drawn, "
-    "so that drawing too much hardly lowers it."
-)
-_TRUE = "counted against the reference (of simulated raters: as they were made)"
-_SCATTER = (
-    f"The mean of the diagonal, estimated against true, {_TRUE}, as Figure 7b of Tanno et al. "
-    "(CVPR 2019): points on the line are right."
-)
+    blocks: list[Block] = [TextBlock(f"{why}, so none of them is ranked.")]
+    blocks += [] if way is None else [TextBlock(_one_way_said(way))]
+    true = None if found.true is None else mean_known(found.true)
+    blocks.append(_matrices(found, mean_known(found.matrices), true, [ALL_RATERS]))
+    return section("run.raters", blocks, one=True)
 
 
 def skills_of(matrices: Floats) -> Floats:
@@ -232,12 +191,7 @@ def _one_way_said(way: tuple[float, float, bool]) -> str:
 
 
 def _error(found: Estimated, rater: int) -> float | None:
-    """Return the root mean square difference of a rater's matrices, over rows that both have."""
-    if found.true is None:
-        return None
-    differences = found.matrices[rater] - found.true[rater]
-    known = differences[np.isfinite(differences)]
-    return float(np.sqrt(np.mean(known**2))) if known.size else None
+    return None if found.true is None else apart(found.matrices[rater], found.true[rater])
 
 
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raters import plots
-from raters.report.blocks import Block, FigureBlock, Section, TextBlock
+from raters.report.blocks import Section, TextBlock, figure, section
 from raters.report.say import say
 from raters.rows import Row
 
@@ -33,14 +33,13 @@ def training_section(
     """
     if not history:
         missing = "The folder has no history.csv: how the training went is unknown."
-        return Section("Training", blocks=[TextBlock(missing, "note")])
+        return section("run.training", [TextBlock(missing, "note")])
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
     drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
-    figure = plots.curves(history, warm_up, best or None, list(drawn))
-    curves = FigureBlock("training_curves", figure, say("curves", warm_up=warm_up))
-    blocks: list[Block] = [*told(history, scores, steps), curves]
-    return Section("Training", "How did it go, and would longer training help?", blocks)
+    curves = plots.curves(history, warm_up, best or None, list(drawn))
+    shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up))
+    return section("run.training", [*told(history, scores, steps), shown])
 
 
 def told(

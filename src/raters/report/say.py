@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
+import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.environment import TemplateModule
 from markupsafe import Markup, escape
@@ -34,6 +36,23 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
         Markup('2 of 10 tasks have no label.')
     """
     return Markup(" ".join(str(getattr(_sentences(), sentence)(**values)).split()))
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """Return `texts.yaml`: what sections, tables and figures say, by key."""
+    return dict(yaml.safe_load(files("raters.report").joinpath("texts.yaml").read_text("utf-8")))
+
+
+def text_of(key: str, part: str, **values: Any) -> Markup:  # noqa: ANN401
+    """Return a part ('title', 'about', 'caption') of an entry of `texts.yaml`; '' without one."""
+    return filled_in(texts().get(key, {}).get(part, ""), **values)
+
+
+def filled_in(text: str, **values: Any) -> Markup:  # noqa: ANN401
+    """Render a text of `texts.yaml`."""
+    found = templates().from_string(text).render(**values) if "{" in text else str(escape(text))
+    return Markup(" ".join(found.split()))
 
 
 def paragraphs(texts: Iterable[str]) -> Markup:

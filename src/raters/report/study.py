@@ -18,14 +18,15 @@ from raters.plots.sizes import relative_volumes
 from raters.report.agreement import agreement_section, alpha_number, case_bins
 from raters.report.blocks import (
     Block,
-    FigureBlock,
     First,
     Matrix,
     Number,
     Report,
     Section,
-    TableBlock,
     TextBlock,
+    figure,
+    section,
+    table,
 )
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.findings import (
@@ -41,7 +42,6 @@ from raters.report.findings import (
 )
 from raters.report.first import CARDS, agreement_matrix, mean_number, picture_cards
 from raters.report.say import say
-from raters.report.tables import heads
 from raters.rows import Row
 from raters.study.study import Study, many
 
@@ -262,34 +262,22 @@ def _raters(study: Study, found: Measured) -> Section:
     alone = int((found.labelled.sum(axis=1) < 2).sum())
     every = bool(number) and number[0][0] == len(study)
     caption = say("coverage", every=every, few=few, cases=len(study), alone=alone)
-    vote = {"dice_rest": "Dice to vote", "kappa_rest": "kappa to vote"}
-    kind = ["annotation"] if study.drawn else []
-    ratio = {"volume": found.size, "typical_ratio": "ratio to others"}
-    columns = heads("rater", *kind, "cases", "labelled", **vote, **ratio)
-    about = "Who labelled how much, and how each compares with what most of the others say."
     worst = sorted(rows, key=lambda row: 2.0 if row["dice_rest"] is None else row["dice_rest"])
-    return Section("Raters", about, [TableBlock("raters", rows, caption, columns, worst)])
+    return section("study.raters", [table("study.raters", rows, worst, caption, size=found.size)])
 
 
 def _volumes(study: Study, found: Measured) -> Section:
-    blocks: list[Block] = []
+    blocks: list[Block] = [TextBlock("No case was labelled wholly by two raters.", "note")]
     if np.isfinite(relative_volumes(found.volumes)).any():
-        figure = plots.volumes(study, measured=found.volumes, together=study.anonymous)
-        dot = "mask" if study.anonymous else "case"
-        caption = f"A dot is a {dot}, a box the middle half of them."
-        blocks.append(FigureBlock("volumes", figure, caption))
-    else:
-        blocks.append(TextBlock("No case was labelled wholly by two raters.", "note"))
-    about = "Who draws more, and who less, than the other raters of the same case."
-    if study.anonymous:
-        about = "How far sizes differ between the raters of a case."
-    return Section("Volumes", about, blocks)
+        drawn = plots.volumes(study, measured=found.volumes, together=study.anonymous)
+        blocks = [figure("study.volumes", drawn, anonymous=study.anonymous)]
+    return section("study.volumes", blocks, anonymous=study.anonymous)
 
 
 def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section:
     rows = found.agreement.cases
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
-    table = [{**row, "size": sizes[row["case"]]} for row in rows]
+    table_rows = [{**row, "size": sizes[row["case"]]} for row in rows]
     blocks: list[Block] = []
     dice = np.array([np.nan if r["dice"] is None else r["dice"] for r in rows])
     ordered = np.array([sizes[r["case"]] for r in rows])
@@ -299,19 +287,13 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
         block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
         blocks.append(block)
     by_group = any(row["group"] != row["case"] for row in rows)
-    columns = heads(
-        "case", *(["group"] if by_group else []), "raters",
-        dice="mean Dice", differing="differing", entropy="entropy", size=found.size,
-    )  # fmt: skip
-    caption = (
-        "All cases, the most disputed first: give the first ones to another rater. 'Differing' is "
-        "the share of pixels that raters differ on, 'entropy' (in bits) the mean over pixels."
-    )
-    blocks.append(TableBlock("cases-by-disagreement", table, caption, columns))
+    shown_rows = table_rows if by_group else [{**row, "group": None} for row in table_rows]
+    blocks.append(table("study.cases-by-disagreement", table_rows, shown_rows, size=found.size))
     if (np.isfinite(dice) & np.isfinite(ordered)).any():
-        figure = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
-        blocks.append(FigureBlock("difficulty", figure, say("size", rank=size_rank(ordered, dice))))
-    return Section("Cases", "Which cases are hard, and what raters see in them.", blocks)
+        drawn = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
+        rank = size_rank(ordered, dice)
+        blocks.append(figure("study.difficulty", drawn, say("size", rank=rank)))
+    return section("study.cases", blocks)
 
 
 def _without_pairs(study: Study, title: str, shown: int, drawn: bool) -> Report:

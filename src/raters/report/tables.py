@@ -32,21 +32,6 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
     return {name: str(name).replace("_", " ") for name in names}
 
 
-def heads(*same: str, **other: str | None) -> dict[str, str]:
-    """Return `{column: heading}`; a heading of None leaves its column out.
-
-    Example:
-        >>> heads("rater", "cases", ppv="PPV", dice_se=None)
-        {'rater': 'rater', 'cases': 'cases', 'ppv': 'PPV'}
-    """
-    return {name: name for name in same} | {k: v for k, v in other.items() if v is not None}
-
-
-def filled(rows: Sequence[Row], columns: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the columns in which no row has a value."""
-    return {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
-
-
 _LINKS = {"case": "case", "task": "case"}
 _LINKS |= dict.fromkeys(("rater", "rater_a", "rater_b", "as", "against"), "rater")
 
