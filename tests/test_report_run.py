@@ -270,10 +270,13 @@ def test_volumes_have_slices(tmp_path: Path) -> None:
     model = make_model(spatial_dims=3, raters=("ann", "predicted consensus"))
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8, 6, cases=2), shown=1)
-    (case,) = named(report, "cases").cases
-    assert len(case.slices) == 6
-    assert set(case.slices[0].outlines) >= {"predicted consensus", "predicted consensus (model)"}
-    assert "confusion of ann" in case.slices[0].maps
+    viewer = named(report, "cases")
+    (case,) = viewer.cases
+    assert case.shape == (6, 8, 8)
+    assert set(case.layers) >= {"predicted consensus", "predicted consensus (model)"}
+    assert len(case.maps["confusion of ann"]) == 6
+    (other,) = viewer.rest  # the other case is made when it is asked for
+    assert viewer.make(other).layers == case.layers
     assert isinstance(named(report, "confusion_maps"), FigureBlock)
     render(report)
 

@@ -361,10 +361,12 @@ def test_names_are_only_text(tmp_path: Path) -> None:
         assert text.count("<script>") == 1  # that of the page
 
 
-def test_without_images_outlines_are_shown(tmp_path: Path) -> None:
-    page = report(drawn_study(RATERS, 2, images=False), tmp_path / "out").read_text("utf-8")
-    assert '"picture":""' in page
-    assert '"under":{"lesion":"M' in page
+def test_without_images_labels_are_shown() -> None:
+    study = drawn_study(RATERS, 2, images=False)
+    (viewer,) = [b for b in all_blocks(make_report(study)) if isinstance(b, ViewerBlock)]
+    case = viewer.cases[0]
+    assert not case.pictures
+    assert (said_by(case)["under"][0] == study[case.id].labels[study.raters.index("under")]).all()
 
 
 def test_one_rater_is_said(tmp_path: Path) -> None:
@@ -445,10 +447,11 @@ def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert study.raters == ("ann", "cy", "over")
     assert study["case0"].image is not None
     out = tmp_path / "out"
-    assert (
-        command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), "-o", str(out)) == 0
-    )
-    assert '"consensus":{"foreground":"M' in (out / "report.html").read_text("utf-8")
+    options_ = ["-o", str(out), "--cases-shown", "1", "--all-cases"]
+    assert command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), *options_) == 0
+    for page, cases in (("report.html", 1), ("cases/cases-1.html", 2)):
+        text = (out / page).read_text("utf-8")
+        assert text.count('"layers":["ann","cy","over","consensus"],"patterns"') == cases
 
 
 def test_report_of_a_pattern(
