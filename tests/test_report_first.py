@@ -204,6 +204,8 @@ def test_tasks_say_who_said_what_and_a_tie_is_a_tie(tmp_path: Path) -> None:
     assert table.shown is not None
     rows = {row["task"]: row for row in table.shown}
     assert rows["t0"]["who"] == "cat: ann, bob; dog: cy"
+    assert [plain(line) for line in first_of(made).cards[1].lines] == ["cat: ann, bob", "dog: cy"]
+    assert '<a href="#rater=cy">cy</a>' in first_of(made).cards[1].lines[1]
     assert rows["t0"]["majority"] == "cat" and rows["tie"]["majority"] == "tie: cow, dog"
     assert "who" not in table.rows[0]  # the file beside the page stays as it is
     shown = table_of(made, "raters").shown

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from raters import plots
 from raters.agreement.agree import Agreement, agree
@@ -21,7 +22,7 @@ from raters.report.agreement import (
 )
 from raters.report.blocks import Block, Card, First, Matrix, Number, Section, figure, section, table
 from raters.report.first import CARDS, agreement_matrix, mean_number
-from raters.report.say import in_line, say
+from raters.report.say import in_line, link, say
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study, many
@@ -94,17 +95,22 @@ def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) ->
     cards = []
     for k, task in enumerate(tasks):
         own = said[place[task]]
-        lines = [f"{study.classes.names[c]}: {_names(study, who)}" for c, who in own.items()]
+        lines = [
+            Markup("{}: {}").format(study.classes.names[c], _names(study, who, links=True))
+            for c, who in own.items()
+        ]
         number = many(sum(map(len, own.values())), "label")
         cards.append(Card(task, notes[k] if notes else number, lines=lines[:_LINES]))
     return cards
 
 
-def _names(study: Study, who: Sequence[str]) -> str:
+def _names(study: Study, who: Sequence[str], links: bool = False) -> str:
     if study.anonymous:
         return many(len(who), "rater")
-    more = f" and {len(who) - _MOST_NAMED} more" if len(who) > _MOST_NAMED else ""
-    return ", ".join(who[:_MOST_NAMED]) + more
+    more = [f"{len(who) - _MOST_NAMED} more"] if len(who) > _MOST_NAMED else []
+    if links:
+        return Markup(", ").join([*map(link, who[:_MOST_NAMED]), *more])
+    return ", ".join([*who[:_MOST_NAMED], *more])
 
 
 def troubled(rows: Sequence[Row]) -> dict[str, Any]:
