@@ -96,7 +96,10 @@ def viewer_case(
     drawers += [_map_drawer(values) for values in drawn.values()]
     step = -(-max(stack.shape[2:]) // _MOST_LABELLED[len(space)])
     coded = list(label_maps({k: mask[:, ::step, ::step] for k, mask in said.items()}))
-    marked = np.any([(mask > 0).any(axis=(1, 2)) for mask in [stack[0], *said.values()]], axis=0)
+    marked = np.any(
+        [(mask > 0).any(axis=(1, 2)) for mask in [np.zeros(stack.shape[1:]), *said.values()]],
+        axis=0,
+    )
     left = budget - sum(len(one.data) for one in coded)
     low, high, side = _fit(drawers, marked, start, left)
     if high - low < stack.shape[1]:

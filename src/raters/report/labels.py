@@ -12,7 +12,7 @@ from raters import plots
 from raters.agreement.agree import Agreement, agree
 from raters.agreement.answers import class_confusion, pairs_of_tasks, votes_of, who_said
 from raters.arrays import Floats, Ints, Labels
-from raters.confusion import normalise
+from raters.confusion import count_triplets, normalise
 from raters.report.agreement import (
     LEAST_SHARED,
     MOST_RATERS,
@@ -138,13 +138,9 @@ def disputed_tasks(cases: Sequence[Row]) -> dict[str, Any]:
 
 def accuracies(study: Study, truth: Labels) -> list[float | None]:
     """Return the share of each rater's labels that equal those of the tasks; None without any."""
-    given = study.triplets
-    there = truth[given.task] != MISSING
-    right = there & (truth[given.task] == given.label)
-    number, equal = (
-        np.bincount(given.rater[k], minlength=len(study.raters)) for k in (there, right)
-    )
-    return [float(e / n) if n else None for e, n in zip(equal, number, strict=True)]
+    given, sizes = study.triplets, (len(study.raters), len(study.classes))
+    counts = count_triplets(given.task, given.rater, given.label, truth, *sizes)
+    return [float(np.trace(one) / one.sum()) if one.any() else None for one in counts]
 
 
 def _raters(study: Study, agreement: Agreement) -> Section:
