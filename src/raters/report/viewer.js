@@ -215,7 +215,12 @@ function startViewer(figure) {
   showLegend();
   find(".desk").hidden = false;
   figure.show = showCase;
-  new ResizeObserver(() => { if (panes.data) paint(); }).observe(panes.node);
+  let wide = 0; // heights follow from it, so only widths matter, and only in the next frame
+  new ResizeObserver(() => requestAnimationFrame(() => {
+    if (!panes.data || panes.node.clientWidth === wide) return;
+    wide = panes.node.clientWidth;
+    paint();
+  })).observe(panes.node);
   if (buttons.length) showCase(0);
 }
 
