@@ -148,13 +148,13 @@ def label_maps(said: Mapping[str, Array]) -> Iterator[viewer.Labels]:
     """
     names: list[str] = []
     patterns: list[list[int]] = [[]]
-    index = np.zeros((), np.int64)
+    index = np.zeros((), np.int32)
     for name, mask in said.items():
         joined, found = _joined(index, patterns, mask)
         if names and len(found) > _MOST_PATTERNS:
             yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
             names = []
-            joined, found = _joined(np.zeros((), np.int64), [[]], mask)
+            joined, found = _joined(np.zeros((), np.int32), [[]], mask)
         names, patterns, index = [*names, name], found, joined
     if names:
         yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
