@@ -155,6 +155,9 @@ def test_three_planes_are_those_of_the_file() -> None:
                 assert (cut(found[name], plane, at) == mask).all()
         units = [case.spacing[plane.order[k]] for k in (1, 2)]
         assert units[0] / units[1] == pytest.approx(view.aspect(study[0].geometry.spacing))
+        # At first, the other planes cut where raters differ.
+        shown = [cut(found[name], plane, case.start[stack_axis]) for name in RATERS[:3]]
+        assert ((shown[0] != shown[1]) & (shown[1] != MISSING)).any()
     assert list(case.empty) == ["cy"]
     assert "dee" not in case.layers
 

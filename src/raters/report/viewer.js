@@ -159,7 +159,8 @@ function startViewer(figure) {
   function showLegend() {
     const laid = index.maps.find(({ name }) => name === map.value), base = against.value;
     const { differ, more, missed } = index.differ;
-    const differences = base ? { [`more than ${base}`]: more, [`less than ${base}`]: missed, "another class": differ }
+    const other = index.classes.length > 2 ? { "another class": differ } : {};
+    const differences = base ? { [`more than ${base}`]: more, [`less than ${base}`]: missed, ...other }
       : { "those shown differ": differ };
     const legend = { ...(laid ? laid.legend : {}), ...(mode.value === "difference" ? differences : {}) };
     find(".opacity").hidden = !laid;
