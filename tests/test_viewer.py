@@ -155,6 +155,9 @@ def test_three_planes_are_those_of_the_file() -> None:
                 assert (cut(found[name], plane, at) == mask).all()
         units = [case.spacing[plane.order[k]] for k in (1, 2)]
         assert units[0] / units[1] == pytest.approx(view.aspect(study[0].geometry.spacing))
+        # At first, the other planes cut where raters differ.
+        shown = [cut(found[name], plane, case.start[stack_axis]) for name in RATERS[:3]]
+        assert ((shown[0] != shown[1]) & (shown[1] != MISSING)).any()
     assert list(case.empty) == ["cy"]
     assert "dee" not in case.layers
 
@@ -660,3 +663,63 @@ def test_browser_many_layers(tmp_path: Path) -> None:
     assert found.console == []
     for (row, column), text in zip([(0, 0), (2, 5), (19, 20)], found.answer["hover"], strict=True):
         assert text.splitlines() == [f"{n}: {CLASSES[m]}" for n, m in zip(names, masks[:, row, column], strict=True)]  # fmt: skip  # noqa: E501
+
+
+@needs_browser
+def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
+    """Where slices were acquired sagittally, other planes run backwards along them."""
+    space = (5, 6, 7)
+    affine = np.diag([4.0, -1.0, 1.0, 1.0])
+    masks = np.random.default_rng(0).integers(0, 3, (2, *space))
+    study = Study.from_arrays(
+        labels=[masks], raters=["ann", "bob"], classes=CLASSES, affines=[affine]
+    )
+    case = viewed(study)
+    assert [plane.name for plane in case.planes] == ["sagittal", "axial", "coronal"]
+    assert any(plane.flipped[2] for plane in case.planes)
+    block = report.ViewerBlock("cases", [case], "", report.rater_layers(["ann", "bob"]))
+    page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
+    # Rows, columns, and the height of a pixel over its width.
+    shapes = {"sagittal": [7, 6, 1], "coronal": [7, 5, 1 / 4], "axial": [6, 5, 1 / 4]}
+    script = USE + f"""
+    answer.said = {{}}; answer.slices = {{}};
+    for (const [name, [rows, columns, ratio]] of Object.entries({json.dumps(shapes)})) {{
+      const option = [...find(".view select").options].find((o) => o.textContent === name);
+      await set(".view select", option.value);
+      const at = place(panes()[0], rows, columns, ratio);
+      answer.slices[name] = find("output").textContent;
+      answer.said[name] = Array.from({{ length: rows }}, (_, row) =>
+        Array.from({{ length: columns }}, (_, column) => {{
+          send("pointermove", panes()[0], at(row, column));
+          return find(".said").innerText;
+        }}));
+    }}
+    """  # fmt: skip
+    found = visit(page, script, tmp_path)
+    assert found.console == []
+    for axis, name in enumerate(("sagittal", "coronal", "axial")):
+        view = view_of(space, affine, axis)
+        number = int(found.answer["slices"][name].split()[2])
+        ann, bob = view.turn(masks, 1)[:, view.place(number, space)]
+        assert shapes[name][:2] == list(ann.shape)
+        for row, column in np.ndindex(*ann.shape):
+            one, two = CLASSES[ann[row, column]], CLASSES[bob[row, column]]
+            expected = [f"all: {one}"] if one == two else [f"ann: {one}", f"bob: {two}"]
+            assert found.answer["said"][name][row][column].splitlines() == expected
+
+
+@needs_browser
+def test_browser_says_what_a_pixel_is_not(tmp_path: Path) -> None:
+    layers = report.rater_layers(["ann"], excluding=["ann"])
+    mask = np.array([[2, MISSING]])
+    case = report.ViewerCase(
+        "x", {}, (1, 1, 2), classes=CLASSES, labels=list(label_maps({"ann": mask[np.newaxis]}))
+    )
+    block = report.ViewerBlock("cases", [case], "", layers)
+    page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
+    script = USE + """
+    const at = place(panes()[0], 1, 2, 1);
+    answer.said = [0, 1].map((column) => {
+      send("pointermove", panes()[0], at(0, column)); return find(".said").innerText; });
+    """  # fmt: skip
+    assert visit(page, script, tmp_path).answer["said"] == ["ann: not core", "ann: not labelled"]

@@ -151,13 +151,13 @@ def label_maps(said: Mapping[str, Array]) -> Iterator[viewer.Labels]:
     """
     names: list[str] = []
     patterns: list[list[int]] = [[]]
-    index = np.zeros((), np.int64)
+    index = np.zeros((), np.int32)
     for name, mask in said.items():
         joined, found = _joined(index, patterns, mask)
         if names and len(found) > _MOST_PATTERNS:
             yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
             names = []
-            joined, found = _joined(np.zeros((), np.int64), [[]], mask)
+            joined, found = _joined(np.zeros((), np.int32), [[]], mask)
         names, patterns, index = [*names, name], found, joined
     if names:
         yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
@@ -259,12 +259,12 @@ def _map_drawer(stack: Array) -> _Draw:
 
 
 def _centre(labels: Array, num_classes: int) -> tuple[int, int]:
-    """Return the middle of what raters differ on in a slice, else of what they marked."""
+    """Return the row and the column of a slice that raters differ on most, else marked most."""
     differ = np.asarray(entropy_map(labels, num_classes) > 0)
     there = differ if differ.any() else np.asarray((labels > 0).any(axis=0))
-    places = np.argwhere(there) if there.any() else np.array(there.shape)[np.newaxis] // 2
-    row, column = places.mean(axis=0)
-    return int(row), int(column)
+    if not there.any():
+        return there.shape[0] // 2, there.shape[1] // 2
+    return int(there.sum(axis=1).argmax()), int(there.sum(axis=0).argmax())
 
 
 def _spacing(case: Case, view: View | None, step: int) -> tuple[float, ...]:

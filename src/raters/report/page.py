@@ -275,16 +275,19 @@ def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
         kept = within(block.cases, budget)
         made = map(block.make, block.rest) if block.make is not None else iter(())
         rest = chain(block.cases[len(kept) :], track(made, len(block.rest), "all cases", progress))
-        plain = replace(block, rest=(), make=None, back="../report.html")
-        plain = replace(plain, count=len(block.cases) + len(block.rest))
+        count = len(block.cases) + len(block.rest)
+        plain = replace(block, caption="", rest=(), make=None, count=count, back="../report.html")
         links = []
         for number, cases in enumerate(_pages(rest), 1):
             name = f"{names[id(block)]}-{number}.html"
             section = Section("Cases", blocks=[replace(plain, cases=cases)])
             page = Report(f"{report.title}: cases, page {number}", {}, [section])
             _written(target / "cases" / name, render(page))
-            links += [(one.id, f"cases/{quote(name)}#case={quote(one.id, '')}") for one in cases]
-        return replace(block, cases=kept, count=plain.count, elsewhere=links)
+            links += [
+                (one.id, f"cases/{quote(name)}#case={quote(one.id, '', errors='replace')}")
+                for one in cases
+            ]
+        return replace(block, cases=kept, count=count, elsewhere=links)
 
     sections = [replace(s, blocks=[linked(block) for block in s.blocks]) for s in report.sections]
     return replace(report, sections=sections)

@@ -159,7 +159,8 @@ function startViewer(figure) {
   function showLegend() {
     const laid = index.maps.find(({ name }) => name === map.value), base = against.value;
     const { differ, more, missed } = index.differ;
-    const differences = base ? { [`more than ${base}`]: more, [`less than ${base}`]: missed, "another class": differ }
+    const other = index.classes.length > 2 ? { "another class": differ } : {};
+    const differences = base ? { [`more than ${base}`]: more, [`less than ${base}`]: missed, ...other }
       : { "those shown differ": differ };
     const legend = { ...(laid ? laid.legend : {}), ...(mode.value === "difference" ? differences : {}) };
     find(".opacity").hidden = !laid;
@@ -215,7 +216,12 @@ function startViewer(figure) {
   showLegend();
   find(".desk").hidden = false;
   figure.show = showCase;
-  new ResizeObserver(() => { if (panes.data) paint(); }).observe(panes.node);
+  let wide = 0; // heights follow from it, so only widths matter, and only in the next frame
+  new ResizeObserver(() => requestAnimationFrame(() => {
+    if (!panes.data || panes.node.clientWidth === wide) return;
+    wide = panes.node.clientWidth;
+    paint();
+  })).observe(panes.node);
   if (buttons.length) showCase(0);
 }
 

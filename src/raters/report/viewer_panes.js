@@ -132,7 +132,8 @@ class Panes {
     return Uint32Array.from(said.patterns, (pattern) => {
       const labels = places.map((place) => this.classOf(pattern[place]));
       if (mode.value === "difference") {
-        return differenceColour(labels, base < 0 ? null : this.classOf(pattern[base]), this.index.differ);
+        const others = labels.filter((_, k) => places[k] !== base);
+        return differenceColour(others, base < 0 ? null : this.classOf(pattern[base]), this.index.differ);
       }
       const marks = labels.flatMap((label, k) => (label > 0 ? [rgb(this.colourOf(layers[k], label))] : []));
       return areaColour(marks, strong);
