@@ -17,6 +17,7 @@ from command_line import Run, run_in_process
 from raters import RatersError
 from raters.benchmarks import pages, plot
 from raters.benchmarks import spec as specs
+from raters.benchmarks.bench_page import bench_page, first_screen, to_html
 from raters.benchmarks.cell import cells_of
 from raters.benchmarks.claims import answer_check, answer_claim, parse_check, refuse_checks
 from raters.benchmarks.results import (
@@ -32,7 +33,7 @@ from raters.benchmarks.results import (
     summary,
 )
 from raters.benchmarks.spec import Specification, builtin, read_spec
-from raters.benchmarks.table import blocks, claim_rows, flat_rows, to_html, to_markdown_page
+from raters.benchmarks.table import blocks, claim_rows, flat_rows, to_markdown_page
 from raters.rows import to_csv
 
 DICE: dict[str, Any] = {
@@ -386,6 +387,22 @@ class TestTables:
         assert "<td>&lt;b&gt;vote</td><td>not run yet</td>" in page
         assert "<title>a &amp; b</title>" in page
         assert "<b>" not in page
+
+    def test_the_first_screen_has_the_best_row_and_what_to_do(self, found: Collected) -> None:
+        first = first_screen(found)
+        score = found.spec.scores[0]
+        known = {
+            row: one.mean
+            for setting in found.settings
+            for row in found.rows_of(setting)
+            if (one := found.summary(setting, row, score)) is not None
+        }
+        assert max(known, key=lambda row: known[row]) in first.numbers[0].about
+        assert len(first.actions) == 3 and all(first.actions)
+        assert first.matrix is not None
+        shown = [v for row in first.matrix.values for v in row if v is not None]
+        assert max(shown) == pytest.approx(max(known.values()))
+        assert "What to do" in bench_page(found, "title")
 
     def test_on_a_terminal_scores_get_tables_that_fit(self, found: Collected) -> None:
         narrow = blocks(found, 70)

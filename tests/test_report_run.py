@@ -19,9 +19,11 @@ from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
-from raters.report.run import run_report, told
+from raters.report.run import run_report
 from raters.report.run_cases import telling
 from raters.report.run_pass import score_and_watch, shown_part, weighted
+from raters.report.run_training import told
+from raters.report.say import plain
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
 from raters.study.study import Study
@@ -47,7 +49,7 @@ def has(report: Report, name: str) -> bool:
 
 def texts(report: Report) -> str:
     """Return all paragraphs."""
-    return "\n".join(b.text for b in all_blocks(report) if isinstance(b, TextBlock))
+    return "\n".join(plain(b.text) for b in all_blocks(report) if isinstance(b, TextBlock))
 
 
 def drawn_study() -> Study:
@@ -187,10 +189,10 @@ def test_viewer_has_all_layers_and_maps(report: Report, study: Study) -> None:
     viewer = named(report, "cases")
     assert isinstance(viewer, ViewerBlock) and len(viewer.cases) == 2
     told_ = [f"as {name}" for name in study.raters]
-    outlined = viewer.cases[0].slices[0].outlines
+    outlined = viewer.cases[0].layers
     assert set(outlined) == {"predicted consensus", "reference", *study.raters, *told_}
     confusion = {f"confusion of {name}" for name in study.raters}
-    assert set(viewer.cases[0].slices[0].maps) == {"uncertainty", "disagreement", *confusion}
+    assert set(viewer.cases[0].maps) == {"uncertainty", *confusion}
     assert {layer.name for layer in viewer.layers} == set(outlined)
     colours = {layer.name: layer.colour for layer in viewer.layers}
     assert colours["as good"] == colours["good"] != colours["as under"]
@@ -268,10 +270,13 @@ def test_volumes_have_slices(tmp_path: Path) -> None:
     model = make_model(spatial_dims=3, raters=("ann", "predicted consensus"))
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8, 6, cases=2), shown=1)
-    (case,) = named(report, "cases").cases
-    assert len(case.slices) == 6
-    assert set(case.slices[0].outlines) >= {"predicted consensus", "predicted consensus (model)"}
-    assert "confusion of ann" in case.slices[0].maps
+    viewer = named(report, "cases")
+    (case,) = viewer.cases
+    assert case.shape == (6, 8, 8)
+    assert set(case.layers) >= {"predicted consensus", "predicted consensus (model)"}
+    assert len(case.maps["confusion of ann"]) == 6
+    (other,) = viewer.rest  # the other case is made when it is asked for
+    assert viewer.make(other).layers == case.layers
     assert isinstance(named(report, "confusion_maps"), FigureBlock)
     render(report)
 
@@ -309,7 +314,7 @@ def test_classes_of_images_have_pictures(tmp_path: Path) -> None:
     model.save(tmp_path)
     report = run_report(tmp_path, random_study(model, 8, 8), shown=3)
     viewer = named(report, "cases")
-    assert [len(case.slices) for case in viewer.cases] == [1, 1, 1]
+    assert [len(case.pictures[0].slices) for case in viewer.cases] == [1, 1, 1]
     render(report)
 
 

@@ -18,13 +18,14 @@ from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
 from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.compare import border_counts, compare, evenly, summary_rows
+from raters.report.compare import border_counts, compare, evenly, left_out_scores, summary_rows
 from raters.report.dispatch import kind_of, make_report, report, study_of
+from raters.report.findings import border_errors, error_shares, left_out
 from raters.report.fusion_files import read_fusion
-from raters.report.fusion_words import border_sentence, error_shares, left_out_sentence
-from raters.report.leave_out import left_out_scores
+from raters.report.say import plain, say
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
+from viewer_labels import said_by
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 48
@@ -89,7 +90,7 @@ def table(made: Report, name: str) -> TableBlock:
 
 def words_of(made: Report) -> str:
     texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(made)]
-    return " ".join(texts)
+    return " ".join(map(plain, texts))
 
 
 # What a path is.
@@ -225,7 +226,7 @@ def test_compare_counts_all_cases() -> None:
 def test_sentences_name_who_draws_more_and_less() -> None:
     made = make_report(drawn_study(RATERS), cases_shown=1)
     assert isinstance(made.sections[0].blocks[0], TextBlock)
-    text = made.sections[0].blocks[0].text
+    text = plain(made.sections[0].blocks[0].text)
     assert "over draws" in text
     assert "more than the others" in text
     assert "under draws" in text
@@ -268,7 +269,8 @@ def test_error_shares_and_border_of_known_drawings() -> None:
     assert shares["wide"] == pytest.approx((labels[1].sum() / truth.sum() - 1, 0.0))
     assert shares["narrow"] == pytest.approx((0.0, 1 - labels[2].sum() / truth.sum()))
     borders = border_counts(truth, labels, (1.0, 1.0), 1.0, 1)
-    text = border_sentence(shares, borders, ["right", "wide", "narrow"], "pixels")
+    found = border_errors(shares, borders, ["right", "wide", "narrow"])
+    text = plain(say("border", **found, unit="pixels"))
     assert text.startswith("wide over-segments by ")
     assert "narrow misses" in text
     assert "right" not in text
@@ -279,9 +281,9 @@ def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     (viewer,) = [b for s in made.sections for b in s.blocks if isinstance(b, ViewerBlock)]
-    drawn = viewer.cases[0].slices[0].outlines
-    assert drawn["consensus (not the rater)"] == drawn["ann"]
-    assert drawn["consensus"] != drawn["ann"]
+    drawn = said_by(viewer.cases[0])
+    assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
+    assert (drawn["consensus"] != drawn["ann"]).any()
     assert len({layer.name for layer in viewer.layers}) == len(viewer.layers)
 
 
@@ -301,7 +303,7 @@ def test_a_fusion_of_empty_masks_has_no_dice(tmp_path: Path) -> None:
     study = raters.Study.from_arrays(labels=np.zeros((2, 3, 8, 8), int))
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    assert made.facts["mean Dice with the consensus"] is None
+    assert made.first is not None and made.first.numbers[0].value is None
     assert "There are no errors to show." in words_of(made)
 
 
@@ -315,7 +317,7 @@ def test_who_labelled_alone_cannot_be_left_out() -> None:
 
 def test_left_out_sentence_names_both_ends() -> None:
     rows = [{"rater": "a", "dice": 1.0}, {"rater": "b", "dice": 0.995}, {"rater": "c", "dice": 0.6}]
-    text = left_out_sentence(rows, "vote", 5, 10)
+    text = plain(say("left_out", **left_out(rows), method="vote", cases=5, all_cases=10))
     assert text.startswith("a and b could each be left out")
     assert "Without c it changes most (Dice 0.60)" in text
     assert "5 of 10 cases" in text
@@ -359,10 +361,12 @@ def test_names_are_only_text(tmp_path: Path) -> None:
         assert text.count("<script>") == 1  # that of the page
 
 
-def test_without_images_outlines_are_shown(tmp_path: Path) -> None:
-    page = report(drawn_study(RATERS, 2, images=False), tmp_path / "out").read_text("utf-8")
-    assert '"picture":""' in page
-    assert '"under":{"lesion":"M' in page
+def test_without_images_labels_are_shown() -> None:
+    study = drawn_study(RATERS, 2, images=False)
+    (viewer,) = [b for b in all_blocks(make_report(study)) if isinstance(b, ViewerBlock)]
+    case = viewer.cases[0]
+    assert not case.pictures
+    assert (said_by(case)["under"][0] == study[case.id].labels[study.raters.index("under")]).all()
 
 
 def test_one_rater_is_said(tmp_path: Path) -> None:
@@ -443,10 +447,11 @@ def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert study.raters == ("ann", "cy", "over")
     assert study["case0"].image is not None
     out = tmp_path / "out"
-    assert (
-        command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), "-o", str(out)) == 0
-    )
-    assert '"consensus":{"foreground":"M' in (out / "report.html").read_text("utf-8")
+    options_ = ["-o", str(out), "--cases-shown", "1", "--all-cases"]
+    assert command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), *options_) == 0
+    for page, cases in (("report.html", 1), ("cases/cases-1.html", 2)):
+        text = (out / page).read_text("utf-8")
+        assert text.count('"layers":["ann","cy","over","consensus"],"patterns"') == cases
 
 
 def test_report_of_a_pattern(

@@ -20,13 +20,20 @@ from raters.fusion.write import write_consensus
 from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
 from raters.report.blocks import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.dispatch import make_report
-from raters.report.fusion_words import ALL_RATERS, KINDS, kinds_of, skill_sentence
-from raters.report.leave_out import foreground_rows
-from raters.report.run import still_falling
+from raters.report.findings import (
+    KINDS,
+    disputed_cases,
+    foreground_rows,
+    kinds_of,
+    low_skills,
+    size_rank,
+    who_draws,
+)
 from raters.report.run_raters import Estimated, foreground_of, rater_section
 from raters.report.run_scores import raters_together
+from raters.report.run_training import still_falling
+from raters.report.say import ALL_RATERS, plain, say
 from raters.report.tables import shown_value
-from raters.report.words import cases_sentence, size_sentence, volumes_sentence
 from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
 
@@ -58,9 +65,10 @@ def fused(study: Study, folder: Path, method: str = "vote", **options: bool) -> 
 
 def words_of(made: Report) -> str:
     texts = [section.about for section in made.sections]
+    texts += [] if made.first is None else made.first.actions
     for block in all_blocks(made):
         texts.append(block.text if isinstance(block, TextBlock) else block.caption)
-    return " ".join(texts)
+    return " ".join(map(plain, texts))
 
 
 def table(made: Report, name: str) -> TableBlock:
@@ -173,7 +181,7 @@ def test_the_error_of_a_ratio_is_that_of_repeated_studies() -> None:
 def test_the_sentence_names_the_lowest_of_each_measure() -> None:
     rows = [{"rater": "ann", "sensitivity": 0.5, "ppv": 0.99},
             {"rater": "bob", "sensitivity": 0.9, "ppv": 0.985}]  # fmt: skip
-    text = skill_sentence(rows)
+    text = plain(say("skill", **low_skills(rows)))
     assert "Lowest sensitivity: ann (0.50)" in text and "Lowest positive" not in text
 
 
@@ -265,7 +273,7 @@ def estimated(draws_more: Sequence[float], **more: bool) -> Estimated:
 def said_in(found: Estimated) -> str:
     blocks = rater_section(found).blocks
     return " ".join(
-        b.text if isinstance(b, TextBlock) else getattr(b, "caption", "") for b in blocks
+        plain(b.text if isinstance(b, TextBlock) else getattr(b, "caption", "")) for b in blocks
     )
 
 
@@ -313,19 +321,19 @@ def test_settled_scores_are_not_called_rising() -> None:
 
 def test_disputed_cases_stay_in_the_test_set() -> None:
     rows = [{"case": f"c{k}", "dice": 0.1 + 0.01 * k} for k in range(9)]
-    text = cases_sentence(rows)
+    text = plain(say("cases", **disputed_cases(rows)))
     assert "ask for another opinion" in text and "test set" not in text
 
 
 def test_equal_sizes_are_not_equal_borders() -> None:
-    text = volumes_sentence({"ann": 1.0, "bob": 1.0})
+    text = say("volumes", **who_draws({"ann": 1.0, "bob": 1.0}))
     assert "same border" not in text and "nothing of where" in text
 
 
 def test_small_regions_are_not_called_hard_because_of_dice() -> None:
     """Two squares shifted by a pixel agree less by Dice where they are small, and only by Dice."""
     sizes = np.arange(3.0, 23.0)
-    text = size_sentence(sizes**2, 1 - 1 / sizes)
+    text = say("size", rank=size_rank(sizes**2, 1 - 1 / sizes))
     assert "Dice does so by itself" in text and "hard ones" not in text
 
 
@@ -383,7 +391,8 @@ def test_anonymous_raters_are_not_ranked(tmp_path: Path) -> None:
     made = fused(study, tmp_path)
     assert_nobody_is_named(made)
     (row,) = table(made, "raters-against-consensus").rows
-    assert row["dice"] == pytest.approx(made.facts["mean Dice with the consensus"])
+    assert made.first is not None
+    assert row["dice"] == pytest.approx(made.first.numbers[0].value)
     assert [row["rater"] for row in table(made, "raters-against-consensus").rows] == [ALL_RATERS]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles.count(ALL_RATERS) == 1

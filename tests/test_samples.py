@@ -339,7 +339,7 @@ def test_reports_say_what_is_not_answered() -> None:
     study = Study.from_arrays(RNG.normal(size=(2, 1, 9, 8)), labels, raters=NAMES)
     for model, told in ((sampler(), []), (make_model("vote", raters=NAMES), ["as ann", "as bob"])):
         scores, watched = score_and_watch(model, study)
-        viewer = case_section(model, study, scores, watched, shown=1).blocks[0]
+        viewer = case_section(model, study, scores, watched, shown=1)[0].blocks[0]
         assert isinstance(viewer, ViewerBlock)
         assert [layer.name for layer in viewer.layers if layer.name.startswith("as ")][:2] == told
         missing = unanswered_section(model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations, product
-from pathlib import Path
 from typing import Any
 
 import nibabel
@@ -12,8 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 import raters
-from browser import MISSING as NO_BROWSER
-from browser import browser, visit
 from raters import plots, report
 from raters.errors import RatersError
 from raters.plots.pictures import picture
@@ -75,8 +72,9 @@ def viewed(study: Study, **options: Any) -> report.ViewerCase:
 
 
 def without_numbers(view: report.ViewerCase) -> list[Any]:
-    """Return what is seen of slices; their numbers are those of the file."""
-    return [(part.picture, part.outlines, part.maps) for part in view.slices]
+    """Return what is seen; the numbers of slices are those of the file."""
+    planes = [(plane.name, plane.order, plane.flipped, plane.letters) for plane in view.planes]
+    return [view.pictures, view.labels, view.maps, view.start, view.spacing, planes]
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -84,11 +82,10 @@ def test_a_head_looks_the_same_however_it_was_saved(code: str) -> None:
     expected = viewed(saved_as("RAS")[0])
     view = viewed(saved_as(code)[0])
     assert without_numbers(view) == without_numbers(expected)
-    assert list(view.letters) == ["R", "L", "A", "P"]
-    assert (view.shape, view.start) == ((12, 10), expected.start)
-    assert view.aspect == pytest.approx(1.25)
-    number = 7 - expected.start if "I" in code else expected.start
-    assert view.slices[view.start].name == f"axial slice {number}"
+    assert list(view.planes[0].letters) == ["R", "L", "A", "P"]
+    assert view.shape == (8, 12, 10)
+    assert view.spacing == pytest.approx((1.5, 1.25, 1.0))
+    assert view.numbers[0] == ((7, -1) if "I" in code else (0, 1))
 
 
 @pytest.mark.parametrize("code", ["LPS", "PIR", "SLA"])
@@ -157,9 +154,9 @@ def test_thick_slices_are_shown_as_they_were_acquired(
 def test_an_axis_can_be_asked_for() -> None:
     study, affine = saved_as("LPS")
     view = viewed(study, axis=0)
-    assert list(view.letters) == ["A", "P", "S", "I"]
-    assert view.slices[view.start].name.startswith("sagittal slice")
-    assert view.shape == (8, 12)
+    assert list(view.planes[0].letters) == ["A", "P", "S", "I"]
+    assert view.planes[0].name == "sagittal"
+    assert view.shape == (10, 8, 12)
     labels = study[0].labels
     figure = plots.overlay(None, labels, axis=1, slice=3, affine=affine)
     assert figure.axes[0].get_title().endswith("coronal slice 3")
@@ -194,7 +191,8 @@ def test_pictures_have_no_letters() -> None:
     _, masks = head()
     study = Study.from_arrays(labels=masks[np.newaxis, ..., 5], affines=[np.diag([-1.0, 2, 1])])
     view = viewed(study)
-    assert (list(view.letters), view.shape, view.aspect) == ([], (10, 12), 0.5)
+    assert (len(view.planes), list(view.planes[0].letters)) == (1, [])
+    assert (view.shape, view.spacing) == ((1, 10, 12), (1.0, 1.0, 2.0))
 
 
 @pytest.mark.parametrize("code", ["LPS", "PIR"])
@@ -210,7 +208,7 @@ def test_what_a_run_adds_turns_with_the_rest(code: str) -> None:
         figure = _figure(case, study, said, {"bob": turned}).figure
         layers, maps = {"prediction": said.labels}, {"map": turned[..., 0], "colours": turned}
         view = viewed(study, layers=layers, maps=maps)
-        assert set(view.slices[0].maps) == {"disagreement", "map", "colours"}
+        assert set(view.maps) == {"map", "colours"}
         found.append([_drawn(figure), without_numbers(view)])
     assert found[0] == found[1]
     (_, letters, aspects), _ = found[0]
@@ -234,39 +232,3 @@ def test_the_air_around_a_head_does_not_count() -> None:
     assert flat == pytest.approx(((volume[8] - low) / (high - low)).clip(0, 1))
     two = (volume > 0).astype(float)  # nothing but air and one value
     assert np.array_equal(picture(two[np.newaxis], two.shape, None), two)
-
-
-@pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
-def test_browser_shows_letters_and_who_drew_nothing(tmp_path: Path) -> None:
-    study, affine = saved_as("LPS")
-    labels = study[0].labels.copy()
-    labels[1], labels[2] = 0, MISSING
-    study = Study.from_arrays(
-        images=[study[0].image], labels=[labels], raters=study.raters, affines=[affine],
-        classes=["background", "lesion", "core"],
-    )  # fmt: skip
-    block = report.ViewerBlock("cases", [viewed(study)], "", report.rater_layers(study.raters))
-    page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
-    script = """
-    const viewer = document.querySelector(".viewer");
-    viewer.scrollIntoView();
-    await until(() => viewer.dataset.started);
-    const said = (label) => label.innerText.trim() +
-      getComputedStyle(label.lastElementChild, "::after").content;
-    const seen = () => [...viewer.querySelectorAll(".letters text")].map((t) => {
-      const box = t.getBBox(), all = viewer.querySelector(".stage svg").viewBox.baseVal;
-      return [t.textContent, (box.x + box.width / 2 - all.x) / all.width,
-        (box.y + box.height / 2 - all.y) / all.height]; });
-    answer.raters = [...viewer.querySelectorAll(".layers label")].map(said);
-    answer.letters = seen();
-    viewer.querySelector(".zoom").click();
-    answer.zoomed = seen();
-    """
-    found = visit(page, script, tmp_path).answer
-    assert found["raters"] == ["annnone", 'bob" (empty mask)"', 'cy" (no mask)"']
-    for letters in (found["letters"], found["zoomed"]):
-        assert [letter for letter, _, _ in letters] == ["R", "L", "A", "P"]
-        (_, *left), (_, *right), (_, *top), (_, *bottom) = letters
-        assert left[0] < 0.15 and right[0] > 0.85 and top[1] < 0.15 and bottom[1] > 0.85
-        assert left[1] == pytest.approx(0.5, abs=0.1)
-        assert top[0] == pytest.approx(0.5, abs=0.1)

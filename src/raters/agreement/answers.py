@@ -38,6 +38,63 @@ def votes_of(study: Study) -> Ints:
     return votes
 
 
+def pairs_of_tasks(study: Study) -> Ints:
+    """Count of each task the pairs of readings by two raters: equal ones, and all, `(tasks, 2)`.
+
+    The sum over tasks of the first over that of the second is the agreement of all raters.
+
+    Example:
+        >>> study = Study.from_arrays(labels=np.array([[0, 0, 1], [1, 1, 1]]), classes=["a", "b"])
+        >>> pairs_of_tasks(study).tolist()
+        [[1, 3], [3, 3]]
+    """
+    given, raters, classes = study.triplets, max(len(study.raters), 1), len(study.classes)
+    reading = given.task.astype(np.int64) * raters + given.rater
+    own, place = np.unique(reading, return_inverse=True)
+    counts = np.zeros((len(own), classes), np.int64)
+    np.add.at(counts, (place, given.label), 1)
+
+    def pairs(number: Ints) -> Ints:
+        return number * (number - 1) // 2
+
+    votes = votes_of(study)
+    repeats = np.zeros((len(study), 2), np.int64)
+    within = np.stack([pairs(counts).sum(axis=1), pairs(counts.sum(axis=1))], axis=1)
+    np.add.at(repeats, own // raters, within)
+    every = np.stack([pairs(votes).sum(axis=1), pairs(votes.sum(axis=1))], axis=1)
+    return np.asarray(every - repeats)
+
+
+def class_confusion(study: Study) -> Ints:
+    """Count what two raters of one task said, `(L, L)`; symmetric, as neither is right.
+
+    Example:
+        >>> study = Study.from_arrays(labels=np.array([[0, 0, 1], [1, 1, 1]]), classes=["a", "b"])
+        >>> class_confusion(study).tolist()
+        [[2, 2], [2, 6]]
+    """
+    couples = PairTable.of(study.triplets, len(study.classes))
+    counts = couples.counts[couples.first != couples.second].sum(axis=0)
+    return np.asarray(counts + counts.T)
+
+
+def who_said(study: Study) -> list[dict[int, list[str]]]:
+    """List of each task who gave which label, the most frequent label first.
+
+    Example:
+        >>> labels = np.array([[0, 1, 1]])
+        >>> who_said(Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"]))
+        [{1: ['bob', 'cy'], 0: ['ann']}]
+    """
+    found: list[dict[int, list[str]]] = [{} for _ in range(len(study))]
+    given = study.triplets
+    for task, rater, label in zip(
+        given.task.tolist(), given.rater.tolist(), given.label.tolist(), strict=True
+    ):
+        found[task].setdefault(label, []).append(study.raters[rater])
+    return [dict(sorted(one.items(), key=lambda item: (-len(item[1]), item[0]))) for one in found]
+
+
 @dataclass(frozen=True)
 class PairTable:
     """Joint counts of labels for each pair of raters who share a task, `first <= second`.

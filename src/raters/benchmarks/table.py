@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from html import escape
 
 from raters.benchmarks.blocks import (
     Block,
@@ -204,38 +203,6 @@ def to_markdown_page(made: Sequence[Block], level: int = 3) -> str:
         table = to_markdown(block.header, block.lines)
         parts.append(f"{'#' * level} {block.title}\n\n{table}" + (f"\n{notes}" if notes else ""))
     return "\n".join(parts)
-
-
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:left}"
-    "tr{border-bottom:1px solid #ddd}"
-)
-
-
-def to_html(title: str, made: Sequence[Block]) -> str:
-    """Return blocks as one HTML page that fetches nothing.
-
-    Example:
-        >>> page = to_html("a < b", [Block("", ["row"], [["<i>"]])])
-        >>> "<td>&lt;i&gt;</td>" in page and "<title>a &lt; b</title>" in page
-        True
-    """
-    body = []
-    for block in made:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in block.header)
-        rows = "\n".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>"
-            for line in block.lines
-        )
-        notes = "".join(f"<li>{escape(note)}</li>" for note in block.notes)
-        listed = f"<ul>{notes}</ul>\n" if notes else ""
-        body.append(
-            f"<h2>{escape(block.title)}</h2>\n<table>\n<tr>{head}</tr>\n{rows}\n</table>\n{listed}"
-        )
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    inner = f"<h1>{escape(title)}</h1>\n{''.join(body)}"
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{inner}</body></html>\n'
 
 
 def flat_rows(found: Collected) -> list[Row]:

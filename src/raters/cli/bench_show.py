@@ -34,7 +34,9 @@ def rendered(found: Collected, form: str) -> str:
     if not found.comparable:
         title += f": {SMOKE}"
     if form == "html":
-        return tables.to_html(title, made)
+        from raters.benchmarks.bench_page import bench_page
+
+        return bench_page(found, title)
     return f"## {title}\n\n{tables.to_markdown_page(made)}"
 
 

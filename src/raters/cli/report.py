@@ -39,6 +39,9 @@ def report(
     cases_shown: Annotated[
         int, typer.Option("--cases-shown", help="How many cases the viewer shows.", min=0)
     ] = 24,
+    all_cases: Annotated[
+        bool, typer.Option("--all-cases", help="Write all other cases beside it, in cases/.")
+    ] = False,
     open_: Annotated[
         str, typer.Option("--open", help="Open it in the browser: yes or no.", metavar="yes|no")
     ] = "no",
@@ -68,7 +71,8 @@ def report(
     progress = sys.stderr.isatty()
 
     def work(part: Study | None) -> Path:
-        return write(make_report(path, part, against, cases_shown, progress, why_not), out)
+        made = make_report(path, part, against, cases_shown, progress, why_not)
+        return write(made, out, all_cases, progress)
 
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show

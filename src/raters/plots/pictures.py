@@ -34,14 +34,26 @@ def mask_stack(masks: ArrayLike) -> Array:
 def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> Floats:
     """Return an image as values from 0 to 1, `(*space)` for grey or `(*space, 3)` for colours.
 
-    Three channels are colours, unless `channel` chooses one; of other numbers the first is shown.
-    Grey values are cut at their 1st and 99th percentile. Of a volume whose corners have a value
-    that more than a tenth of its voxels share (the air around a head), only the others count, and
-    are cut at the 0.5th and 99.8th: a lesion of a hundredth of the brain would be plain white.
+    Colours are shown as such, unless `channel` chooses one; of other channels the first is shown.
+    Grey values are cut at their `value_window`.
 
     Example:
         >>> picture(np.arange(3.0).reshape(1, 1, 3), (1, 3), None).round(2).tolist()
         [[0.0, 0.5, 1.0]]
+    """
+    array, coloured = channels_of(image, space)
+    if channel is not None and not 0 <= channel < len(array):
+        raise RatersError(f"found channel {channel}, expected 0 to {len(array) - 1}")
+    volume = len(space) == 3
+    if coloured and channel is None:
+        return _scaled(np.moveaxis(array, 0, -1), volume=False, whole=array.dtype == np.uint8)
+    return _scaled(array[channel or 0], volume)
+
+
+def channels_of(image: ArrayLike, space: tuple[int, ...]) -> tuple[Array, bool]:
+    """Return an image as `(channels, *space)`, and whether the channels are red, green and blue.
+
+    Three channels are colours; those of a volume only if they have 8 bits: others are modalities.
     """
     array = np.asarray(image)
     array = array[np.newaxis] if array.shape == space else array
@@ -50,30 +62,35 @@ def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> Fl
             f"found an image of shape {np.shape(image)}, expected (channels, "
             f"{', '.join(map(str, space))}) as the masks have"
         )
-    if channel is not None and not 0 <= channel < len(array):
-        raise RatersError(f"found channel {channel}, expected 0 to {len(array) - 1}")
-    if len(array) == 3 and channel is None:
-        return _scaled(np.moveaxis(array, 0, -1), whole=array.dtype == np.uint8)
-    return _scaled(array[channel or 0], whole=False, volume=len(space) == 3)
+    return array, len(array) == 3 and (len(space) == 2 or array.dtype == np.uint8)
 
 
-def _scaled(values: Array, whole: bool, volume: bool = False) -> Floats:
+def value_window(values: Array, volume: bool) -> tuple[float, float]:
+    """Return the values to show as black and white: the 1st and the 99th percentile.
+
+    Of a volume whose corners have a value that more than a tenth of its voxels share (the air
+    around a head), only the others count, and the percentiles are the 0.5th and the 99.8th: a
+    lesion of a hundredth of the brain would be plain white.
+    """
     large = values.size > _LARGE
-    if large and values.dtype.itemsize < 8:  # a slide in float64 takes gigabytes
-        values = np.asarray(values, np.float32)
-    else:
-        values = np.asarray(values, np.float64)
-    if whole:
-        return np.asarray(values / 255)
     known = _drawn(values) if large else values
     known = known[np.isfinite(known)]
+    if not known.size:
+        return 0.0, 1.0
     inside = _without_air(values) if volume else None
     if inside is not None:
         low, high = np.percentile(_drawn(inside) if large else inside, [0.5, 99.8])
     else:
-        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
-    if high <= low:
-        low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+        low, high = np.percentile(known, [1, 99])
+    return (float(low), float(high)) if high > low else (float(known.min()), float(known.max()))
+
+
+def _scaled(values: Array, volume: bool, whole: bool = False) -> Floats:
+    small = values.size > _LARGE and values.dtype.itemsize < 8  # float64 of a slide: gigabytes
+    values = np.asarray(values, np.float32 if small else np.float64)
+    if whole:
+        return np.asarray(values / 255)
+    low, high = value_window(values, volume)
     scaled = values - values.dtype.type(low)
     scaled /= values.dtype.type(high - low or 1.0)
     return np.asarray(np.nan_to_num(scaled.clip(0, 1, out=scaled), copy=False))

@@ -20,15 +20,7 @@ from raters.report.case_view import viewer_case
 from raters.report.dispatch import report
 from raters.report.figures import colours_picture, map_picture, outline_path, picture
 from raters.report.page import render, write
-from raters.report.viewer import (
-    Layer,
-    MapLayer,
-    Slice,
-    ViewerCase,
-    disagreement_map,
-    extra_layers,
-    rater_layers,
-)
+from raters.report.viewer import Layer, MapLayer, ViewerCase, extra_layers, rater_layers
 
 __all__ = [
     "Block",
@@ -37,13 +29,11 @@ __all__ = [
     "MapLayer",
     "Report",
     "Section",
-    "Slice",
     "TableBlock",
     "TextBlock",
     "ViewerBlock",
     "ViewerCase",
     "colours_picture",
-    "disagreement_map",
     "extra_layers",
     "map_picture",
     "outline_path",

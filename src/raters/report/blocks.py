@@ -1,16 +1,18 @@
-"""A report as plain data: facts, sections, and blocks of figures, tables, cases and texts.
+"""A report as plain data: its first screen, sections, and blocks of figures, tables and texts.
 
-Everything here is plain text: names of raters and cases may hold anything, they are only shown.
+Names of raters and cases may hold anything, they are only shown. Texts are plain, or `Markup` of
+`say`, in which names are links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
+from raters.report.say import filled_in, plain, text_of, texts
 from raters.report.viewer import Layer, MapLayer, ViewerCase
 from raters.rows import Row
 from raters.study.paths import file_name
@@ -45,26 +47,33 @@ class TableBlock:
         rows: The rows; None and NaN are cells without a value.
         caption: What it shows and what to do about it, in a sentence or two.
         columns: The columns that the page shows, in order, or `{column: heading}`; None for all.
+        shown: The rows as the page shows them, where they differ from those of the file.
     """
 
     name: str
     rows: Sequence[Row]
     caption: str = ""
     columns: Sequence[str] | Mapping[str, str] | None = None
+    shown: Sequence[Row] | None = None
 
 
 @dataclass(frozen=True)
 class ViewerBlock:
-    """Cases to look at: picture, outlines, maps and slices.
+    """Cases to look at: pictures, labels, maps and slices.
 
     Attributes:
         name: A name for links to it.
         cases: The cases in the order of the list, the most telling ones first.
         caption: What to look for, in a sentence or two.
-        layers: The outlines that can be shown, in order, with their colours (`rater_layers`,
-            `extra_layers`); outlines that no layer names get one at the end.
+        layers: Those whose labels can be shown, in order, with their colours (`rater_layers`,
+            `extra_layers`); labels that no layer names get one at the end.
         maps: The maps that can be laid over the picture, with their legends; maps of cases that
             are not named here get a plain one at the end.
+        rest: The names of further cases, which are not made yet.
+        make: Makes one of them.
+        elsewhere: The names of cases on other pages, with the addresses of these.
+        count: How many cases there are on all pages; 0 for those above.
+        back: The address of the report, on a page of further cases.
     """
 
     name: str
@@ -72,6 +81,11 @@ class ViewerBlock:
     caption: str = ""
     layers: Sequence[Layer] = ()
     maps: Sequence[MapLayer] = ()
+    rest: Sequence[str] = ()
+    make: Callable[[str], ViewerCase] | None = None
+    elsewhere: Sequence[tuple[str, str]] = ()
+    count: int = 0
+    back: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,20 +120,121 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A headline: its name, the number (or words), the ends of its interval, what it means."""
+
+    name: str
+    value: float | str | None
+    low: float | None = None
+    high: float | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A small table of numbers from 0 to 1 in shades; `values[row][column]`, None for no value.
+
+    `colours` are those of rows that are raters, whose names open what is known of them.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    about: str = ""
+    colours: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A case to open: its name, a few words, and a picture or lines of text."""
+
+    case: str
+    note: str = ""
+    picture: str = ""
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class First:
+    """The first screen: the answer before any scrolling.
+
+    Attributes:
+        numbers: The headline, and up to three numbers to compare it with.
+        matrix: Who agrees with whom; None where nobody can be told apart.
+        cards: The cases to look at first, at most six.
+        actions: What to do, three sentences.
+        cases: What the cards show, in a few words.
+    """
+
+    numbers: Sequence[Number] = ()
+    matrix: Matrix | None = None
+    cards: Sequence[Card] = ()
+    actions: Sequence[str] = ()
+    cases: str = "Most disputed"
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole report.
 
     Attributes:
         title: The heading of the page.
-        facts: Cards at the top, `{"cases": 120, "raters": 5}`: few, and short.
+        facts: A line at the top, `{"cases": 120, "raters": 5}`: few, and short.
         sections: The sections.
         about: A sentence or two below the title; '' for none.
+        first: The first screen; None for none.
     """
 
     title: str
     facts: Mapping[str, object] = field(default_factory=dict)
     sections: Sequence[Section] = ()
     about: str = ""
+    first: First | None = None
+
+
+def table(
+    key: str,
+    rows: Sequence[Row],
+    shown: Sequence[Row] | None = None,
+    caption: str | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    **values: Any,  # noqa: ANN401
+) -> TableBlock:
+    """Return a table with the caption and columns that `texts.yaml` has for it.
+
+    Args:
+        key: 'page.name'; the name is that of its file.
+        rows: The rows of the file.
+        shown: The rows of the page, where they differ.
+        caption: A caption in place of the one that is there.
+        columns: Columns in place of those that are there; without either, all are shown.
+        values: What caption and headings are made of. Columns without any value are left out.
+    """
+    if columns is None and (named := texts().get(key, {}).get("columns")):
+        heads = {plain(filled_in(k, **values)): plain(filled_in(v, **values))
+                 for k, v in named.items()}  # fmt: skip
+        seen = rows if shown is None else shown
+        there = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
+        columns = there or heads
+    about = text_of(key, "caption", **values) if caption is None else caption
+    return TableBlock(key.split(".", 1)[1], rows, about, columns, shown)
+
+
+def figure(
+    key: str,
+    drawn: Figure,
+    caption: str | None = None,
+    **values: Any,  # noqa: ANN401
+) -> FigureBlock:
+    """Return a figure with the caption that `texts.yaml` has for it."""
+    about = text_of(key, "caption", **values) if caption is None else caption
+    return FigureBlock(key.split(".", 1)[1], drawn, about)
+
+
+def section(key: str, blocks: Sequence[Block], **values: Any) -> Section:  # noqa: ANN401
+    """Return a section with the title and the sentence that `texts.yaml` has for it."""
+    return Section(plain(text_of(key, "title", **values)), text_of(key, "about", **values), blocks)
 
 
 def all_blocks(report: Report) -> Iterator[Block]:

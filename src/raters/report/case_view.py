@@ -1,56 +1,43 @@
-"""Cases of a study as `ViewerCase`: slices, outlines of all raters, further layers and maps."""
+"""Cases of a study as `ViewerCase`: pictures by slice, what everyone said, maps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters.agreement.case import entropy_map
-from raters.arrays import Array, Floats
+from raters.arrays import Array, Flags
 from raters.errors import RatersError
-from raters.plots.pictures import most_disputed
-from raters.plots.pictures import picture as scaled
+from raters.plots.pictures import channels_of, most_disputed, value_window
 from raters.plots.views import View, view_of
 from raters.progress import ordered_map, track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
-from raters.report.figures import SIDE, colours_picture, map_picture, outline_path, picture
+from raters.report.figures import colours_picture, map_picture, picture
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 
-_SIDES_OF_SLICES = (320, 256, 192, 144)
-"""Longest sides of slices in pixels: the first one with which all slices fit the budget."""
-_MOST_OUTLINED = 1024
+_SIDES = {2: (1024, 768, 512, 384, 256), 3: (320, 256, 192, 144, 96)}
+"""Longest sides of pictures by dimension: the first one that fits the budget is taken."""
+_LEAST_WHOLE = 192  # rather than less, slices of a volume that nobody marked are left out
+_AROUND = 2  # slices beyond the first and last mark
+_MOST_LABELLED = {2: 1024, 3: 512}
+_MOST_PATTERNS = 256
+_HOUNSFIELD = {
+    "lung": (-1350.0, 150.0),
+    "soft tissue": (-160.0, 240.0),
+    "brain": (0.0, 80.0),
+    "bone": (-450.0, 1050.0),
+}
 
-
-@dataclass(frozen=True)
-class _Volume:
-    """All that is shown of a case, turned as it is shown: `(rows, columns)` or with slices first.
-
-    Attributes:
-        image: From 0 to 1, or None.
-        outlined: Class numbers by layer.
-        maps: By name.
-        classes: Names of the classes.
-        space: The shape of the case in its file.
-        view: How it was turned; None in 2D.
-    """
-
-    image: Floats | None
-    outlined: dict[str, Array]
-    maps: dict[str, Array]
-    classes: Sequence[str]
-    space: tuple[int, ...]
-    view: View | None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape as it is shown."""
-        return self.maps[viewer.DISAGREEMENT].shape
+_Draw = Callable[[int, int], str]
+"""Gives a slice, with a longest side, as a data URI."""
 
 
 def viewer_case(
@@ -60,9 +47,9 @@ def viewer_case(
     layers: Mapping[str, ArrayLike] | None = None,
     maps: Mapping[str, ArrayLike] | None = None,
     facts: Mapping[str, object] | None = None,
-    slices: int = 24,
+    channels: Sequence[str] = (),
     axis: int | None = None,
-    budget: int = 300_000,
+    budget: int = 1_000_000,
 ) -> viewer.ViewerCase:
     """Make what the viewer shows of a case of masks, in 2D or 3D.
 
@@ -70,165 +57,251 @@ def viewer_case(
         case: The case.
         raters: `study.raters`, in its order.
         classes: `study.classes.names`, with background.
-        layers: Further class numbers `(*space)` to outline, such as `{"consensus": ...}`; the
-            reference of the case is there anyway.
+        layers: Further class numbers `(*space)`, such as `{"consensus": ...}`; the reference of
+            the case is there anyway.
         maps: `{name: picture}`: `(*space)` are values from 0 (clear) to 1 (strong), `(*space, 3)`
-            are colours from 0 to 1. The disagreement of the raters is there anyway.
+            are colours from 0 to 1.
         facts: Shown beside the case; the list shows the first one.
-        slices: How many slices of a volume at most, around the one raters differ on most.
-        axis: The axis of space that slices are counted on; by default axial slices or those that
+        channels: `study.channels`, the names of the image's channels.
+        axis: The axis of space that slices are stacked on; by default axial slices or those that
             were acquired, turned as `raters.plots.views.view_of` says.
-        budget: About how many bytes it may take: fewer slices are shown where they are large.
+        budget: About how many bytes it may take: pictures of volumes become smaller, and slices
+            that nobody marked are left out, until they fit.
 
     Example:
         >>> from raters.simulate import phantom_study, simulate
         >>> study = simulate(phantom_study("lesions", cases=1, shape=(32, 32)), "good,over")
         >>> view = viewer_case(study[0], study.raters, study.classes.names)
-        >>> list(view.slices[0].outlines), list(view.slices[0].maps)
-        (['good', 'over', 'reference'], ['disagreement'])
+        >>> view.layers, len(view.pictures[0].slices)
+        (['good', 'over', 'reference'], 1)
     """
     labels = np.asarray(case.labels)
-    space = labels.shape[1:]
+    space, flat = labels.shape[1:], labels.ndim == 3
     if len(space) not in (2, 3) or len(raters) != len(labels):
         raise RatersError(
             f"found labels of shape {labels.shape}, expected ({len(raters)}, rows, columns) or "
             f"({len(raters)}, i, j, k)",
             case=case.id,
         )
-    view = view_of(space, case.geometry.affine, axis) if len(space) == 3 else None
-    volume = _volume(case, labels, raters, classes, layers or {}, maps or {}, view)
-    spacing = case.geometry.spacing
-    empty = [name for name, mask in volume.outlined.items() if not (mask > 0).any()]
-    if view is None:
-        aspect = spacing[0] / spacing[1]
-        only = [_slice(volume, None)]
-        return viewer.ViewerCase(case.id, only, facts or {}, _shape(space), aspect, empty=empty)
-    spread = volume.maps[viewer.DISAGREEMENT].sum(axis=(1, 2))
-    start = int(spread.argmax()) if spread.any() else most_disputed(view.turn(labels, 1))
-    taken = _around(volume, start, min(slices, volume.shape[0]), budget)
+    view = None if flat else view_of(space, case.geometry.affine, axis)
+
+    def turned(array: Array, lead: int = 0) -> Array:
+        return np.expand_dims(array, lead) if view is None else view.turn(array, lead)
+
+    said = {k: turned(mask) for k, mask in _said(case, labels, raters, layers or {}).items()}
+    stack = turned(labels, 1)
+    start = most_disputed(stack)
+    pictures, drawers = _channels(case, space, channels, turned)
+    drawn = {k: turned(_fitting(np.asarray(v), space, k, case)) for k, v in (maps or {}).items()}
+    drawers += [_map_drawer(values) for values in drawn.values()]
+    step = -(-max(stack.shape[2:]) // _MOST_LABELLED[len(space)])
+    coded = list(label_maps({k: mask[:, ::step, ::step] for k, mask in said.items()}))
+    marked = np.any(
+        [(mask > 0).any(axis=(1, 2)) for mask in [np.zeros(stack.shape[1:]), *said.values()]],
+        axis=0,
+    )
+    left = budget - sum(len(one.data) for one in coded)
+    low, high, side = _fit(drawers, marked, start, left)
+    if high - low < stack.shape[1]:
+        coded = list(label_maps({k: m[low:high, ::step, ::step] for k, m in said.items()}))
+    slices = [[draw(k, side) for k in range(low, high)] for draw in drawers]
+    centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
+    shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
     return viewer.ViewerCase(
         case.id,
-        [taken[number] for number in sorted(taken)],
         facts or {},
-        _shape(volume.shape[1:]),
-        view.aspect(spacing),
-        sorted(taken).index(start),
-        view.letters or (),
-        empty,
+        shape,
+        _spacing(case, view, step),
+        centre,
+        _planes(case, view),
+        _numbers(stack.shape[1:], view, low, step),
+        stack.shape[1],
+        classes,
+        coded,
+        [replace(one, slices=uris) for one, uris in zip(pictures, slices, strict=False)],
+        dict(zip(drawn, slices[len(pictures) :], strict=True)),
+        [name for name, mask in said.items() if not (mask > 0).any()],
     )
 
 
-def _volume(
-    case: Case,
-    labels: Array,
-    raters: Sequence[str],
-    classes: Sequence[str],
-    layers: Mapping[str, ArrayLike],
-    maps: Mapping[str, ArrayLike],
-    view: View | None,
-) -> _Volume:
-    space = labels.shape[1:]
-    outlined: dict[str, Array] = {}
-    for name, mask in zip(raters, labels, strict=True):
-        if (mask != MISSING).any():
-            outlined[name] = mask
+def _said(
+    case: Case, labels: Array, raters: Sequence[str], layers: Mapping[str, ArrayLike]
+) -> dict[str, Array]:
+    """Return the class numbers of all who said something, with the reference."""
+    said = {k: mask for k, mask in zip(raters, labels, strict=True) if (mask != MISSING).any()}
     further = {name: np.asarray(mask) for name, mask in layers.items()}
     if case.reference is not None:
         further.setdefault(viewer.free_name(viewer.REFERENCE, raters), case.reference)
-    outlined |= further
-    known = {viewer.DISAGREEMENT: _disagreement(labels, len(classes))}
-    known |= {name: np.asarray(values) for name, values in maps.items()}
-    for name, array in [*further.items(), *known.items()]:
-        coloured = name not in further and array.shape == (*space, 3)
-        if array.shape != space and not coloured:
-            raise RatersError(
-                f"found {name!r} of shape {array.shape}, expected {space}", case=case.id
-            )
-
-    def turned(array: Array) -> Array:
-        return array if view is None else view.turn(array)
-
-    image = None if case.image is None else turned(scaled(case.image, space, None))
-    outlined = {name: turned(mask) for name, mask in outlined.items()}
-    known = {name: turned(values) for name, values in known.items()}
-    return _Volume(image, outlined, known, classes, space, view)
+    return said | {k: _fitting(mask, labels.shape[1:], k, case) for k, mask in further.items()}
 
 
-def _disagreement(labels: Array, num_classes: int) -> NDArray[np.float32]:
-    """Return the entropy of the labels, as a share of what so many raters can reach."""
-    most = np.log2(max(2, min(num_classes, len(labels))))
-    bits = entropy_map(labels, num_classes)
-    bits /= most
-    return bits
+def _fitting(array: Array, space: tuple[int, ...], name: str, case: Case) -> Array:
+    if array.shape not in (space, (*space, 3)):
+        raise RatersError(f"found {name!r} of shape {array.shape}, expected {space}", case=case.id)
+    return array
 
 
-def _around(volume: _Volume, start: int, number: int, budget: int) -> dict[int, viewer.Slice]:
-    """Return slices by number, from the first one outwards, as many as the budget allows."""
-    length = volume.shape[0]
-    low = min(max(0, start - number // 2), length - number)
-    taken: dict[int, viewer.Slice] = {}
-    side = _side(volume, start, budget // number)
-    for at in sorted(range(low, low + number), key=lambda k: abs(k - start)):
-        taken[at] = _slice(volume, at, side)
-        budget -= taken[at].size
-        if budget < taken[at].size:
-            break
-    return taken
+def label_maps(said: Mapping[str, Array]) -> Iterator[viewer.Labels]:
+    """Number the patterns of labels that occur, in groups of layers with few patterns each.
+
+    Example:
+        >>> masks = {"ann": np.array([[[0, 1, 1]]]), "bob": np.array([[[0, 0, -1]]])}
+        >>> [one.patterns for one in label_maps(masks)]
+        [[[0, 0], [1, -1], [1, 0]]]
+    """
+    names: list[str] = []
+    patterns: list[list[int]] = [[]]
+    index = np.zeros((), np.int32)
+    for name, mask in said.items():
+        joined, found = _joined(index, patterns, mask)
+        if names and len(found) > _MOST_PATTERNS:
+            yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
+            names = []
+            joined, found = _joined(np.zeros((), np.int32), [[]], mask)
+        names, patterns, index = [*names, name], found, joined
+    if names:
+        yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
 
 
-def _side(volume: _Volume, start: int, budget: int) -> int:
-    """Return the longest side of pictures with which a slice fits the budget."""
-    sides = volume.shape[1:]
-    for side in _SIDES_OF_SLICES:
-        smaller = side < max(sides) or side == _SIDES_OF_SLICES[0]
-        if smaller and _slice(volume, start, side).size <= budget:
-            return side
-    return _SIDES_OF_SLICES[-1]
+def _joined(index: Array, patterns: list[list[int]], mask: Array) -> tuple[Array, list[list[int]]]:
+    """Split patterns by one more layer; only those that occur are numbered."""
+    several = int(mask.max()) - MISSING + 1
+    codes = index * several + (mask.astype(np.int32) - MISSING)
+    occurs = np.zeros(len(patterns) * several, bool)
+    occurs[codes] = True
+    found = [
+        [*patterns[code // several], code % several + MISSING]
+        for code in np.flatnonzero(occurs).tolist()
+    ]
+    return (np.cumsum(occurs, dtype=np.int32) - 1)[codes], found
 
 
-def _slice(volume: _Volume, at: int | None, side: int = SIDE) -> viewer.Slice:
-    def flat(array: Array) -> Array:
-        return array if at is None else array[at]
-
-    image = "" if volume.image is None else picture(flat(volume.image), side, (0.0, 1.0))
-    outlines = {
-        name: _outlines(flat(mask), volume.classes) for name, mask in volume.outlined.items()
-    }
-    maps = {}
-    for name, values in volume.maps.items():
-        shown = flat(values)
-        maps[name] = (
-            colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
-        )
-    name = "" if at is None or volume.view is None else volume.view.name(at, volume.space)
-    return viewer.Slice(image, outlines, maps, name)
+def _packed(index: Array, patterns: int) -> str:
+    kind = np.dtype(np.uint8 if patterns <= _MOST_PATTERNS else "<u2")
+    return b64encode(zlib.compress(index.astype(kind).tobytes())).decode("ascii")
 
 
-def _outlines(mask: Array, classes: Sequence[str]) -> dict[str, str]:
-    """Return the paths of all foreground classes, and of what was not labelled."""
-    step = _step(mask.shape)
-    mask = mask[::step, ::step]
-    paths = {}
-    for number in np.unique(mask).tolist():
-        if number:
-            name = viewer.NOT_LABELLED if number == MISSING else classes[number]
-            paths[name] = outline_path(mask == number)
-    return paths
+def _fit(drawers: Sequence[_Draw], marked: Flags, start: int, budget: int) -> tuple[int, int, int]:
+    """Return the first slice, one past the last, and the longest side that fit the budget."""
+    length = len(marked)
+    sides = _SIDES[2 if length == 1 else 3]
+    first, last = np.flatnonzero(marked)[[0, -1]].tolist() if marked.any() else (start, start)
+    few = (max(0, first - _AROUND), min(length, last + 1 + _AROUND))
+    tries = [(0, length, side) for side in sides if side >= _LEAST_WHOLE]
+    tries += [(*few, side) for side in sides]
+    for low, high, side in tries:
+        if sum(len(draw(start, side)) for draw in drawers) * (high - low) <= budget:
+            return low, high, side
+    return tries[-1]
 
 
-def _step(space: Sequence[int]) -> int:
-    """Outlines of very large masks are traced on every second, third, ... pixel."""
-    return -(-max(space) // _MOST_OUTLINED)
+def _channels(
+    case: Case, space: tuple[int, ...], names: Sequence[str], turned: Callable[[Array, int], Array]
+) -> tuple[list[viewer.Picture], list[_Draw]]:
+    """Return the channels of the image without their slices, and what draws these."""
+    if case.image is None:
+        return [], []
+    array, coloured = channels_of(case.image, space)
+    if coloured:
+        stacks = {"colours": np.moveaxis(turned(array, 1), 0, -1)}
+    else:
+        given = len(names) == len(array)
+        numbered = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
+        named = names if given else numbered
+        stacks = dict(zip(named, turned(array, 1), strict=True))
+    pictures, drawers = [], []
+    for name, stack in stacks.items():
+        whole = coloured and array.dtype == np.uint8
+        window = (0.0, 255.0) if whole else value_window(stack, len(space) == 3)
+        knots, windows = _tones(stack, window)
+        pictures.append(viewer.Picture(name, (), coloured, knots, windows))
+        drawers.append(_drawer(stack, knots))
+    return pictures, drawers
 
 
-def _shape(space: Sequence[int]) -> tuple[int, int]:
-    step = _step(space)
-    return -(-space[0] // step), -(-space[1] // step)
+def _tones(
+    stack: Array, window: tuple[float, float]
+) -> tuple[list[tuple[float, int]], dict[str, tuple[float, float]]]:
+    """Return which values have which codes, and the windows to choose from.
+
+    Most of the 256 codes are for the usual window, a few for what is darker and brighter.
+    """
+    known = stack[np.isfinite(stack)]
+    lowest, highest = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    low, high = window
+    middle = (low + high) / 2
+    windows = {"automatic": window, "all values": (lowest, highest)}
+    windows |= {"dark parts": (low, middle), "bright parts": (middle, high)}
+    inner = [(low, 16), (high, 239)]
+    if lowest <= -900 and highest >= 200:  # nothing but CT has such values
+        windows |= _HOUNSFIELD
+        inner = [(-200.0, 75), (300.0, 235)]
+    knots = [(lowest, 0), *((v, c) for v, c in inner if lowest < v < highest)]
+    knots.append((highest if highest > lowest else lowest + 1, 255))
+    return [(float(f"{v:.6g}"), code) for v, code in knots], windows
+
+
+def _drawer(stack: Array, knots: Sequence[tuple[float, int]]) -> _Draw:
+    values, codes = zip(*knots, strict=True)
+
+    def draw(at: int, side: int) -> str:
+        return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
+
+    return draw
+
+
+def _map_drawer(stack: Array) -> _Draw:
+    def draw(at: int, side: int) -> str:
+        shown = stack[at]
+        return colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
+
+    return draw
+
+
+def _centre(labels: Array, num_classes: int) -> tuple[int, int]:
+    """Return the row and the column of a slice that raters differ on most, else marked most."""
+    differ = np.asarray(entropy_map(labels, num_classes) > 0)
+    there = differ if differ.any() else np.asarray((labels > 0).any(axis=0))
+    if not there.any():
+        return there.shape[0] // 2, there.shape[1] // 2
+    return int(there.sum(axis=1).argmax()), int(there.sum(axis=0).argmax())
+
+
+def _spacing(case: Case, view: View | None, step: int) -> tuple[float, ...]:
+    spacing = case.geometry.spacing
+    along = (1.0, *spacing) if view is None else [spacing[axis] for axis in view.order]
+    return (along[0], step * along[1], step * along[2])
+
+
+def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
+    """Return the three ways to cut a stack, that of its slices first."""
+    if view is None:
+        return [viewer.Plane()]
+    planes = []
+    for axis in view.order:
+        other = view_of(case.geometry.shape, case.geometry.affine, axis)
+        order = [view.order.index(own) for own in other.order]
+        flipped = [view.flipped[k] != back for k, back in zip(order, other.flipped, strict=True)]
+        name = other.plane or f"axis {axis}"
+        planes.append(viewer.Plane(name, order, flipped, other.letters or ()))
+    return planes
+
+
+def _numbers(shape: Sequence[int], view: View | None, low: int, step: int) -> list[tuple[int, int]]:
+    """Return the number in the file of the first place along each axis of the stack, and steps."""
+    flipped = (False,) * 3 if view is None else view.flipped
+    steps, firsts = (1, step, step), (low, 0, 0)
+    return [
+        (length - 1 - first, -by) if back else (first, by)
+        for length, first, by, back in zip(shape, firsts, steps, flipped, strict=True)
+    ]
 
 
 SHOWN = 24
 """How many cases a report shows by default."""
-_BUDGET = 6_000_000
+BUDGET = 6_000_000
+"""Bytes of the cases of a report; each may take as much of it as `_LEAST` and the number allow."""
+_LEAST, _MOST = 600_000, 3_000_000
 
 
 def cases_block(
@@ -240,30 +313,45 @@ def cases_block(
     extra: Sequence[str] = (),
     progress: bool = False,
     name: str = "cases",
+    shown: int = SHOWN,
 ) -> ViewerBlock:
-    """Make a viewer of some cases.
+    """Make a viewer of the first cases, which can make the others too.
 
     Args:
         study: The study of masks.
         cases: Names of cases, the most telling ones first.
         facts: What is said beside each case.
         caption: What to look for.
-        found: Gives further outlines of a case, such as `{"consensus": labels}`.
-        extra: The names of those outlines.
+        found: Gives further labels of a case, such as `{"consensus": labels}`.
+        extra: The names of those labels.
         progress: Show a progress bar.
         name: The name of the block.
+        shown: How many cases are made at most; as many as fit into the page.
     """
-    budget = min(300_000, _BUDGET // max(1, len(cases)))
+    first = cases[:shown]
+    budget = min(_MOST, max(_LEAST, BUDGET // max(1, len(first))))
+    names = study.classes.names
 
     def view(case: str) -> viewer.ViewerCase:
         one = study[case]
         layers = {} if found is None else found(one)
-        names, own = study.classes.names, facts.get(case, {})
-        return viewer_case(one, study.raters, names, layers, facts=own, budget=budget)
+        own = facts.get(case, {})
+        return viewer_case(
+            one, study.raters, names, layers, None, own, study.channels, budget=budget
+        )
 
-    made = list(track(ordered_map(view, cases), len(cases), "drawing cases", progress))
+    made: list[viewer.ViewerCase] = []
+    left = BUDGET
+    for one in track(ordered_map(view, first), len(first), "drawing cases", progress):
+        left -= one.size
+        if made and left < 0:
+            break
+        made.append(one)
     reference = viewer.free_name(viewer.REFERENCE, study.raters)
-    with_reference = any(reference in case.slices[0].outlines for case in made)
-    names = [*extra, *([reference] if with_reference else [])]
-    layers = [*viewer.rater_layers(study.raters), *viewer.extra_layers(names)]
-    return ViewerBlock(name, made, caption, layers, [viewer.disagreement_map()])
+    further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
+    excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
+    layers = [
+        *viewer.rater_layers(study.raters, excluding=excluding),
+        *viewer.extra_layers(further),
+    ]
+    return ViewerBlock(name, made, caption, layers, (), cases[len(made) :], view)

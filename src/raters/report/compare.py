@@ -1,4 +1,4 @@
-"""One pass over a fused study of masks: each rater against the consensus."""
+"""One pass over a fused study of masks: each rater against the consensus, and left out of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raters.agreement.case import case_agreement
+from raters.agreement.masks import with_mean
 from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.performance import MEASURES, measures
 from raters.plots.sizes import DistanceCounts, signed_distance_counts
 from raters.progress import ordered_map, track
-from raters.report.fusion_words import KINDS, kinds_of
-from raters.report.leave_out import left_out_scores
+from raters.report.findings import KINDS, kinds_of
 from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
@@ -108,7 +109,8 @@ class Compared:
         left_change: The relative change of volume without a rater.
         dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
-        two: Of two raters, what the consensus is in all cases (`fusion_words.KINDS`), or ''.
+        two: Of two raters, what the consensus is in all cases (`findings.KINDS`), or ''.
+        pairs: The mean Dice of each pair of raters over classes, `(cases, pairs)`.
     """
 
     cases: tuple[str, ...]
@@ -120,6 +122,7 @@ class Compared:
     left_change: Floats
     flat: bool = True
     two: str = ""
+    pairs: Floats | None = None
     dice_given: Floats | None = None
 
     @property
@@ -145,6 +148,7 @@ class _One:
     borders: list[DistanceCounts] | None
     left: tuple[Floats, Floats] | None
     sized: bool
+    pairs: Floats
     two: dict[str, bool] | None = None
 
 
@@ -182,7 +186,9 @@ def compare(
             near = [border_counts(consensus, labels, spacing, step, n) for n in numbers]
         left = left_out_scores(labels, classes, refit) if k in leave else None
         two = kinds_of(labels, consensus) if len(labels) == 2 else None
-        return _One(np.array(counted), near, left, case.geometry.affine is not None, two)
+        agreed = case_agreement(case.id, labels, classes, spacing)
+        pairs = with_mean(agreed.dice)[:, -1]
+        return _One(np.array(counted), near, left, case.geometry.affine is not None, pairs, two)
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
     return _together(study, tuple(cases), list(done), targets, step)
@@ -211,7 +217,8 @@ def _together(
     kinds = [one.two for one in found if one.two is not None]
     two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
     flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
-    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two)
+    pairs = np.array([one.pairs for one in found])
+    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two, pairs)
 
 
 def pooled(found: Compared) -> Compared:
@@ -283,3 +290,62 @@ def summary_rows(rows: Sequence[Row]) -> list[Row]:
             new[f"{measure}_se"] = known(spread) if alone is None else known(alone)
         found.append(new)
     return found
+
+
+_LARGE = 4_000_000  # pixels; larger planes are taken on every second, third, ... pixel
+
+
+def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floats, Floats]:
+    """Compare the consensus of all raters with that of all but one.
+
+    Args:
+        labels: Class numbers with MISSING, `(raters, *space)`.
+        num_classes: The number of classes.
+        refit: Fuses labels.
+
+    Returns:
+        The mean Dice over classes, and the relative change of volume, both `(raters,)`; NaN for a
+        rater who labelled nothing, or alone, and where nothing was drawn.
+
+    Example:
+        >>> from raters.fusion.vote import vote
+        >>> labels = np.array([[0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]])
+        >>> left_out_scores(labels, 2, vote)[0].tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    thinned = _thin(labels)
+    whole = refit(thinned, num_classes).labels
+    dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
+    for k in range(len(labels)):
+        others = np.delete(thinned, k, axis=0)
+        if (thinned[k] != MISSING).any() and (others != MISSING).any():
+            without = refit(others, num_classes).labels
+            dice[k] = _mean_dice(whole, without, num_classes)
+            drawn = int((whole > 0).sum())
+            change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan
+    return dice, change
+
+
+def _mean_dice(a: Array, b: Array, num_classes: int) -> float:
+    counts = pair_counts(a, b, num_classes)
+    drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
+    return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
+
+
+def _thin(labels: Array) -> Array:
+    size = math.prod(labels.shape[1:])
+    step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
+    return labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
+
+
+def left_out_rows(raters: Sequence[str], dice: Floats, change: Floats) -> list[Row]:
+    """Average over cases: `dice` and `change` are `(cases, raters)`."""
+    rows = []
+    for k, rater in enumerate(raters):
+        known = dice[:, k][np.isfinite(dice[:, k])]
+        sizes = change[:, k][np.isfinite(change[:, k])]
+        n = int(known.size)
+        row: Row = {"rater": rater, "cases": n, "dice": float(known.mean()) if n else None}
+        row["dice_se"] = float(known.std(ddof=1) / math.sqrt(n)) if n > 1 else None
+        rows.append({**row, "volume_change": float(sizes.mean()) if sizes.size else None})
+    return rows

@@ -105,6 +105,7 @@ def report(
     cases_shown: int = SHOWN,
     progress: bool = False,
     network: Own | None = None,
+    all_cases: bool = False,
 ) -> Path:
     """Write the report of a study, a fusion result or a trained run into a folder.
 
@@ -117,6 +118,7 @@ def report(
         cases_shown: How many cases can be looked at: the most telling ones.
         progress: Show progress bars.
         network: The user's own network, where runs were trained with one, as for `raters.load`.
+        all_cases: Write all other cases beside it, as `cases/*.html`, which it links to.
 
     Returns:
         The path of `report.html`.
@@ -139,7 +141,8 @@ def report(
         )
     refuse_place(out, source, study, against)
     with allowing(network):
-        return write(make_report(source, study, against, cases_shown, progress), out)
+        made = make_report(source, study, against, cases_shown, progress)
+        return write(made, out, all_cases, progress)
 
 
 def refuse_place(
@@ -159,7 +162,7 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables"):
+    for part in ("figures", "tables", "cases"):
         inputs.refuse(Path(out) / part, stems=[part])
 
 
@@ -187,27 +190,33 @@ def make_report(
         return study_report(given, title_of(source), cases_shown, progress)
     if study is None and not why_not:
         study, why_not = study_of(source)
+    name = "" if study is None else title_of(study)
     if kind == "fusion":
         from raters.report.fusion import fusion_report
 
-        return fusion_report(source, study, why_not, cases_shown, progress)
+        return fusion_report(source, study, why_not, cases_shown, progress, name)
     from raters.report.run import run_report
 
-    return run_report(source, study, against, cases_shown, progress, why_not)
+    return run_report(source, study, against, cases_shown, progress, why_not, name)
+
+
+_PLAIN = ("masks", "labels", "annotations", "segmentations", "answers", "data", "study", "images")
 
 
 def title_of(source: str | Path | Study) -> str:
-    """Return a heading for a path: its name, or the end of a pattern.
+    """Return a study's name: that of its folder or file, without what every study has.
 
     Example:
-        >>> title_of("/data/lesions/masks/{rater}/{case}.png")
-        'Study: masks/{rater}/{case}.png'
+        >>> title_of("/data/lesions/masks/{rater}/{case}.png"), title_of("/data/crowd/answers.csv")
+        ('lesions', 'crowd')
     """
     if isinstance(source, Study):
-        return ""
+        return title_of(source.sources[0]) if source.sources else ""
     text = os.fspath(source)
-    if is_pattern(text):
-        parts = Path(text).parts
-        first = next(k for k, part in enumerate(parts) if "{" in part)
-        return f"Study: {'/'.join(parts[max(0, first - 1) :])}"
-    return f"Study: {Path(text).resolve().name}"
+    path = Path(text.split("{")[0])
+    if is_pattern(text) and not text.split("{")[0].endswith(("/", os.sep)):
+        path = path.parent  # the beginning of a name, such as 'mask-{rater}'
+    path = path.resolve()
+    names = [path.name if path.is_dir() or is_pattern(text) else path.stem]
+    names += [parent.name for parent in path.parents]
+    return next((name for name in names if name and name.lower() not in _PLAIN), "Study")

@@ -1,39 +1,52 @@
-"""The report of a fusion of masks: raters against the consensus, and who could be left out."""
+"""The report of a fusion: raters against the consensus, who could be left out, which cases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from raters import plots
 from raters.arrays import Floats, mean_known
 from raters.evaluation.sources import PredictedMasks
-from raters.report import fusion_words as words
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.agreement import case_bins
+from raters.report.blocks import (
+    Block,
+    FigureBlock,
+    First,
+    Matrix,
+    Number,
+    Report,
+    Section,
+    TextBlock,
+    figure,
+    section,
+    table,
+)
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.compare import Compared, compare, counted_rows, pooled
-from raters.report.fusion_files import (
-    FusionFiles,
-    performance_section,
-    read_fusion,
-    report_without_study,
-    scores_figure,
-)
-from raters.report.fusion_words import ALL_RATERS, two_sentence
-from raters.report.leave_out import (
-    Minority,
+from raters.report.compare import Compared, compare, counted_rows, left_out_rows, pooled
+from raters.report.findings import (
+    border_errors,
+    error_shares,
     foreground_rows,
-    left_out_rows,
+    left_out,
     minorities,
-    minority_sentence,
+    minority_facts,
+    nearest,
+    short_section,
 )
+from raters.report.first import CARDS, MOST_NAMES, agreement_matrix, mean_number, picture_cards
+from raters.report.fusion_files import FusionFiles, read_fusion
+from raters.report.performance import performance_section, report_without_study, scores_figure
+from raters.report.say import ALL_RATERS, say, text_of
 from raters.report.study import study_notes
-from raters.report.tables import heads
 from raters.report.viewer import free_name
-from raters.report.words import notes_block, short_section
 from raters.rows import Row, known
+from raters.study.case import Case
 from raters.study.study import Study, many
 
 CONSENSUS = "consensus"
@@ -47,6 +60,7 @@ def fusion_report(
     why_not: str = "",
     cases_shown: int = SHOWN,
     progress: bool = False,
+    title: str = "",
 ) -> Report:
     """Make the report of a folder that `raters fuse` wrote.
 
@@ -56,42 +70,32 @@ def fusion_report(
         why_not: Why there is no study.
         cases_shown: How many cases can be looked at: those raters differ on most.
         progress: Show progress bars.
+        title: The name of the study.
     """
     files = read_fusion(folder)
-    name = Path(folder).resolve().name
+    method = files.method + (", pooled" if files.pooled else "")
+    about = {} if study is None else study.about
+    title = about.get("title") or title or Path(folder).resolve().name
+    title = f"{title}: consensus by {method}"
     if study is None:
-        return report_without_study(files, f"Consensus {name}", why_not)
-    title = f"Consensus: {study.about.get('title') or name}"
+        return report_without_study(files, title, why_not)
     if study.kind == "classification":
-        from raters.report.fusion_table import table_fusion_report
+        from raters.report.fusion_labels import fused_parts
 
-        return table_fusion_report(files, study, title)
-    masks = PredictedMasks(folder, study)
-    cases = [case for case in study.cases if case in masks]
-    refit, by = files.refit("segmentation")
-    found = compare(study, cases, masks.read, refit, targets_of(study.classes.names), progress)
-    dice = found.dice[np.isfinite(found.dice)]
-    rows = files.rows or counted_rows(found, study.raters, study.classes.names)
-    total = found.counts.sum(axis=0, dtype=np.int64)
-    names, shown = (study.raters, found) if not study.anonymous else ((ALL_RATERS,), pooled(found))
-    foreground = foreground_rows(shown.counts, names)
-    doubtful = [one.number for one in few_drew(found) if 2 * len(one.cases) > one.of]
-    performance = performance_section(
-        files, rows, study.classes.names, total, study, None, foreground, doubtful, found.two
-    )
-    findings = _findings(study, found, shown, files, by)
-    sections = [
-        short_section(findings, _notes(study, masks, files)),
-        _raters(names, shown, foreground),
-        performance,
-        _borders(names, shown),
-        *([] if study.anonymous else [_left_out(study, found, by)]),
-        _cases(study, found, masks, cases_shown, progress),
-    ]
-    facts: dict[str, object] = {"cases": len(cases), "raters": len(study.raters)}
-    facts["method"] = files.method + (", pooled" if files.pooled else "")
-    facts["mean Dice with the consensus"] = float(dice.mean()) if dice.size else None
-    return Report(title, facts, sections)
+        cases = len(study)
+        findings, notes, sections, first = fused_parts(files, study)
+    else:
+        masks = PredictedMasks(folder, study)
+        there = [case for case in study.cases if case in masks]
+        refit, by = files.refit("segmentation")
+        found = compare(study, there, masks.read, refit, targets_of(study.classes.names), progress)
+        fused = _Fused(study, files, found, by)
+        cases, notes, findings = len(there), fused.notes(masks), fused.findings()
+        sections = [*fused.sections(), _cases(study, found, masks, cases_shown, progress)]
+        first = fused.first(masks)
+    what = "cases" if study.kind == "segmentation" else "tasks"
+    facts = {what: cases, "raters": len(study.raters), "folder": Path(folder).resolve().name}
+    return Report(title, facts, [short_section(findings, notes), *sections], first=first)
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
@@ -108,79 +112,162 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
     return {ALL_FOREGROUND: None, **few}
 
 
-def _findings(
-    study: Study, found: Compared, shown: Compared, files: FusionFiles, by: str
-) -> list[str]:
-    names: Sequence[str] = (ALL_RATERS,) if study.anonymous else study.raters
-    ranked = len(found.left_dice) and not study.anonymous
-    left = _left_words(study, found, by) if ranked else ""
-    two = len(study.raters) == 2 and not study.anonymous
-    return [
-        two_sentence(found.two, files.method, study.raters) if two else "",
-        words.closeness_sentence(_mean_dice(names, shown)),
-        _minority_words(study, found, files.method),
-        "" if two and found.two else _border_words(names, shown),
-        left,
-    ]
+class _Fused:
+    """Fused masks beside their raters; raters who are anonymous are taken as one.
+
+    Args:
+        study: The study.
+        files: What the folder says.
+        found: Raters against the consensus.
+        by: The method that raters were left out by.
+    """
+
+    def __init__(self, study: Study, files: FusionFiles, found: Compared, by: str) -> None:
+        self.study, self.files, self.found = study, files, found
+        self.names = (ALL_RATERS,) if study.anonymous else study.raters
+        self.shown = pooled(found) if study.anonymous else found
+        means = mean_known(self.shown.dice, np.isfinite(self.shown.dice) & self.shown.labelled)
+        self.dice = {rater: known(mean) for rater, mean in zip(self.names, means, strict=True)}
+        self.two = len(study.raters) == 2 and not study.anonymous
+        size = found.counts.sum(axis=-1).max(axis=1)
+        self.few = minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
+        unit = "voxels" if found.flat is False else "pixels"
+        self.minority = minority_facts(self.few, study, found.cases, unit)
+        left = left_out_rows(study.raters, found.left_dice, found.left_change)
+        self.left_rows = left if len(found.left_dice) and not study.anonymous else []
+        sample = {"cases": len(found.left_dice), "all_cases": len(found.cases)}
+        self.left = {**left_out(self.left_rows), "method": by, **sample}
+
+    def findings(self) -> list[str]:
+        kind, method = self.found.two, self.files.method
+        one, other = self.study.raters[:2] if self.two else ("", "")
+        return [
+            say("two", kind=kind, method=method, one=one, other=other) if self.two else "",
+            say("closeness", **nearest(self.dice)),
+            say("minority", one=self.minority, followed=method),
+            "" if self.two and kind else self._border(),
+            say("left_out", **self.left) if self.left_rows else "",
+        ]
+
+    def notes(self, masks: PredictedMasks) -> list[str]:
+        notes = [*self.files.said_of(self.study), *study_notes(self.study)]
+        if masks.missing:
+            notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
+        stopped = sum(not facts.get("converged", True) for facts in self.files.cases.values())
+        return [*notes, f"{many(stopped, 'case')} did not converge"] if stopped else notes
+
+    def first(self, masks: PredictedMasks) -> First:
+        study, found = self.study, self.found
+        groups = dict(zip(study.cases, study.index.groups, strict=True))
+        own = [str(groups[case]) for case in found.cases]
+        dice = np.where(found.labelled, found.dice, np.nan)
+        pairs = f"of {many(len(study.raters), 'rater')} over {many(len(found.cases), 'case')}"
+        numbers = [mean_number("mean Dice with the consensus", _sums(dice), own, pairs)]
+        assert found.pairs is not None
+        numbers.append(mean_number("Dice between raters", _sums(found.pairs), own))
+        minority = f"{len(self.few)} of {len(study.classes) - 1}"
+        numbers.append(Number("classes that a minority drew", minority))
+        far = far_cases(found)
+        names = study.raters if self.two else None
+        near = nearest(self.dice)
+        most = None if self.left["alike"] or self.left["all_safe"] else self.left["most"]
+        whom = {"most": most, "far": None if near["alike"] else near["far"]}
+        actions = [
+            say("act_far", first=[(row["case"], row["dice"]) for row in far[:3]]),
+            say("act_follows", anonymous=study.anonymous, kind=found.two, names=names, **whom),
+            say("act_consensus", minority=self.minority, method=self.files.method),
+        ]
+        notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
+        cards = picture_cards(study, notes, partial(_consensus_of, masks=masks))
+        return First(numbers, self._matrix(), cards, actions, "Farthest from the consensus (white)")
+
+    def _matrix(self) -> Matrix | None:
+        assert self.found.pairs is not None
+        if self.study.anonymous:
+            dice = mean_known(self.found.pairs, np.isfinite(self.found.pairs), axis=1)
+            return case_bins(dice[np.isfinite(dice)].tolist())
+        raters, means = self.study.raters, mean_known(self.found.pairs)
+        couples = combinations(raters, 2)
+        pairs: list[Row] = [
+            {"rater_a": a, "rater_b": b, "dice": known(d)}
+            for (a, b), d in zip(couples, means.tolist(), strict=True)
+        ]
+        name = free_name(CONSENSUS, raters)
+        pairs += [{"rater_a": name, "rater_b": r, "dice": self.dice[r]} for r in raters]
+        ordered = sorted(raters, key=lambda r: self.dice[r] or 0.0)[: MOST_NAMES - 1]
+        about = "Raters farthest from the consensus come first."
+        return agreement_matrix(pairs, [*ordered, name], raters, "dice", "Dice of each pair", about)
+
+    def sections(self) -> list[Section]:
+        study, found = self.study, self.found
+        foreground = foreground_rows(self.shown.counts, self.names)
+        rows = self.files.rows or counted_rows(found, study.raters, study.classes.names)
+        total = found.counts.sum(axis=0, dtype=np.int64)
+        doubtful = [one["number"] for one in self.few if 2 * len(one["cases"]) > one["of"]]
+        performance = performance_section(
+            self.files, rows, total, study, None, foreground, doubtful, found.two
+        )
+        left = [] if study.anonymous else [self._left_out()]
+        return [self._raters(foreground), performance, self._borders(), *left]
+
+    def _raters(self, foreground: Sequence[Row]) -> Section:
+        found, labelled = self.shown, self.shown.labelled.sum(axis=0)
+        spread = standard_errors(np.where(found.labelled, found.dice, np.nan))
+        rows: list[Row] = []
+        for k, own in enumerate(foreground):
+            row: Row = {"rater": own["rater"], "cases": int(labelled[k])}
+            row |= {"dice": self.dice[own["rater"]], "dice_se": known(spread[k])}
+            rows.append({**row, **own})
+        worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
+        several = found.counts.shape[-1] > 2
+        blocks: list[Block] = [
+            table("fusion.raters-against-consensus", rows, worst, several=several)
+        ]
+        if any(row["dice"] is not None for row in rows):
+            drawn = scores_figure(rows, "dice", "Dice with the consensus", self.names)
+            bars = len(found.cases) > 1
+            blocks.append(figure("fusion.dice-with-consensus", drawn, bars=bars))
+        return section("fusion.raters-against-consensus", blocks)
+
+    def _border(self) -> str:
+        if not self.shown.borders:
+            return ""
+        shares = error_shares(self.shown.counts, self.names)
+        first = next(iter(self.shown.borders.values()))
+        return say("border", **border_errors(shares, first, self.names), unit=self.shown.unit)
+
+    def _borders(self) -> Section:
+        found, blocks = self.shown, list[Block]()
+        sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
+        for name, counts in found.borders.items():
+            if counts.seen.any():
+                what = name if name == ALL_FOREGROUND else f"the class {name}"
+                caption = text_of("fusion.borders", "caption", what=what, sample=sample)
+                drawn = plots.bias(counts, self.names, found.unit)
+                blocks.append(FigureBlock(f"border-{name}", drawn, caption))
+        if not blocks:
+            blocks = [TextBlock("The consensus has no foreground: there is no border.", "note")]
+        return section("fusion.borders", blocks)
+
+    def _left_out(self) -> Section:
+        rows = self.left_rows
+        blocks: list[Block] = []
+        if not rows:
+            blocks = [TextBlock("Leave-one-out needs at least three raters.", "note")]
+        if any(row["dice"] is not None for row in rows):
+            drawn = scores_figure(rows, "dice", "Dice with and without", self.study.raters)
+            blocks.append(figure("fusion.without-a-rater", drawn))
+        blocks += [table("fusion.without-each-rater", rows)] if rows else []
+        return section("fusion.without-each-rater", blocks)
 
 
-def few_drew(found: Compared) -> list[Minority]:
-    """Return the classes that the consensus has although a minority drew them."""
-    size = found.counts.sum(axis=-1).max(axis=1)
-    return minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
+def _sums(values: Floats) -> Floats:
+    """Return what a mean over cases and columns is the ratio of, `(cases, 2)`."""
+    exist = np.isfinite(values)
+    return np.stack([np.where(exist, values, 0.0).sum(axis=1), exist.sum(axis=1)], axis=1)
 
 
-def _minority_words(study: Study, found: Compared, method: str) -> str:
-    """Return where the consensus has a class that only a minority drew."""
-    few = few_drew(found)
-    names = () if study.anonymous else study.raters
-    unit = "voxels" if found.flat is False else "pixels"
-    return minority_sentence(few, found.cases, names, study.classes.names, unit, method)
-
-
-def _notes(study: Study, masks: PredictedMasks, files: FusionFiles) -> TextBlock | None:
-    notes = [*files.said_of(study), *study_notes(study)]
-    if masks.missing:
-        notes.append(f"{many(len(masks.missing), 'case')} without a consensus mask")
-    stopped = sum(not facts.get("converged", True) for facts in files.cases.values())
-    if stopped:
-        notes.append(f"{many(stopped, 'case')} did not converge")
-    return notes_block(notes)
-
-
-def _mean_dice(raters: Sequence[str], found: Compared) -> dict[str, float | None]:
-    means = mean_known(found.dice, np.isfinite(found.dice) & found.labelled)
-    return {rater: known(mean) for rater, mean in zip(raters, means, strict=True)}
-
-
-def _raters(raters: Sequence[str], found: Compared, foreground: Sequence[Row]) -> Section:
-    dice, labelled = _mean_dice(raters, found), found.labelled.sum(axis=0)
-    spread = _standard_errors(np.where(found.labelled, found.dice, np.nan))
-    rows: list[Row] = []
-    for k, own in enumerate(foreground):
-        row: Row = {"rater": own["rater"], "cases": int(labelled[k]), "dice": dice[own["rater"]]}
-        rows.append({**row, "dice_se": known(spread[k]), **own})
-    caption = words.closeness_sentence(dice)
-    error = "standard error" if len(found.cases) > 1 else None
-    other = "another class" if found.counts.shape[-1] > 2 else None
-    ratios = {"sensitivity": "sensitivity", "ppv": "PPV", "beyond": "drawn beyond"}
-    dice_ = {"dice": "mean Dice", "dice_se": error}
-    columns = heads("rater", "cases", **dice_, **ratios, missed="missed", other=other)
-    blocks: list[Block] = []
-    if any(row["dice"] is not None for row in rows):
-        figure = scores_figure(rows, "dice", "Dice with the consensus", raters)
-        bars = " Bars are standard errors between cases." if error else ""
-        blocks.append(FigureBlock("dice-with-consensus", figure, f"{caption}{bars}"))
-    about = (
-        "Of the foreground of the consensus over all cases: the share that the rater draws "
-        "(sensitivity), misses, and draws beyond it. PPV (positive predictive value) is the share "
-        "of what the rater draws that is in the consensus."
-    )
-    blocks.append(TableBlock("raters-against-consensus", rows, about, columns))
-    return Section("Raters and consensus", "How close raters are to the consensus.", blocks)
-
-
-def _standard_errors(values: Floats) -> Floats:
+def standard_errors(values: Floats) -> Floats:
     """Return the standard error of the mean over rows; NaN with fewer than two values."""
     exist = np.isfinite(values)
     number = exist.sum(axis=0)
@@ -189,85 +276,37 @@ def _standard_errors(values: Floats) -> Floats:
     return np.where(number > 1, errors, np.nan)
 
 
-def _border_words(raters: Sequence[str], found: Compared) -> str:
-    if not found.borders:
-        return ""
-    shares = words.error_shares(found.counts, raters)
-    first = next(iter(found.borders.values()))
-    return words.border_sentence(shares, first, raters, found.unit)
-
-
-def _borders(raters: Sequence[str], found: Compared) -> Section:
-    blocks: list[Block] = []
-    sample = "" if found.bordered == len(found.cases) else f", on {found.bordered:,} cases"
-    for k, (name, counts) in enumerate(found.borders.items()):
-        if counts.seen.any():
-            what = name if name == ALL_FOREGROUND else f"the class {name}"
-            caption = f"The share that each rater calls {what}, by distance to its border{sample}. "
-            caption += _border_words(raters, found) if k == 0 and not found.two else ""
-            figure = plots.bias(counts, raters, found.unit)
-            blocks.append(FigureBlock(f"border-{name}", figure, caption.strip()))
-    if not blocks:
-        blocks = [TextBlock("The consensus has no foreground: there is no border.", "note")]
-    about = (
-        "Where raters draw too much (above the step, to the right) or too little (below the step, "
-        "to the left)."
-    )
-    return Section("Over- and under-drawing", about, blocks)
-
-
-def _left_words(study: Study, found: Compared, by: str) -> str:
-    rows = left_out_rows(study.raters, found.left_dice, found.left_change)
-    return words.left_out_sentence(rows, by, len(found.left_dice), len(found.cases))
-
-
-def _left_out(study: Study, found: Compared, by: str) -> Section:
-    about = "How the consensus changes when one rater is left out."
-    if not len(found.left_dice):
-        text = "Leave-one-out needs at least three raters."
-        return Section("Without a rater", about, [TextBlock(text, "note")])
-    rows = left_out_rows(study.raters, found.left_dice, found.left_change)
-    caption = _left_words(study, found, by)
-    blocks: list[Block] = []
-    if any(row["dice"] is not None for row in rows):
-        figure = scores_figure(rows, "dice", "Dice with and without", study.raters)
-        blocks.append(FigureBlock("without-a-rater", figure, caption))
-    error = "standard error" if len(found.left_dice) > 1 else None
-    dice = {"dice": "Dice with and without", "dice_se": error}
-    columns = heads(rater="left out", cases="cases", **dice, volume_change="change of volume")
-    more = "A consensus that grows without a rater (change above 0) was held back by that rater."
-    blocks.append(TableBlock("without-each-rater", rows, more, columns))
-    return Section("Without a rater", about, blocks)
-
-
-def _cases(
-    study: Study, found: Compared, masks: PredictedMasks, shown: int, progress: bool
-) -> Section:
+def far_cases(found: Compared, raters: Sequence[str] = ()) -> list[Row]:
+    """Return cases with a mean Dice of raters with the consensus, the lowest first."""
     dice = np.where(found.labelled, found.dice, np.nan)
     rows: list[Row] = []
     for case, own in zip(found.cases, dice, strict=True):
         there = own[np.isfinite(own)]
         row: Row = {"case": case, "dice": float(there.mean()) if there.size else None}
-        row |= {f"dice {r}": known(own[k]) for k, r in enumerate(study.raters)}
-        rows.append(row)
+        rows.append(row | {f"dice {r}": known(own[k]) for k, r in enumerate(raters)})
     rows.sort(key=lambda row: (row["dice"] is None, row["dice"] or 0.0))
-    first = rows[:shown]
+    return rows if raters else [row for row in rows if row["dice"] is not None]
+
+
+def _consensus_of(case: Case, masks: PredictedMasks, name: str = CONSENSUS) -> dict[str, Any]:
+    return {name: masks.read(case)}
+
+
+def _cases(
+    study: Study, found: Compared, masks: PredictedMasks, shown: int, progress: bool
+) -> Section:
+    rows = far_cases(found, study.raters)
     blocks: list[Block] = []
     name = free_name(CONSENSUS, study.raters)
-    if first:
+    if rows and shown:
         facts = {
             row["case"]: {k.replace("dice", "Dice", 1): v for k, v in row.items() if k != "case"}
-            for row in first
+            for row in rows
         }
-        caption = (
-            "Cases whose raters are farthest from the consensus come first: see whether you would "
-            "follow the consensus (white, dashed) there."
-        )
-        block = cases_block(
-            study, list(facts), facts, caption, lambda c: {name: masks.read(c)}, [name], progress
-        )
+        caption, names = text_of("fusion.cases", "caption"), list(facts)
+        read = partial(_consensus_of, masks=masks, name=name)
+        block = cases_block(study, names, facts, caption, read, [name], progress, shown=shown)
         blocks.append(block)
-    caption = "All cases; the first ones are those to look at."
     columns = ["case", "dice", *[c for c in rows[0] if c.startswith("dice ")][:8]] if rows else None
-    blocks.append(TableBlock("cases-by-distance", rows, caption, columns))
-    return Section("Cases", "Where the consensus and the raters differ.", blocks)
+    blocks.append(table("fusion.cases-by-distance", rows, columns=columns))
+    return section("fusion.cases", blocks)

@@ -1,7 +1,7 @@
 """The report as one HTML file, and the folder with its figures and tables.
 
-A `Report` has facts (cards at the top) and sections; a section has blocks. `render` gives the page
-as text, `write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
+A `Report` has a first screen and sections; a section has blocks. `render` gives the page as text,
+`write` puts it into a folder together with all figures (PNG, SVG) and tables (CSV).
 
 Example:
     >>> from raters.report.blocks import Section
@@ -19,18 +19,26 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from raters.progress import track
 from raters.report.blocks import (
     Block,
     FigureBlock,
+    First,
+    Matrix,
+    Number,
     Report,
+    Section,
     TableBlock,
     TextBlock,
     ViewerBlock,
@@ -38,14 +46,18 @@ from raters.report.blocks import (
     file_names,
 )
 from raters.report.figures import figure_svg, inline_svg, write_figure
-from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, numeric, shown_value
-from raters.report.viewer import all_layers, all_maps, case_data, index_data, within
+from raters.report.say import templates
+from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, links, numeric, shown_value
+from raters.report.viewer import ViewerCase, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
 from raters.version import __version__
 
 VIEWERS_BUDGET = 6_500_000
 """Bytes that all viewers of a page may take together."""
+
+SCRIPTS = ("viewer_picture.js", "viewer_panes.js", "viewer_pointer.js", "viewer.js", "page.js")
+"""The files of the page's script; the last one starts it."""
 
 View = dict[str, Any]
 
@@ -58,8 +70,7 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         if isinstance(block, FigureBlock)
     }
     names = file_names(report)
-    viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
-    budget = VIEWERS_BUDGET // max(1, viewers)
+    budget = viewer_budget(report)
     numbers = iter(range(1, 1_000_000))
     sections = [
         {
@@ -73,8 +84,63 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         }
         for number, section in enumerate(report.sections, 1)
     ]
-    facts = [(name, shown_value(value)) for name, value in report.facts.items()]
-    return _page(title=report.title, about=report.about, facts=facts, sections=sections), drawings
+    page = _page(
+        title=report.title,
+        about=report.about,
+        facts=[(name, shown_value(value)) for name, value in report.facts.items()],
+        first=None if report.first is None else _first(report.first),
+        sections=sections,
+        viewed=script_json({"cases_in_viewers": _viewed(report, budget)}),
+    )
+    return page, drawings
+
+
+def _viewed(report: Report, budget: int) -> list[str]:
+    """Return the cases that a viewer opens; links to others open their row in a table."""
+    blocks = [block for block in all_blocks(report) if isinstance(block, ViewerBlock)]
+    here = [case.id for block in blocks for case in within(block.cases, budget)]
+    return here + [name for block in blocks for name, _ in block.elsewhere]
+
+
+def _first(first: First) -> View:
+    return {
+        "numbers": [_number(number) for number in first.numbers],
+        "matrix": None if first.matrix is None else _matrix(first.matrix),
+        "cards": first.cards,
+        "actions": first.actions,
+        "cases": first.cases,
+    }
+
+
+def _number(number: Number) -> View:
+    value = number.value
+    shown = f"{value:.2f}" if isinstance(value, float) else shown_value(value)
+    ends = "" if number.low is None else f"{number.low:.2f} to {number.high:.2f}"
+    return {"name": number.name, "value": shown, "ends": ends, "about": number.about}
+
+
+def _matrix(matrix: Matrix) -> View:
+    """Spread shades over the values that there are, so that small differences are seen."""
+    known = [value for row in matrix.values for value in row if value is not None]
+    low, high = min(known), max(known)
+    wide = max(high - low, 0.1)
+    cells = [
+        [None if v is None else (f"{v:.2f}", round(6 + 50 * (v - low) / wide)) for v in row]
+        for row in matrix.values
+    ]
+    colours = [matrix.colours.get(name, "") for name in matrix.rows]
+    return {
+        "title": matrix.title,
+        "about": matrix.about,
+        "columns": matrix.columns,
+        "rows": list(zip(matrix.rows, colours, cells, strict=True)),
+    }
+
+
+def viewer_budget(report: Report) -> int:
+    """Return the bytes that each viewer of a page may take."""
+    viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
+    return VIEWERS_BUDGET // max(1, viewers)
 
 
 def script_json(data: Any) -> Markup:  # noqa: ANN401
@@ -92,14 +158,19 @@ def script_json(data: Any) -> Markup:  # noqa: ANN401
 
 def _page(**values: Any) -> str:  # noqa: ANN401
     folder = files("raters.report")
-    style, script = (folder.joinpath(f"page.{k}").read_text("utf-8") for k in ("css", "js"))
+
+    def read(name: str) -> str:
+        return folder.joinpath(name).read_text("utf-8")
+
+    style = read("page.css") + read("viewer.css")
+    script = "\n".join(map(read, SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
-    page = template.render(
-        style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
+    page = (
+        templates()
+        .get_template("page.html")
+        .render(
+            style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
+        )
     )
     # Names of files may hold bytes that are no text; the page is written all the same.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -122,14 +193,17 @@ def _view(
 
 
 def _table(block: TableBlock) -> View:
-    heads = headings(block.rows, block.columns)
-    table = cells(block.rows[:MOST_ROWS], list(heads))
-    data = {"columns": list(heads.values()), "rows": table, "shown": SHOWN_ROWS}
+    rows = block.rows if block.shown is None else block.shown
+    heads = headings(rows, block.columns)
+    table = cells(rows[:MOST_ROWS], list(heads))
+    opens = links(list(heads))
+    data = {"columns": list(heads.values()), "links": opens, "rows": table, "shown": SHOWN_ROWS}
     return {
         "type": "table",
         "heads": [(text, numeric(table, k)) for k, text in enumerate(heads.values())],
+        "links": opens,
         "rows": table[:SHOWN_ROWS],
-        "count": len(block.rows),
+        "count": len(rows),
         "held": len(table),
         "data": script_json(data),
     }
@@ -137,12 +211,16 @@ def _table(block: TableBlock) -> View:
 
 def _viewer(block: ViewerBlock, budget: int) -> View:
     cases = within(block.cases, budget)
-    layers, maps = all_layers(cases, block.layers), all_maps(cases, block.maps)
+    rest = "; raters report --all-cases writes the rest" if block.make is not None else ""
+    if block.elsewhere:
+        rest = "; the list opens the others, which are in the folder 'cases' beside this file"
     return {
         "type": "viewer",
-        "count": len(block.cases),
+        "count": block.count or len(block.cases) + len(block.rest),
         "held": len(cases),
-        "index": script_json(index_data(cases, layers, maps)),
+        "rest": rest,
+        "back": block.back,
+        "index": script_json(index_data(cases, block.layers, block.maps, block.elsewhere)),
         "cases": [script_json(case_data(case)) for case in cases],
     }
 
@@ -152,15 +230,25 @@ def render(report: Report) -> str:
     return rendered(report)[0]
 
 
-def write(report: Report, folder: str | Path) -> Path:
+def write(
+    report: Report, folder: str | Path, all_cases: bool = False, progress: bool = False
+) -> Path:
     """Write `report.html`, `figures/*.png`, `figures/*.svg` and `tables/*.csv` into a folder.
 
     Each file is written whole or not at all; other files of the folder are left alone.
+
+    Args:
+        report: The report.
+        folder: Where to write.
+        all_cases: Whether to write the cases that viewers have no room for, as `cases/*.html`.
+        progress: Show a progress bar of these.
 
     Returns:
         The path of `report.html`.
     """
     target = Path(folder)
+    if all_cases:
+        report = _with_all_cases(report, target, progress)
     text, drawings = rendered(report)
     names = file_names(report)
     for block in all_blocks(report):
@@ -168,7 +256,52 @@ def write(report: Report, folder: str | Path) -> Path:
             write_figure(block.figure, drawings[id(block)], target / "figures" / names[id(block)])
         elif isinstance(block, TableBlock):
             write_csv(target / "tables" / f"{names[id(block)]}.csv", block.rows)
-    path = target / "report.html"
+    return _written(target / "report.html", text)
+
+
+def _written(path: Path, text: str) -> Path:
     with written_whole(path) as file:
         file.write(text)
     return path
+
+
+def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
+    """Write the further cases of all viewers; return the report with links to them."""
+    names, budget = file_names(report), viewer_budget(report)
+
+    def linked(block: Block) -> Block:
+        if not isinstance(block, ViewerBlock):
+            return block
+        kept = within(block.cases, budget)
+        made = map(block.make, block.rest) if block.make is not None else iter(())
+        rest = chain(block.cases[len(kept) :], track(made, len(block.rest), "all cases", progress))
+        count = len(block.cases) + len(block.rest)
+        plain = replace(block, caption="", rest=(), make=None, count=count, back="../report.html")
+        links = []
+        for number, cases in enumerate(_pages(rest), 1):
+            name = f"{names[id(block)]}-{number}.html"
+            section = Section("Cases", blocks=[replace(plain, cases=cases)])
+            page = Report(f"{report.title}: cases, page {number}", {}, [section])
+            _written(target / "cases" / name, render(page))
+            links += [
+                (one.id, f"cases/{quote(name)}#case={quote(one.id, '', errors='replace')}")
+                for one in cases
+            ]
+        return replace(block, cases=kept, count=count, elsewhere=links)
+
+    sections = [replace(s, blocks=[linked(block) for block in s.blocks]) for s in report.sections]
+    return replace(report, sections=sections)
+
+
+def _pages(cases: Iterable[ViewerCase]) -> Iterator[list[ViewerCase]]:
+    """Return cases in lists that fit a page each; only one list is in memory."""
+    page: list[ViewerCase] = []
+    left = VIEWERS_BUDGET
+    for case in cases:
+        left -= case.size
+        if page and left < 0:
+            yield page
+            page, left = [], VIEWERS_BUDGET - case.size
+        page.append(case)
+    if page:
+        yield page

@@ -1,32 +1,51 @@
-"""The report of a trained run: how it went, what it says, how good it is, and beside other runs."""
+"""The report of a trained run: how good it is, how it went, what it says, and beside other runs."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters import plots
+from raters.arrays import mean_known
 from raters.errors import RatersError
+from raters.evaluation.case import ALL, REFERENCE
 from raters.evaluation.runs import Seen, held_out_notes, refuse_unlike, warnings_of
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.agreement import case_bins
+from raters.report.blocks import (
+    Block,
+    Card,
+    First,
+    Matrix,
+    Number,
+    Report,
+    Section,
+    TextBlock,
+    section,
+    table,
+)
+from raters.report.first import MOST_NAMES, agreement_matrix, mean_number
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_negatives import look_at_negatives, negative_section
+from raters.report.run_methods import negatives_of, recurrence_section
 from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
-from raters.report.run_raters import Estimated, rater_section
-from raters.report.run_recurrences import recurrence_section
+from raters.report.run_raters import Estimated, draws_unlike, one_way, rater_section, skill_rows
 from raters.report.run_scores import (
     as_rater_section,
     calibration_section,
     comparison_section,
+    score_name,
     score_section,
 )
+from raters.report.run_training import training_section
+from raters.report.say import say
 from raters.report.study import study_notes
-from raters.rows import Row
+from raters.report.viewer import free_name
+from raters.rows import Row, known
+from raters.scores.bootstrap import mean_sums
 from raters.study.study import many
 from raters.training.run import read_scores
 
@@ -36,11 +55,43 @@ if TYPE_CHECKING:
     from raters.training.config import ModelConfig
     from raters.training.model import Model
 
-_KINDS = 12  # raters whose kinds of annotation stand on a card
+_KINDS = 12  # raters whose kinds of annotation stand at the top
+_MORE = 0.02  # Dice that another cut must gain to be advised
 _MISSING = (
     "There is no study here: cases, scores and calibration are left out. Give it with --study, "
     "for example: raters report RUN --study STUDY --images IMAGES."
 )
+PREDICTED = "prediction"
+
+
+def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa: ARG001
+    """Show the weights of raters, if the method learnt any."""
+    from raters.training.model import rows_of_weights
+
+    rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
+    key = "run.rater_weights"
+    return section(key, [table(key, rows)]) if rows else None
+
+
+def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
+    """Report what the method cannot answer of raters; None if it answers all."""
+    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
+    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
+    if not lacking:
+        return None
+    can = ", ".join(sorted(model.method.answers))
+    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
+    return Section("What is not here", blocks=[TextBlock(text)])
+
+
+SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
+    "weights": weight_section,
+    "negatives": negatives_of,
+    "recurrences": recurrence_section,
+    "unanswered": unanswered_section,
+}
+"""Sections of methods that have something of their own to show, given the model and the cases
+(None without a study); one that has nothing to show returns None. Add a line for yours."""
 
 
 def run_report(
@@ -50,6 +101,7 @@ def run_report(
     shown: int = 12,
     progress: bool = False,
     why_not: str = "",
+    title: str = "",
 ) -> Report:
     """Make the report of a trained run.
 
@@ -60,6 +112,7 @@ def run_report(
         shown: How many cases the viewer has at most.
         progress: Show progress bars.
         why_not: Why there is no study, if that is known.
+        title: The name of the study.
 
     Raises:
         RatersError: The run is not finished, or the study does not fit it.
@@ -72,44 +125,46 @@ def run_report(
     model = load(path)
     for other in against:
         load(other)  # so that a wrong folder is reported before the long work
-    seen = Seen.by_run(path)
-    name = path.resolve().name
-    sections = [training_section(model.history, read_scores(path), _steps(model.config, seen))]
-    sections += _weights(model)
+    seen, run = Seen.by_run(path), path.resolve().name
+    training = training_section(model.history, read_scores(path), _steps(model.config, seen))
+    name = title if study is None else study.about.get("title") or title
+    title = f"{name}: run {run}" if name else f"Run {run}"
     if study is None:
-        sections += [*_without_study(model, why_not), *_epochs(model)]
-        return Report(f"Run {name}", _facts(model, seen), sections, _about(model))
+        sections = [training, *_without_study(model, why_not), *_own(model, None), *_epochs(model)]
+        return Report(title, _facts(model, seen), sections, _about(model))
     refuse_unlike(model.config, study)
     whole, study = study, study.without_negatives()
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
-    scores.run, scores.split = name, part.name
-    sections += _with_study(model, part, seen, scores, watched, shown, progress)
-    sections += _negatives(model, whole.select(cases=list(part.study.index.ids)))
+    scores.run, scores.split = run, part.name
+    estimated = _estimated(model, part.study, scores, watched)
+    if part.study.kind == "segmentation":
+        cases, cards = case_section(model, part.study, scores, watched, shown, progress)
+    else:
+        cases, cards = answer_section(part.study, watched, shown)
+    sections = [_scores(part, seen, scores), cases]
+    sections += [] if estimated is None else [rater_section(estimated)]
+    sections += _own(model, whole.select(cases=list(part.study.index.ids)))
+    # 'As X' means nothing where X is not one person.
+    told = None if part.study.anonymous else as_rater_section(scores)
+    sections += [one for one in (told, calibration_section(scores)) if one is not None]
     if against:
         sections.append(_compared([path, *map(Path, against)], study, progress))
-    sections += _epochs(model)
+    first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
-    return Report(f"Run {name}", facts, sections, f"{_about(model)} {part.said}")
+    about = f"{_about(model)} {part.said}"
+    return Report(title, facts, [*sections, training, *_epochs(model)], about, first)
+
+
+def _own(model: Model, study: Study | None) -> list[Section]:
+    made = [make(model, study) for make in SECTIONS.values()]
+    return [section for section in made if section is not None]
 
 
 def _epochs(model: Model) -> list[Section]:
     """Show the numbers of all epochs, if there are any."""
-    caption = "All numbers of all epochs; 'waiting' is the share of the time that data took."
-    block = TableBlock("history", list(model.history), caption)
-    return [Section("Epochs", blocks=[block])] if model.history else []
-
-
-def _weights(model: Model) -> list[Section]:
-    """Show the weights of raters, if the method learnt any."""
-    from raters.training.model import rows_of_weights
-
-    rows = rows_of_weights(model.rater_weights)
-    if not rows:
-        return []
-    caption = "How much each rater counts in the truth, as the method learnt; they sum to one."
-    rows.sort(key=lambda row: -row["weight"])
-    return [Section("Weights of raters", blocks=[TableBlock("rater_weights", rows, caption)])]
+    block = table("run.history", list(model.history))
+    return [section("run.history", [block])] if model.history else []
 
 
 def _about(model: Model) -> str:
@@ -157,84 +212,43 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
         matrices = same_confusion(model)
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
-        names = [c.name for c in model.config.classes]
         labelled = [model.config.raters.index(name) for name in model.config.labelled]
         found = Estimated(
             model.config.labelled,
-            names,
+            [c.name for c in model.config.classes],
             matrices.reshape(-1, size, size)[labelled].astype(np.float64),
             over="all cases: this method has one matrix per rater",
             masks=model.config.kind == "segmentation",
             shared=model.method.shares_matrix,
         )
         sections.insert(0, rater_section(found))
-    return [*_negatives(model), *sections]
+    return sections
 
 
-def _negatives(model: Model, study: Study | None = None) -> list[Section]:
-    """Show what negative drawings of several classes exclude, if there are any."""
-    found = look_at_negatives(model, study)
-    return [] if found is None else [negative_section(found)]
-
-
-def unanswered_section(model: Model) -> Section | None:
-    """Report what the method cannot answer of raters; None if it answers all."""
-    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
-    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
-    if not lacking:
+def _estimated(
+    model: Model, study: Study, scores: Evaluation, watched: Watched
+) -> Estimated | None:
+    if watched.matrices is None:
         return None
-    can = ", ".join(sorted(model.method.answers))
-    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
-    return Section("What is not here", blocks=[TextBlock(text)])
-
-
-def _with_study(
-    model: Model,
-    part: Part,
-    seen: Seen,
-    scores: Evaluation,
-    watched: Watched,
-    shown: int,
-    progress: bool,
-) -> list[Section]:
-    masks = part.study.kind == "segmentation"
-    if masks:
-        cases = case_section(model, part.study, scores, watched, shown, progress)
-    else:
-        cases = answer_section(part.study, watched, shown)
-    sections = [cases]
-    if watched.matrices is not None:
-        what = "pixels" if masks else "cases"
-        found = Estimated(
-            watched.raters,
-            part.study.classes.names,
-            watched.matrices,
-            watched.true_matrices,
-            watched.draws_more,
-            f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
-            masks,
-            watched.pixels,
-            part.study.raters,
-            part.study.anonymous,
-            model.method.shares_matrix,
-        )
-        sections.append(rater_section(found))
-    judged = score_section(scores, part.study.anonymous)
-    before = _judged(part, seen, scores)
-    sections.append(Section(judged.title, judged.about, [*before, *judged.blocks]))
-    # 'As X' means nothing where X is not one person.
-    told = None if part.study.anonymous else as_rater_section(scores)
-    further = (
-        recurrence_section(model, part.study),
-        told,
-        unanswered_section(model),
-        calibration_section(scores),
+    masks = study.kind == "segmentation"
+    what = "pixels" if masks else "cases"
+    return Estimated(
+        watched.raters,
+        study.classes.names,
+        watched.matrices,
+        watched.true_matrices,
+        watched.draws_more,
+        f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
+        masks,
+        watched.pixels,
+        study.raters,
+        study.anonymous,
+        model.method.shares_matrix,
     )
-    return [*sections, *(section for section in further if section is not None)]
 
 
-def _judged(part: Part, seen: Seen, scores: Evaluation) -> list[Block]:
-    """Report of which cases the scores are, and what makes them worth less."""
+def _scores(part: Part, seen: Seen, scores: Evaluation) -> Section:
+    """Show the scores, of which cases they are, and what makes them worth less."""
     blocks: list[Block] = [TextBlock(part.said)]
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
     chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
@@ -244,7 +258,8 @@ def _judged(part: Part, seen: Seen, scores: Evaluation) -> list[Block]:
         first = "; ".join(str(error) for error in scores.failures[:3])
         failed = many(len(scores.failures), "case")
         blocks.append(TextBlock(f"{failed} could not be scored: {first}", "warning"))
-    return blocks
+    section = score_section(scores, part.study.anonymous)
+    return replace(section, blocks=[*blocks, *section.blocks])
 
 
 def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
@@ -258,157 +273,85 @@ def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
     section = comparison_section(found)
     said = [TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}")]
     said += [TextBlock(f"{text}.", "warning") for text in found.warnings]
-    return Section(section.title, section.about, [*said, *section.blocks])
+    return replace(section, blocks=[*said, *section.blocks])
 
 
-_NOT_DRAWN = ("epoch", "phase", "seconds", "waiting")
-_CAPTION = (
-    "One panel per number, by epoch: the loss on the training cases and on the held-out ones "
-    "(lower is better), the score by the reference, the trace of the raters' matrices, and the "
-    "dominance margin, which must stay above 0. The dashed line is the epoch that was kept."
-)
-_HELP = "try a longer --warm-up, a smaller --trace, a larger --prior (pixel-cm), or global-cm."
-_MUCH_WAITING = 0.3
-_FEW_STEPS = 200
-_TRENDS = {
-    "held_out": ("held_out", 1.0, "held-out loss", "falling"),
-    "reference": ("reference", -1.0, "score by the reference", "rising"),
-}
-_RISE = 0.1  # of the whole way, from which on a loss rises again
+def _first(
+    part: Part,
+    scores: Evaluation,
+    watched: Watched,
+    estimated: Estimated | None,
+    cards: list[Card],
+    training: Section,
+) -> First:
+    study, masks = part.study, part.study.kind == "segmentation"
+    numbers = [_score(scores, part), _baseline(scores, watched, masks)]
+    row = scores.cuts[0] if scores.cuts else {}
+    best, half = row.get("dice_best"), row.get("dice_half")
+    gain = best is not None and half is not None and best - half >= _MORE
+    if masks:
+        about = "" if best is None else f"{best:.2f} at the best cut, chosen on held-out cases"
+        numbers.append(Number("cut", 0.5, about=about))
+    whole = [r for r in scores.summary if r.get("class", ALL) in (ALL, study.classes.names[1])]
+    fit = "dice" if masks else "accuracy"
+    fits = {r["against"]: known(r.get(fit)) for r in whole if r["against"] != REFERENCE}
+    ranked = sorted((d, r) for r, d in fits.items() if d is not None)
+    low = (ranked[0][1], ranked[0][0]) if len(ranked) > 1 and not study.anonymous else None
+    named = estimated is not None and not estimated.anonymous and not estimated.shared
+    rows = skill_rows(estimated) if named and estimated is not None else []
+    more = [] if watched.draws_more is None else (100 * watched.draws_more).tolist()
+    cut = {"best": best if gain else None, "half": half, "cut": row.get("cut_best")}
+    way = one_way([known(value) for value in more])
+    advice = [b.text for b in training.blocks if isinstance(b, TextBlock) and b.kind != "plain"]
+    first = [(card.case, card.note) for card in cards[:3]]
+    actions = [
+        say("act_run_cases", cases=first, what="case" if masks else "task"),
+        say("act_run_raters", way=way, rows=draws_unlike(rows)[:2], low=low, **cut),
+        say("act_run_train", said=advice[0] if advice else "", part=part.name),
+    ]
+    said = "To look at first (prediction in white)" if masks else "Least sure"
+    return First(numbers, _matrix(study, watched, fits), cards, actions, said)
 
 
-def training_section(
-    history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
-) -> Section:
-    """Show the curves of a run, and a sentence or more on them.
-
-    Args:
-        history: A row per epoch.
-        scores: `scores.json` of the run.
-        steps: Steps per epoch; None if unknown.
-    """
-    if not history:
-        missing = "The folder has no history.csv: how the training went is unknown."
-        return Section("Training", blocks=[TextBlock(missing, "note")])
-    best = int(scores.get("best_epoch", 0))
-    warm_up = sum(row.get("phase") == "warm-up" for row in history)
-    drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
-    shaded = " The shaded epochs are the warm-up." if warm_up else ""
-    blocks: list[Block] = [*told(history, scores, steps)]
-    figure = plots.curves(history, warm_up, best or None, list(drawn))
-    blocks.append(FigureBlock("training_curves", figure, _CAPTION + shaded))
-    return Section("Training", "How did it go, and would longer training help?", blocks)
+def _score(scores: Evaluation, part: Part) -> Number:
+    main, name = scores.main, score_name(scores.score) if scores.score else "score"
+    of = f"of {many(scores.scored, f'{part.name} case'.strip())}"
+    ends = main.get("score_low"), main.get("score_high")
+    return Number(name, main.get("score"), *ends, of)
 
 
-def told(
-    history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
-) -> list[TextBlock]:
-    """Return what the curves mean and what to do about it.
-
-    Example:
-        >>> rows = [{"epoch": k, "loss": 1 / k, "held_out": 10 - k} for k in range(1, 9)]
-        >>> told(rows, {"best_epoch": 8})[0].text
-        'The held-out loss was still falling at the end (epoch 8): train longer (--epochs 16).'
-    """
-    best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
-    said = []
-    if any(_number(row.get("loss", 0.0)) is None for row in history):
-        text = "The loss was not a number in some epoch: lower --lr."
-        said.append(TextBlock(text, "warning"))
-    said += _trend_told(history, last, bool(scores.get("stopped_early")))
-    if steps is not None and steps * len(history) < _FEW_STEPS:
-        text = (
-            f"It took only {steps * len(history):,} steps in all ({steps} per epoch): more "
-            "--epochs or a smaller --batch-size would teach it more."
-        )
-        said.append(TextBlock(text, "note"))
-    if best:
-        said.append(TextBlock(f"The weights of epoch {best} of {last} were kept."))
-    said += _dominance_told(history, best)
-    waiting = float(scores.get("waiting", 0.0))
-    if waiting > _MUCH_WAITING:
-        text = (
-            f"It waited for data {100 * waiting:.0f} % of the time: more --num-workers or a larger "
-            "--cache make it faster."
-        )
-        said.append(TextBlock(text, "note"))
-    return said
+def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
+    """Return what the vote of the raters, or one rater beside another, scores on these cases."""
+    names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
+    if watched.vote:
+        values = [watched.vote.get(name, np.nan) for name in names]
+        about = "of the same cases, seen with their labels: a baseline"
+        return mean_number("vote of the raters", mean_sums(values), groups, about)
+    if not masks or not any(len(pairs) for pairs in watched.pairs.values()):
+        return Number("baseline", "none", about="there is no reference: train one to compare")
+    rows = np.array([watched.pairs[name] for name in names])
+    exist = np.isfinite(rows)
+    sums = np.stack([np.where(exist, rows, 0.0).sum(axis=1), exist.sum(axis=1)], axis=1)
+    return mean_number("raters among each other", sums, groups, "Dice of their pairs: a baseline")
 
 
-def _trend_told(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
-    """Return whether longer training would help."""
-    if stopped:
-        text = f"It stopped early, after epoch {last}: none had been better for --patience epochs."
-        return [TextBlock(text)]
-    trained = [row for row in history if row.get("phase") != "warm-up"]
-    by_reference = bool(_values(trained, "reference"))  # it chooses by default
-    column, sign, name, way = _TRENDS["reference" if by_reference else "held_out"]
-    values = [sign * value for value in _values(trained, column)]
-    if still_falling(values):
-        text = f"The {name} was still {way} at the end (epoch {last}): train longer"
-        return [TextBlock(f"{text} (--epochs {2 * last}).", "note")]
-    if len(values) < 3:
-        return []
-    loss = _values(history, "held_out")
-    if loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
-        text = (
-            f"The held-out loss was {min(loss):.3g} at its best and {loss[-1]:.3g} at the end: it "
-            "began to overfit. More cases, --augment full or less --width help."
-        )
-        return [TextBlock(text, "note")]
-    return [TextBlock(f"The {name} had settled at the end: longer training gains little.")]
+def _matrix(study: Study, watched: Watched, fits: dict[Any, float | None]) -> Matrix | None:
+    """Return who agrees with whom, the prediction among them."""
+    if study.kind != "segmentation":
+        from raters.agreement.agree import agree
+        from raters.report.labels import answer_matrix
 
-
-def still_falling(values: Sequence[float]) -> bool:
-    """Return whether values were falling up to the end.
-
-    The last third must be well below the third before it (by a tenth of the whole way that they
-    went), and its own second half below its first one (by a twentieth): else they have settled.
-
-    Example:
-        >>> still_falling([9, 8, 7, 6, 5, 4, 3, 2]), still_falling([9, 4, 2, 1, 1, 1, 1, 1])
-        (True, False)
-        >>> still_falling([9, 8, 7, 6, 5, 4, 1, 1, 1])  # it fell late, and settled
-        False
-    """
-    if len(values) < 3:
-        return False
-    part, way = len(values) // 3, max(values) - min(values)
-    before, after = values[-2 * part : -part], values[-max(2, part) :]
-    if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
-        return False
-    half = len(after) // 2
-    return (sum(after[:half]) - sum(after[-half:])) / half > 0.05 * way
-
-
-def _values(history: Sequence[Row], column: str) -> list[float]:
-    found = [_number(row.get(column)) for row in history]
-    return [value for value in found if value is not None]
-
-
-def _dominance_told(history: Sequence[Row], best: int) -> list[TextBlock]:
-    """Return whether truth and errors may be swapped."""
-    found = {row.get("epoch"): _number(row.get("dominance")) for row in history}
-    margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
-    if margins.get(best, 1.0) <= 0:
-        text = (
-            f"The raters' mean matrix is not diagonally dominant (margin {margins[best]:.2f}): "
-            f"truth and errors may be swapped, so do not trust this run; {_HELP}"
-        )
-        return [TextBlock(text, "warning")]
-    lost = [epoch for epoch, margin in margins.items() if margin <= 0]
-    if lost:
-        text = (
-            f"Rater matrices were not diagonally dominant in {len(lost)} of {len(margins)} epochs "
-            f"(first in {lost[0]}), but are in the one that was kept. If that worries you, {_HELP}"
-        )
-        return [TextBlock(text, "note")]
-    if margins:
-        text = "Rater matrices stayed diagonally dominant: no sign of label swapping."
-        return [TextBlock(text)]
-    return []
-
-
-def _number(value: object) -> float | None:
-    known = isinstance(value, int | float) and math.isfinite(value)
-    return float(value) if known else None  # type: ignore[arg-type]
+        return answer_matrix(study, agree(study)) if len(study.raters) > 1 else None
+    rows = np.array(list(watched.pairs.values()))
+    if not rows.size:
+        return None
+    if study.anonymous:
+        own = mean_known(rows, axis=1)
+        return case_bins(own[np.isfinite(own)].tolist())
+    name = free_name(PREDICTED, study.raters)
+    means = zip(combinations(study.raters, 2), mean_known(rows).tolist(), strict=True)
+    pairs: list[Row] = [{"rater_a": a, "rater_b": b, "dice": known(d)} for (a, b), d in means]
+    pairs += [{"rater_a": name, "rater_b": r, "dice": d} for r, d in fits.items()]
+    order = sorted(study.raters, key=lambda r: fits.get(r) or 0.0)[: MOST_NAMES - 1]
+    about = "Raters whom the prediction fits least come first."
+    return agreement_matrix(pairs, [*order, name], study.raters, "dice", "Dice of each pair", about)

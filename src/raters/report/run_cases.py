@@ -19,10 +19,22 @@ from raters.plots.views import view_of
 from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report import viewer
-from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock, ViewerBlock
+from raters.report.blocks import (
+    Block,
+    Card,
+    FigureBlock,
+    Section,
+    TextBlock,
+    ViewerBlock,
+    figure,
+    section,
+    table,
+)
 from raters.report.case_view import viewer_case
 from raters.report.figures import picture
-from raters.study.study import many
+from raters.report.first import CARDS, picture_cards
+from raters.report.labels import task_cards
+from raters.report.say import text_of
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
@@ -36,8 +48,8 @@ if TYPE_CHECKING:
 
 MOST_RATERS = 8
 """Raters who get an outline 'as X' and a map of confusion in the viewer."""
+_BUDGET = 500_000  # bytes of a case: `page.VIEWERS_BUDGET` holds the default of 12
 _MOST_NUMBERS = 150_000_000  # of matrices of one case in memory: 600 MB
-_UNSURE = "#e040fb"
 
 
 @dataclass(frozen=True)
@@ -69,11 +81,14 @@ def case_section(
     watched: Watched,
     shown: int = 12,
     progress: bool = False,
-) -> Section:
+) -> tuple[Section, list[Card]]:
     """Show the telling cases in the viewer, and the first one as a figure of confusion.
 
     Where all raters share a head, one of them stands for all; 'as X' of others who are anonymous
     means nothing.
+
+    Returns:
+        The section, and the first cases as pictures with the prediction.
     """
     shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
@@ -82,49 +97,57 @@ def case_section(
     rows = dict(_case_rows(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
-    views: list[viewer.ViewerCase] = []
+    cards: list[Card] = []
     figures: list[Block] = []
     varies = False
-    for name in track(why, len(why), "drawing cases", progress):
+
+    def view(name: str, draw: bool = False) -> viewer.ViewerCase:
+        nonlocal varies
         case = part[name]
         said = _predicted(model, case, raters)
         facts = {"dice with raters": rows[name]["with_raters"]}
         facts |= {"dice with the reference": rows[name]["with_reference"]}
-        facts |= {"uncertainty (bits per pixel)": uncertainty[name], "chosen as": why[name]}
-        known = {k: v for k, v in facts.items() if isinstance(v, str) or math.isfinite(v)}
+        facts |= {"uncertainty (bits per pixel)": uncertainty[name]}
+        known = {k: v for k, v in facts.items() if math.isfinite(v)}
+        known |= {"chosen as": why[name]} if name in why else {}
         colours = _colours(model, said, raters)
-        views.append(_view(case, part, said, colours, names, known))
         varies |= bool(colours)
-        if colours and not figures and not shared:
+        if draw and len(cards) < CARDS:
+            cards.extend(picture_cards(part, {name: why[name]}, {names.truth: said.labels}))
+        if draw and colours and not figures and not shared:
             figures.append(_figure(case, part, said, colours))
-    number = len(uncertainty)
-    about = (
-        f"Chosen from {many(number, 'case')}, in turn: the most uncertain, those where raters and"
-    )
-    about += " predicted consensus differ most, and typical ones."
+        return _view(case, part, said, colours, names, known)
+
+    views = [view(name, draw=True) for name in track(why, len(why), "drawing cases", progress)]
+    rest = [name for name in uncertainty if name not in why]
+    scored: list[Row] = [
+        {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
+        for name, bits in sorted(uncertainty.items(), key=lambda item: -item[1])
+    ]
     layers = [
         *viewer.extra_layers([names.truth, viewer.free_name(REFERENCE, part.raters)]),
         *viewer.rater_layers(part.raters),
     ]
     layers += _as_layers(part.raters, names)
-    maps = [
-        viewer.MapLayer(names.uncertainty, {"model unsure": _UNSURE}),
-        viewer.disagreement_map(),
-    ]
+    maps = [viewer.MapLayer(names.uncertainty, {"model unsure": viewer.DIFFER})]
     if varies:
         maps += [
             viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()
         ]
-    block = ViewerBlock(
-        "cases", views, _caption(varies, len(watched.raters), len(raters)), layers, maps
-    )
+    meaning = f"{MEANING[0].lower()}{MEANING[1:]}"
+    of = {"told": len(raters), "raters": len(watched.raters), "meaning": meaning}
+    most = len(watched.raters) > len(raters) == MOST_RATERS
+    caption = text_of("run.cases", "caption", varies=varies, first=most, **of)
+    block = ViewerBlock("cases", views, caption, layers, maps, rest, view)
     blocks: list[Block] = [block, *figures] if views else [TextBlock("No cases were asked for.")]
     if not varies and watched.matrices is not None and not model.method.varies:
         text = (
             f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
         )
         blocks.append(TextBlock(text))
-    return Section("Cases", about, blocks)
+    if scored:
+        blocks.append(table("run.cases-by-uncertainty", scored))
+    return section("run.cases", blocks, number=len(uncertainty)), cards
 
 
 def telling(
@@ -203,7 +226,9 @@ def _view(
     layers |= {names.told[r]: most_likely(said.as_rater(r)) for r in said.raters}
     maps: dict[str, Any] = {names.uncertainty: said.entropy / np.log2(len(said.truth))}
     maps |= {names.confusion[r]: picture for r, picture in colours.items()}
-    return viewer_case(case, part.raters, part.classes.names, layers, maps, facts)
+    return viewer_case(
+        case, part.raters, part.classes.names, layers, maps, facts, part.channels, budget=_BUDGET
+    )
 
 
 def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
@@ -218,13 +243,9 @@ def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Arr
         truth, aspect, letters = view.turn(truth)[at], view.aspect(spacing), view.letters
         drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
         colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
-    caption = (
-        f"Case {case.id}{where}: each rater's mask, by its errors against the predicted consensus "
-        f"(above), and the errors that the model expects of the rater (below). {MEANING}"
-    )
-    return FigureBlock(
-        "confusion_maps", confusion_figure(truth, drawn, colours, aspect, letters), caption
-    )
+    drawn_maps = confusion_figure(truth, drawn, colours, aspect, letters)
+    of = {"case": case.id, "where": where, "meaning": MEANING}
+    return figure("run.confusion_maps", drawn_maps, **of)
 
 
 def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
@@ -236,43 +257,25 @@ def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
     ]
 
 
-def _caption(varies: bool, raters: int, shown: int) -> str:
-    told = ", and dotted 'as X', what the model thinks X would draw" if shown else ""
-    text = (
-        "Outlines: predicted consensus and reference in white, each rater's own labels in the "
-        f"rater's colour{told}. Look where the "
-        "uncertainty lies: on borders it is normal, inside it is a case to discuss."
-    )
-    if varies:
-        text += f" The maps of confusion: {MEANING[0].lower()}{MEANING[1:]}"
-    if raters > shown == MOST_RATERS:
-        text += f" 'As X' and confusion are of the first {MOST_RATERS} of {raters} raters."
-    return text
-
-
 _MOST_CLASSES = 12
 """Classes whose probabilities get a column each."""
 _MOST_ROWS = 200
 _MOST_ANSWERS = 12
 
 
-def answer_section(part: Study, watched: Watched, shown: int = 12) -> Section:
-    """Show the cases that the model is least sure of, with what raters said."""
+def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Section, list[Card]]:
+    """Show the tasks that the model is least sure of, with what raters said; the first as cards."""
     order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
-    classes = (
-        "" if len(part.classes) <= _MOST_CLASSES else " Only the likeliest class has a column."
-    )
-    caption = (
-        "The most uncertain cases first (entropy of the prediction in bits), with what raters "
-        f"answered. Have these labelled again, or look at them together.{classes}"
-    )
-    blocks: list[Block] = [TableBlock("uncertain_cases", rows, caption)]
+    key, several = "run.uncertain_cases", len(part.classes) > _MOST_CLASSES
+    blocks: list[Block] = [table(key, rows, many=several)]
     views = [_pictured(part[row["case"]], row) for row in rows[:shown]]
     if views and all(view is not None for view in views):
         pictures = [view for view in views if view is not None]
         blocks.append(ViewerBlock("cases", pictures, "The most uncertain cases."))
-    return Section("Cases", "Which cases is the model least sure of?", blocks)
+    notes = [f"{row['predicted']}: {row['p']:.2f} sure" for row in rows[:CARDS]]
+    cards = task_cards(part, [row["case"] for row in rows[:CARDS]], notes)
+    return section(key, blocks), cards
 
 
 def _row(part: Study, case: Case, watched: Watched) -> Row:
@@ -302,4 +305,5 @@ def _pictured(case: Case, row: Row) -> viewer.ViewerCase | None:
     shape = image.shape[1:]
     drawn = picture(scaled(image, shape, None), window=(0.0, 1.0))
     facts = {k: v for k, v in row.items() if k != "case" and not k.startswith("p(")}
-    return viewer.ViewerCase(case.id, [viewer.Slice(drawn)], facts, (shape[0], shape[1]))
+    pictures = [viewer.Picture("image", [drawn], len(image) == 3)]
+    return viewer.ViewerCase(case.id, facts, (1, shape[0], shape[1]), pictures=pictures)

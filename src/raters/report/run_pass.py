@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.evaluation.runs import Seen, choose_split, score_model, shared_raters
+from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -87,6 +89,9 @@ class Watched:
         pixels: How much of each class the model saw, `(L,)`.
         true_confusion: What the reference says of the raters, `(raters, L, L)`: how often each
             says what of a true class. None without a reference.
+        vote: By case, the score of the raters' vote against the reference: mean Dice, or whether
+            it is right (a tie in part).
+        pairs: By case, the mean Dice of each pair of raters of the study, for masks.
     """
 
     raters: list[str]
@@ -98,6 +103,8 @@ class Watched:
     confusion: Floats | None = None
     pixels: Floats | None = None
     true_confusion: Floats | None = None
+    vote: dict[str, float] = field(default_factory=dict)
+    pairs: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, case: Case, band: Prediction) -> None:
         """Look at all rows of a case, or at some."""
@@ -126,7 +133,13 @@ class Watched:
         self.drawn = sums if self.drawn is None else self.drawn + sums
 
     def add_true(self, case: Case, study: Study) -> None:
-        """Add what the reference of a case says of its raters."""
+        """Add what the raters of a case say of each other, and its reference of them."""
+        if study.kind == "segmentation":
+            couples, size = combinations(case.labels, 2), len(study.classes)
+            dice = [_mean_dice(pair_counts(a, b, size)) for a, b in couples]
+            self.pairs[case.id] = np.array(dice)
+        if case.reference is not None and len(study.raters) > 1:
+            self.vote[case.id] = vote_score(case, study)
         if case.reference is None or not self.raters:
             return
         counts = true_counts(case, study, self.places)
@@ -151,6 +164,23 @@ class Watched:
         if self.true_confusion is None or not self.true_confusion.any():
             return None
         return normalise(self.true_confusion)
+
+
+def _mean_dice(counts: NDArray[np.int64]) -> float:
+    """Return the mean over classes as `raters.evaluate` takes it; NaN where nothing is labelled."""
+    return float(dice_from_counts(counts).mean()) if counts.any() else float("nan")
+
+
+def vote_score(case: Case, study: Study) -> float:
+    """Return how good the vote of a case's raters is by its reference; NaN if nobody labelled."""
+    classes, reference = len(study.classes), np.asarray(case.reference)
+    if study.kind == "segmentation":
+        from raters.fusion.vote import vote
+
+        return _mean_dice(pair_counts(reference, vote(case.labels, classes).labels, classes))
+    votes = np.bincount([label for _, label in case.answers], minlength=classes)
+    best = np.flatnonzero(votes == votes.max())
+    return float(int(reference) in best) / len(best) if votes.any() else float("nan")
 
 
 def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:

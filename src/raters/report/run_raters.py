@@ -9,9 +9,9 @@ import numpy as np
 
 from raters import plots
 from raters.arrays import Floats, mean_known
-from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
-from raters.report.fusion_words import ALL_RATERS
-from raters.report.words import between
+from raters.report.blocks import Block, FigureBlock, Section, TextBlock, figure, section, table
+from raters.report.findings import apart, low_skills
+from raters.report.say import ALL_RATERS, say
 from raters.rows import Row
 
 MOST_MATRICES = 24
@@ -61,82 +61,42 @@ def rater_section(found: Estimated) -> Section:
     rows = skill_rows(found)
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
     names = list(found.raters)
+    masks = ", background included" if found.masks else ""
     if len(names) <= _MOST_DOTS:
-        both = ["sensitivity", "ppv"] if "ppv" in rows[0] else ["balanced_accuracy"]
-        figure = plots.skills(rows, both, raters=found.all_raters)
-        caption = _FOREGROUND if "ppv" in rows[0] else _BALANCED
-        blocks.append(FigureBlock("skill", figure, caption))
-    blocks.append(TableBlock("raters", rows, _TABLE, _headings(rows[0], found.masks)))
+        foreground = "ppv" in rows[0]
+        both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
+        drawn = plots.skills(rows, both, raters=found.all_raters)
+        blocks.append(figure("run.skill", drawn, foreground=foreground))
+    blocks.append(table("run.raters", rows, more=masks))
     if found.true is not None:
-        scatter = plots.skill_scatter(
-            skills_of(found.matrices), skills_of(found.true), names, all_raters=found.all_raters
-        )
-        blocks.append(FigureBlock("skill_true", scatter, _SCATTER))
+        skills = skills_of(found.matrices), skills_of(found.true)
+        drawn = plots.skill_scatter(*skills, names, all_raters=found.all_raters)
+        blocks.append(figure("run.skill_true", drawn))
     kept = _kept(found.matrices)
     true = None if found.true is None else found.true[kept]
-    figure = plots.confusion(
-        found.matrices[kept], found.classes, [names[k] for k in kept], truth=true
-    )
-    few = "" if len(kept) == len(names) else f" {len(kept)} of {len(names)} raters are drawn."
-    beside = "" if true is None else f" The true matrices stand beside them: {_TRUE}."
-    caption = (
-        f"Estimated confusion of each rater, averaged over {found.over}: a row is a true class, "
-        f"and says how often the rater calls it what. Ideal is 1 on the diagonal.{beside}{few}"
-    )
-    blocks.append(FigureBlock("confusion", figure, caption))
-    return Section("Raters", "How far can each rater be trusted, and how do they err?", blocks)
+    blocks.append(_matrices(found, found.matrices[kept], true, [names[k] for k in kept]))
+    return section("run.raters", blocks, one=False)
+
+
+def _matrices(
+    found: Estimated, matrices: Floats, true: Floats | None, names: list[str]
+) -> FigureBlock:
+    one, few = names == [ALL_RATERS], len(names) if len(names) < len(found.raters) else 0
+    drawn = plots.confusion(matrices, found.classes, names, truth=true)
+    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters)}
+    return figure("run.confusion", drawn, one=one, few=0 if one else few, **of)
 
 
 def _shared_section(found: Estimated) -> Section:
     """Show one matrix for all raters: they share it, or are anonymous."""
-    matrix = mean_known(found.matrices)
-    true = None if found.true is None else mean_known(found.true)
-    figure = plots.confusion(matrix, found.classes, [ALL_RATERS], truth=true)
     why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
-    text = f"{why}, so none of them is ranked."
     more = [] if found.draws_more is None else found.draws_more.tolist()
-    said = _one_way([None if np.isnan(share) else 100 * share for share in more])
-    beside = "" if true is None else f" The true matrix stands beside it: {_TRUE}."
-    caption = (
-        f"Estimated confusion of all raters together, averaged over {found.over}: a row is a true "
-        f"class, and says how often raters call it what. Ideal is 1 on the diagonal.{beside}"
-    )
-    blocks: list[Block] = [TextBlock(part) for part in (text, said) if part]
-    blocks.append(FigureBlock("confusion", figure, caption))
-    return Section("Raters", "How do raters err?", blocks)
-
-
-def _headings(row: Row, masks: bool) -> dict[str, str]:
-    balanced = "balanced accuracy" + (", background included" if masks else "")
-    special = {
-        "ppv": "PPV",
-        "balanced_accuracy": balanced,
-        "true_balanced_accuracy": f"true {balanced}",
-        "draws_more_percent": "draws more (%)",
-    }
-    return {name: special.get(name, name.replace("_", " ")) for name in row}
-
-
-_BALANCED = (
-    "The mean of the diagonal of each rater's estimated matrix (balanced accuracy): the chance "
-    "that the rater is right, classes weighing alike. 1 is perfect."
-)
-_FOREGROUND = (
-    "By each rater's estimated matrix, over the predicted foreground: how much of it "
-    "the rater calls the same (sensitivity), and how much of what the rater draws is in it "
-    "(positive predictive value). 1 is perfect; the model may be wrong."
-)
-_TABLE = (
-    "Of each rater: the error with the highest rate in its true class, and (masks) how much more "
-    "foreground than the predicted consensus the rater drew, in percent (less: below 0). Balanced "
-    "accuracy is the mean of the diagonal; in masks background counts as much as what was drawn, "
-    "so that drawing too much hardly lowers it."
-)
-_TRUE = "counted against the reference (of simulated raters: as they were made)"
-_SCATTER = (
-    f"The mean of the diagonal, estimated against true, {_TRUE}, as Figure 7b of Tanno et al. "
-    "(CVPR 2019): points on the line are right."
-)
+    way = one_way([None if np.isnan(share) else 100 * share for share in more])
+    blocks: list[Block] = [TextBlock(f"{why}, so none of them is ranked.")]
+    blocks += [] if way is None else [TextBlock(_one_way_said(way))]
+    true = None if found.true is None else mean_known(found.true)
+    blocks.append(_matrices(found, mean_known(found.matrices), true, [ALL_RATERS]))
+    return section("run.raters", blocks, one=True)
 
 
 def skills_of(matrices: Floats) -> Floats:
@@ -192,85 +152,46 @@ def said_of(rows: Sequence[Row]) -> list[str]:
     rows = [row for row in rows if np.isfinite(row["balanced_accuracy"])]
     if len(rows) < 2:
         return []
-    said = [_foreground_said(rows) if rows[0].get("ppv") is not None else _balanced_said(rows)]
-    way = _one_way([row.get("draws_more_percent") for row in rows])
-    if way:
-        return [*said, way]
+    if rows[0].get("ppv") is not None:
+        said: list[str] = [say("matrices_skill", measures=low_skills(rows, _ALIKE)["measures"])]
+    else:
+        low, *_, high = sorted(rows, key=lambda row: row["balanced_accuracy"])
+        alike = high["balanced_accuracy"] - low["balanced_accuracy"] < _ALIKE
+        said = [say("balanced", low=low, high=high, alike=alike)]
+    way = one_way([row.get("draws_more_percent") for row in rows])
+    if way is not None:
+        return [*said, _one_way_said(way)]
+    unlike = draws_unlike(rows)
+    return [*said, say("draws", rows=unlike)] if unlike else said
+
+
+def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """Return who draws much more or less than the predicted consensus has, the farthest first."""
     telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
-    telling = sorted(telling, key=lambda row: -abs(row["draws_more_percent"]))[:4]
-    if telling:
-        parts = [
-            f"{row['rater']} {abs(row['draws_more_percent']):.0f} % "
-            f"{'more' if row['draws_more_percent'] > 0 else 'less'}"
-            for row in telling
-        ]
-        said.append(
-            f"Foreground drawn, against the predicted consensus: {', '.join(parts)}. Look at their "
-            "cases above: if the prediction is right there, review the guideline with these raters."
-        )
-    return said
+    telling.sort(key=lambda row: -abs(row["draws_more_percent"]))
+    return [(row["rater"], row["draws_more_percent"]) for row in telling[:4]]
 
 
-def _foreground_said(rows: Sequence[Row]) -> str:
-    parts = []
-    for measure, name in (("sensitivity", "sensitivity"), ("ppv", "positive predictive value")):
-        known = sorted(
-            (row[measure], str(row["rater"])) for row in rows if row[measure] is not None
-        )
-        if not known:
-            continue
-        (low, who), (high, _) = known[0], known[-1]
-        if high - low < _ALIKE:
-            parts.append(f"No rater stands out in {name} ({between(low, high)}).")
-        else:
-            parts.append(f"Lowest {name}: {who} ({low:.2f}).")
-    return f"By the model's matrices, over all foreground: {' '.join(parts)}"
-
-
-def _balanced_said(rows: Sequence[Row]) -> str:
-    ordered = sorted(rows, key=lambda row: row["balanced_accuracy"])
-    low, high = ordered[0], ordered[-1]
-    least, most = low["balanced_accuracy"], high["balanced_accuracy"]
-    if most - least < _ALIKE:
-        return (
-            f"The run tells no raters apart (balanced accuracy {between(least, most)}): they "
-            "are alike, or it was trained too short."
-        )
-    return (
-        f"{high['rater']} has the highest balanced accuracy by the model ({most:.2f}), "
-        f"{low['rater']} the lowest ({least:.2f}): {low['rater']} {low['most_frequent_error']}."
-    )
-
-
-def _one_way(percents: Sequence[float | None]) -> str:
-    """Accuse the model where all raters draw more, or all less, than it predicts.
+def one_way(percents: Sequence[float | None]) -> tuple[float, float, bool] | None:
+    """Return how much more (or less) all raters draw than the model predicts; None if not all do.
 
     Example:
-        >>> _one_way([65.0, 50.0])[:60]
-        'All raters draw more than the model predicts (50 % to 65 %):'
-        >>> _one_way([65.0, -50.0]), _one_way([65.0, 2.0]), _one_way([None, 20.0])
-        ('', '', '')
+        >>> one_way([65.0, 50.0]), one_way([65.0, -50.0]), one_way([65.0, 2.0])
+        ((50.0, 65.0, True), None, None)
     """
     known = [value for value in percents if value is not None]
     if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
-        return ""
-    more, sizes = known[0] > 0, [abs(value) for value in known]
-    much = " to ".join(dict.fromkeys(f"{end:.0f} %" for end in (min(sizes), max(sizes))))
-    return (
-        f"All raters draw {'more' if more else 'less'} than the model predicts "
-        f"({much}): that speaks against the model, which draws too "
-        f"{'little' if more else 'much'}, and not against the raters. Train longer, or cut its "
-        "probabilities elsewhere than at 0.5, before raters are judged by it."
-    )
+        return None
+    sizes = [abs(value) for value in known]
+    return min(sizes), max(sizes), known[0] > 0
+
+
+def _one_way_said(way: tuple[float, float, bool]) -> str:
+    return say("one_way", low=way[0], high=way[1], more=way[2])
 
 
 def _error(found: Estimated, rater: int) -> float | None:
-    """Return the root mean square difference of a rater's matrices, over rows that both have."""
-    if found.true is None:
-        return None
-    differences = found.matrices[rater] - found.true[rater]
-    known = differences[np.isfinite(differences)]
-    return float(np.sqrt(np.mean(known**2))) if known.size else None
+    return None if found.true is None else apart(found.matrices[rater], found.true[rater])
 
 
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:

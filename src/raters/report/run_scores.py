@@ -9,9 +9,8 @@ import numpy as np
 
 from raters import plots
 from raters.evaluation.case import REFERENCE
-from raters.report.blocks import Block, FigureBlock, Section, TableBlock, TextBlock
-from raters.report.fusion_words import ALL_RATERS
-from raters.report.tables import heads
+from raters.report.blocks import Block, Section, TextBlock, figure, section, table
+from raters.report.say import ALL_RATERS, say
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
@@ -36,30 +35,12 @@ def score_section(found: Evaluation, anonymous: bool = False) -> Section:
         blocks.append(TextBlock(f"{score_name(found.score)}: {said}."))
     rows = raters_together(found.summary) if anonymous else found.summary
     each = "all raters together" if anonymous else "each rater"
-    caption = (
-        f"The predicted consensus against the references and against {each}, as means over cases "
-        "with 95 % intervals. Trust the rows of the reference; a row of raters says how far they "
-        "are from the predicted consensus."
-    )
-    blocks.append(TableBlock("summary", rows, caption, brief(rows)))
+    blocks.append(table("run.summary", rows, columns=brief(rows), each=each))
     if found.cuts:
-        blocks.append(TableBlock("cuts", found.cuts, _CUTS, brief(found.cuts)))
+        blocks.append(table("run.cuts", found.cuts, columns=brief(found.cuts)))
     if found.likelihood:
-        blocks.append(TableBlock("likelihood", found.likelihood, _LIKELIHOOD))
-    return Section("Scores", "How good is the predicted consensus?", blocks)
-
-
-_CUTS = (
-    "Dice where the probability of a class is above 0.5, above the best cut (chosen on held-out "
-    "cases with a reference), and above the cut at which as much is predicted as raters draw. "
-    "Where a cut other than 0.5 gives much more, predict with it (raters predict --cut), and "
-    "compare methods at their own cuts."
-)
-_LIKELIHOOD = (
-    "Mean log-likelihood of a label (nearer to 0 is better): one truth explaining all raters "
-    "(joint), each rater alone (marginal), and as if raters never erred (as the truth). Matrices "
-    "that are right bring the first two above the last."
-)
+        blocks.append(table("run.likelihood", found.likelihood))
+    return section("run.summary", blocks)
 
 
 def calibration_section(found: Evaluation) -> Section | None:
@@ -69,15 +50,12 @@ def calibration_section(found: Evaluation) -> Section | None:
     blocks: list[Block] = []
     for row in found.calibration:
         curve = reliability_of([r for r in found.reliability if r["of"] == row["of"]])
-        figure = plots.reliability(curve)
         name = f"reliability_{row['of']}".replace(" ", "_")
-        blocks.append(FigureBlock(name, figure, _calibration_said(row, curve)))
-    caption = (
-        "Expected calibration error, Brier score and log loss of the prediction against the "
-        "reference and of 'as rater X' against X (lower is better), with 95 % intervals."
-    )
-    blocks.append(TableBlock("calibration", found.calibration, caption, brief(found.calibration)))
-    return Section("Calibration", "Do the probabilities mean what they say?", blocks)
+        drawn = plots.reliability(curve)
+        blocks.append(figure(f"run.{name}", drawn, _calibration_said(row, curve)))
+    columns = brief(found.calibration)
+    blocks.append(table("run.calibration", found.calibration, columns=columns))
+    return section("run.calibration", blocks)
 
 
 def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
@@ -149,20 +127,12 @@ def brief(rows: Sequence[Row]) -> list[str]:
 
 
 def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
-    what = "'as rater X' against the labels of X"
-    if row["against"] == REFERENCE:
-        what = "the prediction against the reference"
     total = curve.counts.sum()
     sure = float(np.nan_to_num(curve.confidence) @ curve.counts / total)
     right = float(np.nan_to_num(curve.accuracy) @ curve.counts / total)
-    begun = f"Reliability of {what}: on the line, probabilities mean what they say. "
-    if row["ece"] is None or row["ece"] < _WELL:
-        return f"{begun}The error is small (ECE {with_interval(row, 'ece')})."
-    way = "too sure" if sure > right else "too unsure"
-    return (
-        f"{begun}The model is {way} (ECE {with_interval(row, 'ece')}): mean confidence {sure:.2f}, "
-        f"right {right:.2f}. Do not read its probabilities as they are."
-    )
+    small = row["ece"] is None or row["ece"] < _WELL
+    of = {"reference": row["against"] == REFERENCE, "ece": with_interval(row, "ece")}
+    return say("calibration", small=small, sure=sure, right=right, **of)
 
 
 _MOST_COLUMNS = 8
@@ -176,22 +146,12 @@ def as_rater_section(found: Evaluation) -> Section | None:
     blocks: list[Block] = [TextBlock(text) for text in _own_said(found.raters, fit)]
     names = [row["rater"] for row in found.raters]
     if found.as_rater and len(names) <= _MOST_COLUMNS:
-        headings = {"as": "as", **{f"against {n}": f"against {n}" for n in names}}
-        caption = (
-            f"{fit.capitalize()} of what the model predicts as a rater (rows) with what raters "
-            "said (columns). The highest value of a column should be in the rater's own row."
-        )
-        blocks.append(TableBlock("as_rater_matrix", _pivot(found.as_rater, fit), caption, headings))
-    caption = (
-        "Of each rater: how well 'as X' fits the labels of X, how well 'as another' does, and how "
-        "much better the first one is, with its interval."
-    )
-    blocks.append(TableBlock("as_rater_own", found.raters, caption, _own_columns(fit)))
-    if found.as_rater:
-        caption = "Every pair in full, with intervals."
-        columns = ["as", "against", "cases", fit, f"{fit}_low", f"{fit}_high", "log_likelihood"]
-        blocks.append(TableBlock("as_rater", found.as_rater, caption, columns))
-    return Section("As rater X", "Has the model learnt how each rater labels?", blocks)
+        heads = ["as", *(f"against {name}" for name in names)]
+        rows = _pivot(found.as_rater, fit)
+        blocks.append(table("run.as_rater_matrix", rows, columns=heads, fit=fit))
+    blocks.append(table("run.as_rater_own", found.raters, fit=fit))
+    blocks += [table("run.as_rater", found.as_rater, fit=fit)] if found.as_rater else []
+    return section("run.as_rater_own", blocks)
 
 
 def _pivot(rows: Sequence[Row], fit: str) -> list[Row]:
@@ -211,23 +171,7 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
     lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
     least = {rater: value if low is None else low for rater, low, value in lows}
     weak = [rater for rater, low in least.items() if not low > 0]
-    better = f"{len(compared) - len(weak)} of {len(compared)}"
-    said = f"'As X' fits X better than 'as another' does for {better} raters."
-    if weak:
-        more = ", ..." if len(weak) > 5 else ""
-        said += (
-            f" Not for {', '.join(weak[:5])}{more}: too few of their labels, too short a training, "
-            "or they label like the others."
-        )
-    return [said]
-
-
-def _own_columns(fit: str) -> dict[str, str]:
-    better = f"{fit}_better"
-    columns = {fit: f"{fit}, as X", f"{fit}_of_others": f"{fit}, as another", better: "better by"}
-    columns |= {f"{better}_low": "low", f"{better}_high": "high"}
-    columns |= {"log_likelihood": "log likelihood, as X", "log_likelihood_of_others": "as another"}
-    return heads("rater", "labels", **columns, as_the_truth="as the truth")
+    return [say("own", better=len(compared) - len(weak), compared=len(compared), weak=weak)]
 
 
 NAMES = {
@@ -249,34 +193,19 @@ def comparison_section(found: Comparison) -> Section:
     if groups < LEAST_GROUPS:
         text = f"Only {groups} groups (patients) were compared: so few have no intervals."
         blocks.append(TextBlock(text, "note"))
-    about_rows = (
-        f"Each run on the same cases with 95 % intervals. 'score' is {score}; calibration errors "
-        "and the error of the matrices are better when lower, all others when higher."
-    )
-    about_differences = (
-        f"How much higher each score is than that of {found.runs[0].run}, with the interval of a "
-        "paired bootstrap over groups: what makes a case hard cancels. An interval on one side of "
-        "0 is significant."
-    )
-    blocks.append(TableBlock("comparison", found.rows, about_rows, brief(found.rows)))
-    blocks.append(TableBlock("differences", rows, about_differences))
-    return Section("Other runs", f"Is {found.runs[0].run} better than others?", blocks)
+    run, columns = found.runs[0].run, brief(found.rows)
+    blocks.append(table("run.comparison", found.rows, columns=columns, score=score))
+    blocks.append(table("run.differences", rows, run=run))
+    return section("run.comparison", blocks, run=run)
 
 
-def _compared(rows: Sequence[Row], score: str) -> list[str]:
+def _compared(rows: Sequence[Row], score: str) -> Sequence[str]:
     """Return for each other run whether its main score is really different."""
     said = []
     for row in rows:
         if row["score"] != "score" or row["difference"] is None:
             continue
-        low, high = row.get("difference_low"), row.get("difference_high")
-        better = "higher" if row["difference"] > 0 else "lower"
-        begun = f"{row['run']} scores {abs(row['difference']):.3f} {better} than {row['against']}"
-        if low is None or high is None:
-            ends = "no interval: too few groups"
-        elif low > 0 or high < 0:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: significant"
-        else:
-            ends = f"95 % CI {low:+.3f} to {high:+.3f}: not significant, more cases would tell"
-        said.append(f"{begun} ({score}; {ends}).")
+        ends = {end: row.get(f"difference_{end}") for end in ("low", "high")}
+        names = {name: row[name] for name in ("run", "against", "difference")}
+        said.append(say("compared", **names, **ends, score=score))
     return said

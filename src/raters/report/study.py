@@ -1,4 +1,7 @@
-"""The report of a study of masks: who labelled what, who agrees, who draws more, which cases."""
+"""The report of a study: who labelled what, who agrees with whom, and what raters differ on.
+
+Masks and tables of class labels have the same parts; `labels.py` has those of class labels alone.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,46 @@ from dataclasses import dataclass
 import numpy as np
 
 from raters import plots
-from raters.agreement.agree import ALL, Agreement
+from raters.agreement.agree import Agreement
 from raters.agreement.case import CaseAgreement
-from raters.agreement.masks import mask_agreement
+from raters.agreement.masks import mask_agreement, with_mean
 from raters.arrays import Flags, Floats, mean_known
 from raters.plots.sizes import relative_volumes
-from raters.report import words
-from raters.report.blocks import Block, FigureBlock, Report, Section, TableBlock, TextBlock
+from raters.report.agreement import agreement_section, alpha_number, case_bins
+from raters.report.blocks import (
+    Block,
+    First,
+    Matrix,
+    Number,
+    Report,
+    Section,
+    TextBlock,
+    figure,
+    section,
+    table,
+)
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.leave_out import minorities, minority_sentence
-from raters.report.tables import heads
+from raters.report.findings import (
+    disputed_cases,
+    minorities,
+    minority_facts,
+    of_all,
+    short_section,
+    size_rank,
+    standing_apart,
+    typical_ratios,
+    who_draws,
+)
+from raters.report.first import CARDS, agreement_matrix, mean_number, picture_cards
+from raters.report.say import say
 from raters.rows import Row
-from raters.study.study import Study
+from raters.study.study import Study, many
+
+_EQUAL = 0.02
+_ANONYMOUS = (
+    "Raters are anonymous: a name in one case and in the next may be different people, so all "
+    "raters are taken together and not ranked"
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +62,7 @@ class Measured:
         labelled: Who labelled anything, `(cases, raters)`.
         unit: Of the volumes, as `Geometry.volume_unit`.
         by_class: What each rater drew of each class, `(cases, raters, L)`.
+        pairs: The summed Dice of the pairs of each case, and their number, `(cases, 2)`.
         flat: Whether cases have two axes.
     """
 
@@ -39,12 +71,13 @@ class Measured:
     labelled: Flags
     unit: str
     by_class: Floats
+    pairs: Floats
     flat: bool = False
 
     @property
-    def size_name(self) -> str:
-        """What sizes are called: 'volume', or 'area' of flat cases."""
-        return "area" if self.flat else "volume"
+    def size(self) -> str:
+        """What sizes are called: 'volume (mm³)', or 'area (pixels)' of flat cases."""
+        return f"{'area' if self.flat else 'volume'} ({self.unit})"
 
     @property
     def sizes(self) -> Floats:
@@ -59,47 +92,33 @@ def measured(study: Study, progress: bool = False) -> Measured:
         >>> from raters.study.study import Study
         >>> labels = np.array([[[0, 1, 1, 1], [0, 0, 1, 1]]])
         >>> found = measured(Study.from_arrays(labels=labels, raters=["ann", "bob"]))
-        >>> found.volumes.tolist(), found.agreement.cases[0]["dice"], found.unit
-        ([[3.0, 2.0]], 0.8, 'pixels')
+        >>> found.volumes.tolist(), found.pairs.tolist(), found.unit
+        ([[3.0, 2.0]], [[0.8, 1.0]], 'pixels')
     """
-    volumes: list[Floats] = []
-    labelled: list[Flags] = []
-    by_class: list[Floats] = []
+    kept: list[tuple[Floats, Flags, Floats, Floats]] = []
 
     def keep(case: CaseAgreement) -> None:
         drawn = case.volumes[:, 1:].sum(axis=1) * case.voxel
-        volumes.append(np.where(case.complete, drawn, np.nan))
-        labelled.append(case.labelled)
-        by_class.append(np.asarray(case.volumes * case.voxel, np.float64))
+        dice = with_mean(case.dice)[:, -1]
+        pairs = np.array([np.nansum(dice), np.isfinite(dice).sum()], np.float64)
+        volumes = np.where(case.complete, drawn, np.nan)
+        kept.append((volumes, case.labelled, np.asarray(case.volumes * case.voxel), pairs))
 
     agreement = mask_agreement(study, progress=progress, seen=keep)
     unit = study[0].geometry.volume_unit if len(study) else "pixels"
     flat = len(study) > 0 and len(study[0].geometry.shape) == 2
-    per_class = np.array(by_class)
-    return Measured(agreement, np.array(volumes), np.array(labelled), unit, per_class, flat)
-
-
-def of_all(rows: list[Row]) -> list[Row]:
-    """Keep the rows over all classes."""
-    return [row for row in rows if row.get("class", ALL) == ALL]
-
-
-_ANONYMOUS = (
-    "Raters are anonymous: a name in one case and in the next may be different people, so all "
-    "raters are taken together and not ranked"
-)
-MOST_RATERS = 40
-"""How many raters a figure shows at most: those with most cases."""
+    volumes, labelled, by_class, pairs = (np.array(part) for part in zip(*kept, strict=True))
+    return Measured(agreement, volumes, labelled, unit, by_class, pairs, flat)
 
 
 def study_report(
     study: Study, title: str = "", cases_shown: int = SHOWN, progress: bool = False
 ) -> Report:
-    """Make the report of a study; tables of class labels have one of their own.
+    """Make the report of a study of masks or of class labels.
 
     Args:
         study: The study.
-        title: The heading of the page.
+        title: The heading of the page; by default the study's name.
         cases_shown: How many of the most disputed cases can be looked at.
         progress: Show progress bars.
 
@@ -110,48 +129,37 @@ def study_report(
         >>> [section.title for section in report.sections]
         ['In short', 'Raters', 'Agreement', 'Volumes', 'Cases']
     """
-    if study.kind == "classification":
-        from raters.report.study_table import table_report
-
-        return table_report(study, title)
     drawn, study = study.drawn, study.without_negatives()
+    title = study.about.get("title") or title or "Study"
     if len(study.raters) < 2:
-        notes = words.notes_block(study_notes(study) if drawn else [])
-        return _without_pairs(study, title, cases_shown, progress, notes)
-    found = measured(study, progress)
-    sections = [
-        _raters(study, found),
-        _agreement(study, found),
-        _volumes(study, found),
-        _cases(study, found, cases_shown, progress),
-    ]
-    if study.anonymous:
-        sections[:3] = [_one_of_all(found), _volumes(study, found)]
-    notes = words.notes_block([*found.agreement.notes, *study_notes(study)])
-    return Report(
-        study.about.get("title") or title or "Study",
-        facts_of(study, found),
-        [words.short_section(_findings(study, found), notes), *sections],
-    )
+        return _without_pairs(study, title, cases_shown, drawn)
+    if study.kind == "classification":
+        from raters.report.labels import table_parts
+
+        findings, notes, sections, first = table_parts(study)
+    else:
+        found = measured(study, progress)
+        notes, findings = found.agreement.notes, _findings(study, found)
+        sections = [_volumes(study, found), _cases(study, found, cases_shown, progress)]
+        if not study.anonymous:
+            sections.insert(0, _raters(study, found))
+        sections.insert(-2, agreement_section(study, found.agreement, found.labelled))
+        first = _first(study, found)
+    short = short_section(findings, [*notes, *study_notes(study)])
+    return Report(title, facts_of(study), [short, *sections], first=first)
 
 
-def facts_of(study: Study, found: Measured | None) -> dict[str, object]:
-    """Return the cards at the top."""
-    names = study.classes.names[1:] if study.kind == "segmentation" else study.classes.names
+def facts_of(study: Study) -> dict[str, object]:
+    """Return the line at the top."""
+    masks = study.kind == "segmentation"
+    names = study.classes.names[1:] if masks else study.classes.names
     few = len(names) <= 4 and sum(map(len, names)) < 40
     facts: dict[str, object] = {
-        "cases" if study.kind == "segmentation" else "tasks": len(study),
+        "cases" if masks else "tasks": len(study),
         "raters": len(study.raters),
         "classes": ", ".join(names) if few else len(names),
     }
-    if found is not None:
-        overall = of_all(found.agreement.overall)[0]
-        facts |= {
-            "labelled by each": words.percent(float(found.labelled.mean())),
-            "mean pairwise Dice": overall["dice"],
-            "Krippendorff's alpha": overall["krippendorff_alpha"],
-        }
-    return facts
+    return facts if masks else facts | {"labels": len(study.triplets.label)}
 
 
 def study_notes(study: Study) -> list[str]:
@@ -162,29 +170,81 @@ def study_notes(study: Study) -> list[str]:
     return [*who, *study.notes, *study.readings(), *facts]
 
 
+def _minority(study: Study, found: Measured) -> Row | None:
+    few = minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
+    return minority_facts(few, study, study.cases, found.unit)
+
+
+def _hardest(found: Measured) -> Row | None:
+    known = [row for row in found.agreement.overall[:-1] if row["dice"] is not None]
+    return min(known, key=lambda row: float(row["dice"])) if known else None
+
+
 def _findings(study: Study, found: Measured) -> list[str]:
     agreement = found.agreement
-    texts = [_volumes_words(study, found)]
+    known = sorted((p for p in of_all(agreement.pairs) if p["dice"] is not None),
+                   key=lambda p: float(p["dice"]))  # fmt: skip
+    low, high = (known[0], known[-1]) if known else (None, None)
+    alike = bool(known) and known[-1]["dice"] - known[0]["dice"] < _EQUAL
+    apart = standing_apart(of_all(agreement.raters))
+    high = high if len(known) > 1 else None
+    pairs = "" if study.anonymous else say("pairs", low=low, high=high, alike=alike, apart=apart)
+    minority = say("minority", one=_minority(study, found), followed="")
+    return [_sizes(study, found), pairs, minority, say("cases", **disputed_cases(agreement.cases))]
+
+
+def _sizes(study: Study, found: Measured) -> str:
     if not study.anonymous:
-        rows = of_all(agreement.raters)
-        texts.append(words.pairs_sentence(of_all(agreement.pairs), rows))
-    return [*texts, _minority_words(study, found), words.cases_sentence(agreement.cases)]
-
-
-def _volumes_words(study: Study, found: Measured) -> str:
-    if study.anonymous:
-        return words.spread_sentence(found.volumes)
-    return words.volumes_sentence(_ratios(study, found))
-
-
-def _minority_words(study: Study, found: Measured) -> str:
-    few = minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
-    names = () if study.anonymous else study.raters
-    return minority_sentence(few, study.cases, names, study.classes.names, found.unit)
+        return say("volumes", **who_draws(_ratios(study, found)))
+    volumes = found.volumes[np.isfinite(found.volumes).sum(axis=1) > 1]
+    low, high = np.nanmin(volumes, axis=1), np.nanmax(volumes, axis=1)
+    both = low > 0
+    ratio = float(np.median(high[both] / low[both])) if both.any() else None
+    empty = int(((low == 0) & (high > 0)).sum())
+    return say("spread", cases=len(volumes), ratio=ratio, empty=empty)
 
 
 def _ratios(study: Study, found: Measured) -> dict[str, float]:
-    return words.typical_ratios(relative_volumes(found.volumes), study.raters)
+    return typical_ratios(relative_volumes(found.volumes), study.raters)
+
+
+def _first(study: Study, found: Measured) -> First:
+    agreement, rows = found.agreement, found.agreement.cases
+    pairs = len(study.raters) * (len(study.raters) - 1) // 2
+    of = f"of {many(pairs, 'pair')} of raters over {many(len(study), 'case')}"
+    dice = mean_number("mean pairwise Dice", found.pairs, list(study.index.groups), of)
+    alpha = of_all(agreement.overall)[0]["krippendorff_alpha"]
+    known = disputed_cases(rows)
+    numbers = [dice, alpha_number(alpha)]
+    numbers.append(Number("cases below Dice 0.5", f"{known['low']:,} of {known['known']:,}"))
+    apart = standing_apart(of_all(agreement.raters))
+    draws = who_draws(_ratios(study, found))
+    two = study.raters[0] if len(study.raters) == 2 else None
+    rest = [r["dice_rest"] for r in of_all(agreement.raters) if r["dice_rest"] is not None]
+    alike = f"{min(rest):.2f} to {max(rest):.2f}" if rest else ""
+    who = {"more": draws["more"], "less": draws["less"], "two": draws["other"] or two}
+    actions = [
+        say("act_cases", first=known["first"]),
+        say("act_rater", apart=apart, anonymous=study.anonymous, alike=alike, **who),
+        say(
+            "act_class",
+            minority=_minority(study, found),
+            low=_hardest(found),
+            anonymous=study.anonymous,
+        ),
+    ]
+    notes = {r["case"]: f"Dice {r['dice']:.2f}" for r in rows[:CARDS] if r["dice"] is not None}
+    return First(numbers, _matrix(study, agreement), picture_cards(study, notes), actions)
+
+
+def _matrix(study: Study, agreement: Agreement) -> Matrix | None:
+    if study.anonymous:
+        return case_bins([row["dice"] for row in agreement.cases if row["dice"] is not None])
+    apart = {row["rater"]: row["dice_rest"] or 0.0 for row in of_all(agreement.raters)}
+    names = sorted(study.raters, key=lambda name: apart[name])
+    about = "Raters who agree least with the others come first."
+    pairs = of_all(agreement.pairs)
+    return agreement_matrix(pairs, names, study.raters, "dice", "Dice of each pair", about)
 
 
 def _raters(study: Study, found: Measured) -> Section:
@@ -197,135 +257,52 @@ def _raters(study: Study, found: Measured) -> Section:
         kept["labelled"] = row["cases"] / len(study)
         kept["typical_ratio"] = ratios.get(row["rater"])
         rows.append(kept)
+    number = sorted((int(row["cases"]), str(row["rater"])) for row in rows)
+    few = [one for one in number if one[0] < len(study) / 2]
     alone = int((found.labelled.sum(axis=1) < 2).sum())
-    caption = (
-        f"{words.coverage_sentence(rows, len(study), alone)} 'Vote' is that of the other raters, "
-        "'ratio' the typical size over that of the others."
-    )
-    vote = {"dice_rest": "Dice to vote", "kappa_rest": "kappa to vote"}
-    size = f"{found.size_name} ({found.unit})"
-    kind = ["annotation"] if study.drawn else []
-    columns = heads(
-        "rater", *kind, "cases", "labelled", **vote, volume=size, typical_ratio="ratio to others"
-    )
-    about = "Who labelled how much, and how each compares with what most of the others say."
-    return Section("Raters", about, [TableBlock("raters", rows, caption, columns)])
-
-
-def _one_of_all(found: Measured) -> Section:
-    """Return the agreement of raters who cannot be told apart: no pairs, no names."""
-    overall = found.agreement.overall
-    alpha = words.alpha_sentence(of_all(overall)[0]["krippendorff_alpha"])
-    number = found.labelled.sum(axis=1)
-    rows: list[Row] = [
-        {"raters of a case": int(n), "cases": int((number == n).sum())} for n in np.unique(number)
-    ]
-    blocks: list[Block] = [
-        TableBlock("agreement-by-class", overall, alpha),
-        TableBlock("raters-of-a-case", rows, "How many raters labelled a case."),
-    ]
-    return Section("Agreement", "How far the raters of a case agree.", blocks)
-
-
-def _agreement(study: Study, found: Measured) -> Section:
-    agreement = found.agreement
-    pairs = of_all(agreement.pairs)
-    shown = most_labelled(of_all(agreement.raters), study.raters)
-    caption = words.pairs_sentence(pairs, of_all(agreement.raters))
-    blocks: list[Block] = []
-    if any(pair["dice"] is not None for pair in pairs):
-        order: plots.pairs.Order = "clustered" if len(shown) > 8 else "given"
-        figure = plots.agreement(agreement, shown, order=order)
-        caption += words.only_most(shown, study.raters, "cases")
-        blocks.append(FigureBlock("agreement", figure, caption))
-    if len(agreement.overall) > 1:
-        low = _hardest_class(agreement.overall)
-        blocks.append(TableBlock("agreement-by-class", agreement.overall, low))
-    alpha = of_all(agreement.overall)[0]["krippendorff_alpha"]
-    several = len(agreement.overall) > 1
-    by_class = ["class"] if several else []
-    columns = ["rater_a", "rater_b", "cases", *by_class, "dice", "iou", "kappa"]
-    blocks.append(TableBlock("pairs", agreement.pairs, words.alpha_sentence(alpha), columns))
-    return Section("Agreement", "Who agrees with whom.", blocks)
-
-
-def most_labelled(rows: list[Row], raters: tuple[str, ...], most: int = MOST_RATERS) -> list[str]:
-    """Return the raters with most cases, in the order of the study."""
-    number = {row["rater"]: row["labels"] if "labels" in row else row["cases"] for row in rows}
-    kept = sorted(raters, key=lambda r: -number.get(r, 0))[:most]
-    return [r for r in raters if r in set(kept)]
-
-
-def _hardest_class(rows: list[Row]) -> str:
-    known = [row for row in rows[:-1] if row["dice"] is not None]
-    if not known:
-        return "No class was drawn by two raters."
-    low = min(known, key=lambda row: float(row["dice"]))
-    what = words.begin(words.named(low["class"], "class"))
-    least = f"{what} is what raters agree on least (Dice {low['dice']:.2f})"
-    return f"{least}: say in the guideline how it differs from its neighbours."
+    every = bool(number) and number[0][0] == len(study)
+    caption = say("coverage", every=every, few=few, cases=len(study), alone=alone)
+    worst = sorted(rows, key=lambda row: 2.0 if row["dice_rest"] is None else row["dice_rest"])
+    return section("study.raters", [table("study.raters", rows, worst, caption, size=found.size)])
 
 
 def _volumes(study: Study, found: Measured) -> Section:
-    blocks: list[Block] = []
+    blocks: list[Block] = [TextBlock("No case was labelled wholly by two raters.", "note")]
     if np.isfinite(relative_volumes(found.volumes)).any():
-        figure = plots.volumes(study, measured=found.volumes, together=study.anonymous)
-        dot = "mask" if study.anonymous else "case"
-        caption = f"A dot is a {dot}, a box the middle half of them. {_volumes_words(study, found)}"
-        blocks.append(FigureBlock("volumes", figure, caption))
-    else:
-        blocks.append(TextBlock("No case was labelled wholly by two raters.", "note"))
-    about = "Who draws more, and who less, than the other raters of the same case."
-    if study.anonymous:
-        about = "How far sizes differ between the raters of a case."
-    return Section("Volumes", about, blocks)
+        drawn = plots.volumes(study, measured=found.volumes, together=study.anonymous)
+        blocks = [figure("study.volumes", drawn, anonymous=study.anonymous)]
+    return section("study.volumes", blocks, anonymous=study.anonymous)
 
 
 def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section:
     rows = found.agreement.cases
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
-    table = [{**row, "size": sizes[row["case"]]} for row in rows]
+    table_rows = [{**row, "size": sizes[row["case"]]} for row in rows]
     blocks: list[Block] = []
     dice = np.array([np.nan if r["dice"] is None else r["dice"] for r in rows])
     ordered = np.array([sizes[r["case"]] for r in rows])
-    if (np.isfinite(dice) & np.isfinite(ordered)).any():
-        figure = plots.difficulty(found.agreement, sizes, f"mean {found.size_name} ({found.unit})")
-        blocks.append(FigureBlock("difficulty", figure, words.size_sentence(ordered, dice)))
-    first = [row["case"] for row in rows[:shown]]
-    if first:
-        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows[:shown]}
-        caption = (
-            f"{words.cases_sentence(rows)} The map shows where; each outline can be switched off."
-        )
-        blocks.append(cases_block(study, first, facts, caption, progress=progress))
+    if rows and shown:
+        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
+        caption = "'Differences' shows where raters differ."
+        block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
+        blocks.append(block)
     by_group = any(row["group"] != row["case"] for row in rows)
-    known = {"differing": "differing", "entropy": "entropy"}
-    size = f"{found.size_name} ({found.unit})"
-    columns = heads(
-        "case", *(["group"] if by_group else []), "raters", dice="mean Dice", **known, size=size
-    )
-    caption = (
-        "All cases, the most disputed first: give the first ones to another rater. 'Differing' is "
-        "the share of pixels that raters differ on, 'entropy' (in bits) the mean over pixels."
-    )
-    blocks.append(TableBlock("cases-by-disagreement", table, caption, columns))
-    return Section("Cases", "Which cases are hard, and what raters see in them.", blocks)
+    shown_rows = table_rows if by_group else [{**row, "group": None} for row in table_rows]
+    blocks.append(table("study.cases-by-disagreement", table_rows, shown_rows, size=found.size))
+    if (np.isfinite(dice) & np.isfinite(ordered)).any():
+        drawn = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
+        rank = size_rank(ordered, dice)
+        blocks.append(figure("study.difficulty", drawn, say("size", rank=rank)))
+    return section("study.cases", blocks)
 
 
-def _without_pairs(
-    study: Study, title: str, shown: int, progress: bool, notes: TextBlock | None
-) -> Report:
+def _without_pairs(study: Study, title: str, shown: int, drawn: bool) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
-    blocks: list[Block] = [not_two(study), *([] if notes is None else [notes])]
-    first = list(study.cases[:shown])
-    if first:
-        caption = "The first cases of the study."
-        blocks.append(cases_block(study, first, {}, caption, progress=progress))
-    title = study.about.get("title") or title or "Study"
-    return Report(title, facts_of(study, None), [Section("Cases", "", blocks)])
-
-
-def not_two(study: Study) -> TextBlock:
-    """Return the warning that a study has one rater, or none."""
     who = f"only the rater {study.raters[0]}" if study.raters else "no raters"
-    return TextBlock(f"Found {who}, expected at least two to compare.", "warning")
+    blocks: list[Block] = [TextBlock(f"Found {who}, expected at least two to compare.", "warning")]
+    masks = study.kind == "segmentation"
+    blocks += short_section([], study_notes(study) if drawn else []).blocks
+    if masks and study.cases and shown:
+        caption = "The cases in the order of the study."
+        blocks.append(cases_block(study, list(study.cases), {}, caption, shown=shown))
+    return Report(title, facts_of(study), [Section("Cases" if masks else "Raters", "", blocks)])

@@ -32,19 +32,18 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
     return {name: str(name).replace("_", " ") for name in names}
 
 
-def heads(*same: str, **other: str | None) -> dict[str, str]:
-    """Return `{column: heading}`; a heading of None leaves its column out.
+_LINKS = {"case": "case", "task": "case"}
+_LINKS |= dict.fromkeys(("rater", "rater_a", "rater_b", "as", "against"), "rater")
+
+
+def links(columns: Sequence[str]) -> list[str]:
+    """Return what the names in each column open: 'case', 'rater', or '' for nothing.
 
     Example:
-        >>> heads("rater", "cases", ppv="PPV", dice_se=None)
-        {'rater': 'rater', 'cases': 'cases', 'ppv': 'PPV'}
+        >>> links(["rater_a", "task", "dice"])
+        ['rater', 'case', '']
     """
-    return {name: name for name in same} | {k: v for k, v in other.items() if v is not None}
-
-
-def filled(rows: Sequence[Row], columns: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the columns in which no row has a value."""
-    return {c: h for c, h in columns.items() if any(row.get(c) is not None for row in rows)}
+    return [_LINKS.get(column, "") for column in columns]
 
 
 def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:

@@ -1,34 +1,36 @@
-"""Cases to look at in the report: pictures by slice, outlines and maps over them.
+"""Cases to look at in the report: pictures and labels as the page's script takes them.
 
-Everything here is data for the page's script. `viewer_case` makes a `ViewerCase` of a case.
+Everything here is data. `viewer_case` makes a `ViewerCase` of a case; the browser draws outlines,
+areas and differences from the labels themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
-from raters.plots.style import rater_colours, rater_lines
+from raters.plots.style import ERROR_LEGEND, rater_colours, rater_lines
 from raters.report.tables import shown_value
 from raters.rows import Row
 
 REFERENCE = "reference"
-DISAGREEMENT = "disagreement"
-NOT_LABELLED = "not labelled"
+DIFFER = "#e040fb"
+"""Where raters differ, and where a model is unsure."""
 
 _DASHES = ("7 4", "2 3", "9 3 2 3")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Outlines of one rater (or the consensus, the reference), with one toggle.
+    """How the labels of one rater (or the consensus, the reference) look.
 
     Attributes:
-        name: Whose outlines they are: the key of `Slice.outlines`.
+        name: Whose labels they are, as `Labels.layers` says.
         colour: Of the line and of the toggle, `#rrggbb`.
         dash: Dashes as in SVG ('4 2'), '' for a solid line.
         edge: Whether the line gets a black edge: for white ones.
         shown: Whether it is shown at the start.
+        excludes: Whether a label says what a pixel is not (complementary labels).
     """
 
     name: str
@@ -36,6 +38,7 @@ class Layer:
     dash: str = ""
     edge: bool = False
     shown: bool = True
+    excludes: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class MapLayer:
     """A map that can be laid over the picture.
 
     Attributes:
-        name: The key of `Slice.maps`.
+        name: The key of `ViewerCase.maps`.
         legend: Colours of the map by what they mean, `{"all agree": "#000000"}`.
         shown: Whether it is shown at the start; the first such one is.
         opacity: At the start, from 0 to 1.
@@ -56,96 +59,130 @@ class MapLayer:
 
 
 @dataclass(frozen=True)
-class Slice:
-    """One picture with what lies over it.
+class Plane:
+    """How a stack `(slices, rows, columns)` is cut; `raters.plots.views.View` of the stack.
 
     Attributes:
-        picture: Data URI; '' for a black one.
-        outlines: SVG paths by layer and class, `{"ann": {"lesion": "M1 1h3v2h-3z"}}`.
-        maps: Data URIs by name of the map.
-        name: Shown beside the slider, such as 'slice 12'.
+        name: 'axial', 'coronal', 'sagittal', or the axis where the orientation is unknown.
+        order: The axes of the stack that become slices, rows and columns.
+        flipped: Which of these run backwards.
+        letters: The sides of the patient at the left, right, top and bottom; none if unknown.
     """
 
-    picture: str
-    outlines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    maps: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    order: Sequence[int] = (0, 1, 2)
+    flipped: Sequence[bool] = (False, False, False)
+    letters: Sequence[str] = ()
 
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes in the page."""
-        paths = (path for paths in self.outlines.values() for path in paths.values())
-        return len(self.picture) + sum(map(len, paths)) + sum(map(len, self.maps.values())) + 200
+
+@dataclass(frozen=True)
+class Picture:
+    """A channel of an image, one picture per slice of the stack.
+
+    Attributes:
+        name: The channel, such as 'flair'.
+        slices: Data URIs of 8 bits; codes of values.
+        colours: Whether they are coloured.
+        knots: `(value, code)`, ascending: values in between lie on straight lines.
+        windows: The darkest and the brightest value by name; the first one is shown at first.
+    """
+
+    name: str
+    slices: Sequence[str]
+    colours: bool = False
+    knots: Sequence[tuple[float, int]] = ((0, 0), (255, 255))
+    windows: Mapping[str, tuple[float, float]] = field(default_factory=lambda: {"all": (0, 255)})
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What some layers say at each pixel, as numbers of patterns.
+
+    Attributes:
+        layers: The names of the layers.
+        patterns: The classes (or MISSING) that the layers say, by number of the pattern.
+        data: The numbers `(slices, rows, columns)`, of 8 bits or (more than 256 patterns) 16,
+            deflated, in base64.
+    """
+
+    layers: Sequence[str]
+    patterns: Sequence[Sequence[int]]
+    data: str
 
 
 @dataclass(frozen=True)
 class ViewerCase:
-    """One case of the viewer.
+    """One case of the viewer: a stack of slices, one for a picture in two dimensions.
 
     Attributes:
         id: The name of the case.
-        slices: At least one.
         facts: Shown beside the case, `{"dice": 0.71}`; the list shows the first one.
-        shape: Rows and columns that outlines are counted in.
-        aspect: Height of a pixel over its width.
-        start: The slice that is shown first, a position in `slices`.
-        letters: The sides of the patient at the left, right, top and bottom; none if unknown.
+        shape: Slices, rows and columns of the labels; pictures and maps may have fewer pixels.
+        spacing: The size of a pixel of the labels along these axes.
+        start: What is shown first, a place in the stack.
+        planes: The ways to cut it; the first one is that of the slices.
+        numbers: By axis of the stack, the number in the file of its first place, and the step.
+        slices: How many slices the file has; the stack may hold those with labels only.
+        classes: The names of all classes, with background; the same in all cases of a viewer.
+        labels: What raters and others said.
+        pictures: The channels of the image; none without an image.
+        maps: Pictures with transparency by name, one per slice.
         empty: The layers that have a mask of the case with nothing in it.
     """
 
     id: str
-    slices: Sequence[Slice]
     facts: Mapping[str, object] = field(default_factory=dict)
-    shape: tuple[int, int] = (1, 1)
-    aspect: float = 1.0
-    start: int = 0
-    letters: Sequence[str] = ()
+    shape: tuple[int, int, int] = (1, 1, 1)
+    spacing: Sequence[float] = (1.0, 1.0, 1.0)
+    start: Sequence[int] = (0, 0, 0)
+    planes: Sequence[Plane] = (Plane(),)
+    numbers: Sequence[tuple[int, int]] = ((0, 1), (0, 1), (0, 1))
+    slices: int = 1
+    classes: Sequence[str] = ()
+    labels: Sequence[Labels] = ()
+    pictures: Sequence[Picture] = ()
+    maps: Mapping[str, Sequence[str]] = field(default_factory=dict)
     empty: Sequence[str] = ()
 
     @property
     def size(self) -> int:
         """About how many bytes it takes in the page."""
-        return sum(part.size for part in self.slices) + 200
+        stacks = [*(one.slices for one in self.pictures), *self.maps.values()]
+        tables = sum(len(one.data) + len(str(one.patterns)) for one in self.labels)
+        return sum(len(uri) + 3 for uris in stacks for uri in uris) + tables + 1000
 
-    def within(self, budget: int) -> ViewerCase:
-        """Leave out the slices that are farthest from the first one, until it fits the budget."""
-        kept, start = list(self.slices), self.start
-        size = self.size
-        while size > budget and len(kept) > 1:
-            at = 0 if start > len(kept) - 1 - start else len(kept) - 1
-            size -= kept.pop(at).size
-            start -= at == 0
-        return replace(self, slices=kept, start=start)
+    @property
+    def layers(self) -> list[str]:
+        """The names of all layers that have labels of the case."""
+        return [name for one in self.labels for name in one.layers]
 
 
 def within(cases: Sequence[ViewerCase], budget: int) -> list[ViewerCase]:
-    """Return as many cases as fit a number of bytes: first slices are left out, then cases.
+    """Return as many of the first cases as fit a number of bytes, at least one.
 
     Example:
-        >>> case = ViewerCase("a", [Slice("x" * 1000)] * 3, start=1)
-        >>> [len(kept.slices) for kept in within([case, case], 6000)]
-        [2, 2]
-        >>> [len(kept.slices) for kept in within([case, case], 2000)]
-        [1]
+        >>> case = ViewerCase("a", pictures=[Picture("", ["x" * 4000])])
+        >>> [len(within([case] * 3, budget)) for budget in (0, 11_000, 20_000)]
+        [1, 2, 3]
     """
-    if sum(case.size for case in cases) <= budget:
-        return list(cases)
     kept: list[ViewerCase] = []
-    for k, case in enumerate(cases):
-        smaller = case.within(budget // (len(cases) - k))
-        if kept and smaller.size > budget:
+    for case in cases:
+        budget -= case.size
+        if kept and budget < 0:
             break
-        kept.append(smaller)
-        budget -= smaller.size
+        kept.append(case)
     return kept
 
 
-def rater_layers(raters: Sequence[str], shown: int = 8) -> list[Layer]:
-    """Return the outlines of raters the colours and dashes that they have in all figures.
+def rater_layers(
+    raters: Sequence[str], shown: int = 8, excluding: Sequence[str] = ()
+) -> list[Layer]:
+    """Return the raters' layers, in the colours and dashes that they have in all figures.
 
     Args:
         raters: All raters, in the order of the study.
         shown: How many are shown at the start.
+        excluding: The raters whose labels say what a pixel is not.
 
     Example:
         >>> rater_layers(["ann", "bob"])[1].colour
@@ -153,13 +190,13 @@ def rater_layers(raters: Sequence[str], shown: int = 8) -> list[Layer]:
     """
     colours, lines = rater_colours(raters), rater_lines(raters)
     return [
-        Layer(name, colours[name], _dash(lines[name]), shown=k < shown)
+        Layer(name, colours[name], _dash(lines[name]), False, k < shown, name in excluding)
         for k, name in enumerate(raters)
     ]
 
 
 def extra_layers(names: Sequence[str]) -> list[Layer]:
-    """Return further outlines (consensus, prediction, reference) white lines with a black edge.
+    """Return further layers (consensus, prediction, reference) as white lines with a black edge.
 
     The reference is a solid line, as in the figures; the others are dashed, each in its way.
 
@@ -186,24 +223,6 @@ def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") 
     return name
 
 
-def disagreement_map(shown: bool = False) -> MapLayer:
-    """Return the legend of the map of disagreement that `viewer_case` makes."""
-    return MapLayer(DISAGREEMENT, {"raters differ most": "#e040fb"}, shown)
-
-
-def all_layers(cases: Sequence[ViewerCase], known: Sequence[Layer]) -> list[Layer]:
-    """Return the known layers, and one for each further name of outlines in the cases."""
-    names = dict.fromkeys(n for case in cases for part in case.slices for n in part.outlines)
-    return [*known, *extra_layers([n for n in names if n not in {layer.name for layer in known}])]
-
-
-def all_maps(cases: Sequence[ViewerCase], known: Sequence[MapLayer]) -> list[MapLayer]:
-    """Return the known maps, and a plain one for each further name in the cases."""
-    names = dict.fromkeys(n for case in cases for part in case.slices for n in part.maps)
-    new = [n for n in names if n not in {layer.name for layer in known}]
-    return [*known, *(disagreement_map() if n == DISAGREEMENT else MapLayer(n) for n in new)]
-
-
 def _dash(line: object) -> str:
     """Turn a line style of matplotlib into dashes of SVG."""
     if not isinstance(line, tuple):
@@ -212,34 +231,38 @@ def _dash(line: object) -> str:
 
 
 def index_data(
-    cases: Sequence[ViewerCase], layers: Sequence[Layer], maps: Sequence[MapLayer]
+    cases: Sequence[ViewerCase],
+    layers: Sequence[Layer],
+    maps: Sequence[MapLayer],
+    elsewhere: Sequence[tuple[str, str]] = (),
 ) -> Row:
-    """Return what the script needs before any case is shown: layers, classes, maps, the list."""
-    classes = dict.fromkeys(
-        name
-        for case in cases
-        for part in case.slices
-        for paths in part.outlines.values()
-        for name in paths
-    )
+    """Return what the script needs before any case is shown: layers, classes, maps, the list.
+
+    Layers and maps that only the cases name get a plain look; `elsewhere` are the cases of other
+    pages, with their addresses.
+    """
+    named = dict.fromkeys(name for case in cases for name in case.layers)
+    layers = [*layers, *extra_layers([n for n in named if n not in {one.name for one in layers}])]
+    mapped = dict.fromkeys(name for case in cases for name in case.maps)
+    maps = [*maps, *(MapLayer(n) for n in mapped if n not in {one.name for one in maps})]
+    classes = cases[0].classes if cases else ()
     return {
         "layers": [asdict(layer) for layer in layers],
-        "classes": list(classes),
+        "classes": list(zip(classes, ["", *rater_colours(classes[1:]).values()], strict=False)),
         "maps": [{**asdict(one), "legend": dict(one.legend)} for one in maps],
+        "differ": {"differ": DIFFER, **{key: ERROR_LEGEND[text] for key, text in _ERRORS.items()}},
         "cases": [
             {"id": case.id, "facts": [(k, shown_value(v)) for k, v in case.facts.items()]}
             for case in cases
         ],
+        "elsewhere": list(elsewhere),
     }
+
+
+_ERRORS = {"missed": "missed (false negative)", "more": "too much (false positive)"}
 
 
 def case_data(case: ViewerCase) -> Row:
-    """Return what the script needs to show one case."""
-    return {
-        "shape": list(case.shape),
-        "aspect": case.aspect,
-        "start": case.start,
-        "letters": list(case.letters),
-        "empty": list(case.empty),
-        "slices": [asdict(part) for part in case.slices],
-    }
+    """Return what the script needs to show one case; the index has the rest."""
+    data = asdict(case)
+    return {name: data[name] for name in data if name not in ("id", "facts", "classes")}

@@ -1,0 +1,191 @@
+"""The first screen of a report: headline numbers, who agrees with whom, disputed cases as pictures.
+
+Pictures are small copies with everyone's outline, cut to what was drawn; the viewer has the cases
+in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import ArrayLike
+
+from raters.arrays import Array, Flags
+from raters.plots.pairs import pair_matrix
+from raters.plots.pictures import most_disputed
+from raters.plots.pictures import picture as scaled
+from raters.plots.style import rater_colours
+from raters.plots.views import view_of
+from raters.progress import ordered_map
+from raters.report.blocks import Card, Matrix, Number
+from raters.report.figures import outline_path, picture
+from raters.rows import Row, known
+from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
+from raters.study.case import Case
+from raters.study.study import Study, many
+
+CARDS = 6
+"""Cases on the first screen."""
+MOST_NAMES = 10
+"""Raters in the matrix of the first screen."""
+_SIDE = 200  # pixels of a picture, and of the masks that are outlined on it
+_MARGIN = 0.15
+_FINE = 0.02  # of the pixels on a border, from which on only a part is shown: vessels
+_PART = 4
+
+
+def mean_number(name: str, sums: ArrayLike, groups: Sequence[str], about: str = "") -> Number:
+    """Return a mean over cases with its interval, from the sums that `ratio` divides.
+
+    Example:
+        >>> found = mean_number("Dice", [[0.8, 1.0]] * 3 + [[0.6, 1.0]] * 3, list("abcdef"))
+        >>> round(found.value, 2), found.low < 0.7 < found.high
+        (0.7, True)
+    """
+    if not len(groups):
+        return Number(name, None, about=about)
+    found = GroupBootstrap(groups).interval(sums, ratio)
+    if not found.exists:
+        few = f"no interval: {many(found.groups, 'group')}, {LEAST_GROUPS} are needed"
+        about = f"{about}; {few}" if about else few
+    return Number(name, known(found.estimate), known(found.low), known(found.high), about)
+
+
+def agreement_matrix(
+    pairs: Sequence[Row],
+    names: Sequence[str],
+    raters: Sequence[str],
+    score: str,
+    title: str,
+    about: str = "",
+) -> Matrix | None:
+    """Return who agrees with whom; None where no pair can be compared.
+
+    Args:
+        pairs: Rows with `rater_a`, `rater_b` and the score.
+        names: The raters to show, in order; only the first ten are.
+        raters: All raters of the study, by which they have their colours.
+        score: The column.
+        title: What the numbers are.
+        about: What to see in them.
+    """
+    shown = list(names)[:MOST_NAMES]
+    values = pair_matrix(pairs, shown, score)
+    np.fill_diagonal(values, np.nan)
+    if not np.isfinite(values).any():
+        return None
+    colours = rater_colours(raters)
+    cells = [[known(value) for value in row] for row in values.tolist()]
+    return Matrix(title, shown, shown, cells, about, {n: colours[n] for n in shown if n in colours})
+
+
+Further = Mapping[str, ArrayLike] | Callable[[Case], Mapping[str, ArrayLike]]
+"""More masks of a case by name, or what gives them."""
+
+
+def picture_cards(study: Study, notes: Mapping[str, str], further: Further = {}) -> list[Card]:  # noqa: B006
+    """Return the first cases as pictures, with what is noted of each; `further` are more masks."""
+
+    def card(name: str) -> Card:
+        case = study[name]
+        drawn = dict(zip(study.raters, case.labels, strict=True))
+        more = further(case) if callable(further) else further
+        hidden = study.raters if study.anonymous else ()
+        return Card(name, notes[name], thumbnail(case, drawn, more, study.classes.names, hidden))
+
+    return list(ordered_map(card, list(notes)[:CARDS])) if study.raters else []
+
+
+def thumbnail(
+    case: Case,
+    drawn: Mapping[str, Array],
+    further: Mapping[str, ArrayLike],
+    classes: Sequence[str],
+    hidden: Sequence[str] = (),
+) -> Markup:
+    """Return a case as a small drawing: the image, and an outline of each rater and class.
+
+    Volumes are shown at the slice that raters differ on most.
+
+    Args:
+        case: The case.
+        drawn: Class numbers by rater, all raters of the study.
+        further: More class numbers, outlined in white: the consensus, the reference.
+        classes: Names of the classes.
+        hidden: Names that are not shown: of raters who are anonymous.
+    """
+    masks = {**drawn, **{name: np.asarray(mask) for name, mask in further.items()}}
+    space = next(iter(masks.values())).shape
+    image = None if case.image is None else scaled(case.image, space, None)
+    spacing = case.geometry.spacing
+    aspect = spacing[0] / spacing[1]
+    if len(space) == 3:
+        view = view_of(space, case.geometry.affine)
+        at = most_disputed(view.turn(np.stack(list(drawn.values())), 1))
+        masks = {name: view.turn(mask)[at] for name, mask in masks.items()}
+        image, aspect = None if image is None else view.turn(image)[at], view.aspect(spacing)
+    window = _window(np.any([mask > 0 for mask in masks.values()], axis=0))
+    seen = np.stack([masks[name][window] for name in drawn])
+    if (np.diff(seen, axis=1) != 0).mean(axis=0).mean() > _FINE:
+        window = _closer(window, (seen != seen[0]).any(axis=0))
+    masks = {name: mask[window] for name, mask in masks.items()}
+    rows, columns = next(iter(masks.values())).shape
+    step = max(1, -(-max(rows, columns) // _SIDE))
+    colours, paths = rater_colours(list(drawn)), []
+    for place, (name, mask) in enumerate(masks.items()):
+        thin = mask[::step, ::step]
+        look = {"colour": colours.get(name, "#fff"), "width": 1.2 + (len(masks) - place) * 0.25}
+        look["dash"] = "" if name in colours else "5 4"
+        for number in np.unique(thin[thin > 0]).tolist():
+            who = classes[number] if name in hidden else f"{name}: {classes[number]}"
+            path = outline_path(thin == number)
+            paths.append(Markup(_PATH).format(d=path, title=who, **look))
+    href = "" if image is None else picture(image[window], _SIDE, (0.0, 1.0))
+    size = {"width": -(-columns // step), "height": -(-rows // step)}
+    shown = Markup(_IMAGE).format(href=href, **size) if href else ""
+    box = {"wide": size["width"], "high": f"{size['height'] * aspect:g}", "aspect": f"{aspect:g}"}
+    return Markup(_DRAWING).format(inner=Markup("").join([shown, *paths]), **box)
+
+
+_PATH = (
+    '<path d="{d}" fill="none" stroke="{colour}" stroke-width="{width}" '
+    'stroke-dasharray="{dash}" vector-effect="non-scaling-stroke"><title>{title}</title></path>'
+)
+_IMAGE = '<image href="{href}" width="{width}" height="{height}" preserveAspectRatio="none"/>'
+_DRAWING = (
+    '<svg viewBox="0 0 {wide} {high}" role="img"><g transform="scale(1 {aspect})">{inner}</g></svg>'
+)
+
+
+def _closer(window: tuple[slice, slice], differ: Flags) -> tuple[slice, slice]:
+    """Return the quarter of a window in which raters differ most."""
+    from scipy.ndimage import uniform_filter
+
+    side = max(differ.shape) // _PART
+    if side < 16:
+        return window
+    spread = uniform_filter(differ.astype(np.float32), side, mode="constant")
+    middle = np.unravel_index(int(spread.argmax()), spread.shape)
+    both = zip(middle, differ.shape, strict=True)
+    starts = [min(max(0, int(at) - side // 2), max(0, length - side)) for at, length in both]
+    rows, columns = ((part.start or 0) + s for part, s in zip(window, starts, strict=True))
+    return slice(rows, rows + side), slice(columns, columns + side)
+
+
+def _window(there: Flags) -> tuple[slice, slice]:
+    """Return the part of a picture around what was drawn; all of it where that is most of it."""
+    if not there.any():
+        return slice(None), slice(None)
+    ends = [np.flatnonzero(there.any(axis=1 - axis))[[0, -1]] for axis in (0, 1)]
+    sides = [int(last - first + 1) for first, last in ends]
+    least = max(max(sides), max(there.shape) // 6)  # a lesion is seen with what is around it
+    half = math.ceil(least * (0.5 + _MARGIN))
+    window = []
+    for (first, last), length in zip(ends, there.shape, strict=True):
+        middle = int(first + last) // 2
+        low = min(max(0, middle - half), max(0, length - 2 * half))
+        window.append(slice(low, low + 2 * half))
+    return window[0], window[1]
