@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -65,6 +66,21 @@ def test_an_address_that_is_none(address: str, words: str, monkeypatch: pytest.M
     monkeypatch.setattr(cluster, "ANSWER", 1)
     with pytest.raises(RatersError, match=words):
         list(on_cluster(abs, [1], address.format(port=free_port()), failed))
+
+
+def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would close itself within the start of the next one, and wait there for ever."""
+    from distributed import Client
+
+    monkeypatch.setattr(cluster, "ANSWER", 1)
+    gc.disable()
+    try:
+        with pytest.raises(RatersError) as caught:
+            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{free_port()}", failed))
+        assert not [one for one in gc.get_objects() if type(one) is Client]
+        assert caught.value.__context__ is None
+    finally:
+        gc.enable()
 
 
 def test_no_worker_and_then_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,28 +44,12 @@ def on_cluster(
         RatersError: No scheduler answers, or it is gone.
     """
     try:
-        from distributed import Client
+        import distributed  # noqa: F401
     except ImportError:
         raise RatersError(
             "the engine 'dask' needs: pip install 'raters[dask]'", kind="missing-package"
         ) from None
-    try:
-        client = Client(scheduler, timeout=ANSWER)  # type: ignore[no-untyped-call]
-    except ValueError as error:
-        raise RatersError(
-            f"found the scheduler {scheduler!r} ({error}), expected an address such as "
-            "tcp://host:8786"
-        ) from None
-    except (OSError, MemoryError, RuntimeError) as error:  # nobody, or no scheduler, is there
-        why = str(error).splitlines()[0] if str(error) else "no answer"
-        raise RatersError(
-            f"no scheduler answers at {scheduler} within {ANSWER} seconds: {why}"
-        ) from None
-    except AssertionError:  # Dask's own event loop did not start in ten seconds
-        raise RatersError(
-            "Dask did not start within 10 seconds: the machine is too busy; the same command "
-            "resumes from what is finished"
-        ) from None
+    client = _connected(scheduler)
     with _closing(client), _watched(client, scheduler, tell):
         killed: list[int] = []
         yield from _results(client, work, positions, scheduler, killed)
@@ -73,6 +58,32 @@ def on_cluster(
             again: list[int] = []
             yield from _results(client, work, [position], scheduler, again)
             yield from (failed(position, RatersError(_DIED)) for position in again)
+
+
+def _connected(scheduler: str) -> Any:  # noqa: ANN401
+    """Connect to a scheduler, or say why that cannot be done."""
+    from distributed import Client
+
+    try:
+        return Client(scheduler, timeout=ANSWER)  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        failure = RatersError(
+            f"found the scheduler {scheduler!r} ({error}), expected an address such as "
+            "tcp://host:8786"
+        )
+    except (OSError, MemoryError, RuntimeError) as error:  # nobody, or no scheduler, is there
+        why = str(error).splitlines()[0] if str(error) else "no answer"
+        failure = RatersError(f"no scheduler answers at {scheduler} within {ANSWER} seconds: {why}")
+    except AssertionError:  # Dask's own event loop did not start in ten seconds
+        failure = RatersError(
+            "Dask did not start within 10 seconds: the machine is too busy; the same command "
+            "resumes from what is finished"
+        )
+    # The half-made client closes itself when it is collected; within the start of the next one,
+    # which holds the same lock, it would wait for ever. So it is collected now, and the error is
+    # raised where it keeps nothing of it.
+    gc.collect()
+    raise failure
 
 
 def _results(
