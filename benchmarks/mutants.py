@@ -97,7 +97,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "methods/mrnet.py": ("tests/test_mrnet.py",),
     **{
         f"methods/{name}.py": ("tests/test_prism.py",)
-        for name in ("prism", "prism_confidence", "prism_losses", "prism_options")
+        for name in ("prism", "prism_confidence", "prism_losses", "prism_options", "prism_ssim")
     },
     "methods/options.py": (METHODS, TABLES, PAPERS),
     "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),

@@ -25,9 +25,9 @@ class ConP(nn.Module):
     .. math:: \bar f_n = f_n + w^e_n + \mathrm{Attention}(w^e_n + E, f_n + E, f_n)
 
     with norms and two linear layers (`AttentionBlock`). The paper does not say what the residual
-    adds; attention alone only chooses which patches' features are mixed, and hardly lets
-    confidences through. Then come a 2 x 2 deconvolution, the encoder's features of the level above,
-    and a convolution with a residual.
+    adds; without confidences in it they only choose which patches' features are mixed. Then come a
+    2 x 2 deconvolution, the encoder's features of the level above, and a convolution with a
+    residual.
 
     Args:
         channels: Channels of the encoder's levels, the finest first.

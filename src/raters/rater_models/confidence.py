@@ -192,8 +192,8 @@ class Foreground(NamedTuple):
     """Labels as numbers to multiply with.
 
     Attributes:
-        marked: One where a rater says a class but the background, `(batch, raters, L - 1, *space)`.
-        there: One where a rater says any class, `(batch, raters, 1, *space)`.
+        marked: 1 where a rater says a class but the background, `(batch, raters, L - 1, *space)`.
+        there: 1 where a rater says any class, `(batch, raters, 1, *space)`.
     """
 
     marked: Tensor
