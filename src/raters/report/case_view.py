@@ -6,6 +6,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,6 +95,7 @@ def viewer_case(
     pictures, drawers = _channels(case, space, channels, turned)
     drawn = {k: turned(_fitting(np.asarray(v), space, k, case)) for k, v in (maps or {}).items()}
     drawers += [_map_drawer(values) for values in drawn.values()]
+    drawers = [lru_cache(1)(draw) for draw in drawers]  # the picture that was tried is kept
     step = -(-max(stack.shape[2:]) // _MOST_LABELLED[len(space)])
     coded = list(label_maps({k: mask[:, ::step, ::step] for k, mask in said.items()}))
     marked = np.any(
