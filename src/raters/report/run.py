@@ -303,10 +303,21 @@ def _first(
     cut = {"best": best if gain else None, "half": half, "cut": row.get("cut_best")}
     way = one_way([known(value) for value in more])
     advice = [b.text for b in training.blocks if isinstance(b, TextBlock) and b.kind != "plain"]
+    advice = [text for text in advice if "waited for data" not in text]  # slow is not wrong
+    judged = [r for r in rows if not masks and np.isfinite(r["balanced_accuracy"])]
+    least = min(judged, key=lambda r: r["balanced_accuracy"], default=None)
     first = [(card.case, card.note) for card in cards[:3]]
     actions = [
         say("act_run_cases", cases=first, what="case" if masks else "task"),
-        say("act_run_raters", way=way, rows=draws_unlike(rows)[:2], low=low, **cut),
+        say(
+            "act_run_raters",
+            way=way,
+            rows=draws_unlike(rows)[:2],
+            low=low,
+            least=least,
+            known=bool(fits or rows),
+            **cut,
+        ),
         say("act_run_train", said=advice[0] if advice else "", part=part.name),
     ]
     said = "To look at first (prediction in white)" if masks else "Least sure"
@@ -323,12 +334,13 @@ def _score(scores: Evaluation, part: Part) -> Number:
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
     names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
-    if watched.vote:
+    if any(np.isfinite(list(watched.vote.values()))):
         values = [watched.vote.get(name, np.nan) for name in names]
         about = "of the same cases, seen with their labels: a baseline"
         return mean_number("vote of the raters", mean_sums(values), groups, about)
     if not masks or not any(len(pairs) for pairs in watched.pairs.values()):
-        return Number("baseline", "none", about="there is no reference: train one to compare")
+        about = "no labels of these cases to compare with: train a baseline (-m vote)"
+        return Number("baseline", "none", about=about)
     rows = np.array([watched.pairs[name] for name in names])
     exist = np.isfinite(rows)
     sums = np.stack([np.where(exist, rows, 0.0).sum(axis=1), exist.sum(axis=1)], axis=1)
