@@ -206,7 +206,7 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
     found = []
     for number, box in enumerate(corners_of(boxes - 1), start=1):
         inside = np.flatnonzero(of_region[1] == number)
-        # Of whole candidates, as in the paper: a region that goes on outside would fill the box if
+        # Of whole candidates, as in the paper: a region that continues outside would fill the box if
         # it were cut at it first.
         overlaps = overlap(box, corners)
         good = overlaps >= LEAST

@@ -38,7 +38,7 @@ _HOUNSFIELD = {
 }
 
 _Draw = Callable[[int, int], str]
-"""Gives a slice, with a longest side, as a data URI."""
+"""How a slice, with a longest side, becomes a data URI."""
 
 
 def viewer_case(

@@ -240,7 +240,7 @@ def write(
     Args:
         report: The report.
         folder: Where to write.
-        all_cases: Whether to write the cases that viewers have no room for, as `cases/*.html`.
+        all_cases: Whether to write the cases that do not fit into the viewers, as `cases/*.html`.
         progress: Show a progress bar of these.
 
     Returns:

@@ -128,7 +128,8 @@ def run_report(
     seen, run = Seen.by_run(path), path.resolve().name
     training = training_section(model.history, read_scores(path), _steps(model.config, seen))
     name = title if study is None else study.about.get("title") or title
-    title = f"{name}: run {run}" if name else f"Run {run}"
+    called = run if run.startswith("run") else f"run {run}"
+    title = f"{name}: {called}" if name else called[0].upper() + called[1:]
     if study is None:
         sections = [training, *_without_study(model, why_not), *_own(model, None), *_epochs(model)]
         return Report(title, _facts(model, seen), sections, _about(model))

@@ -38,6 +38,8 @@ def score_section(found: Evaluation, anonymous: bool = False) -> Section:
     blocks.append(table("run.summary", rows, columns=brief(rows), each=each))
     if found.cuts:
         blocks.append(table("run.cuts", found.cuts, columns=brief(found.cuts)))
+    if found.variability:
+        blocks.append(table("run.variability", found.variability, columns=brief(found.variability)))
     if found.likelihood:
         blocks.append(table("run.likelihood", found.likelihood))
     return section("run.summary", blocks)
