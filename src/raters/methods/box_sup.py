@@ -206,8 +206,8 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
     found = []
     for number, box in enumerate(corners_of(boxes - 1), start=1):
         inside = np.flatnonzero(of_region[1] == number)
-        # Of whole candidates, as in the paper: a region that continues outside would fill the box if
-        # it were cut at it first.
+        # Of whole candidates, as in the paper: a region that continues outside would fill the box
+        # if it were cut at it first.
         overlaps = overlap(box, corners)
         good = overlaps >= LEAST
         candidates = members[good][:, of_region[0, inside]]
