@@ -193,7 +193,7 @@ def run_one(drawn: Drawn, seed: int, fold: int, method: str) -> Row:
 
 def held_out_blocks(model: Model, study: Study) -> list[list[float]]:
     """Return sums over blocks of held-out cases: labels, then two likelihoods of each form."""
-    from raters.benchmarks.held_out import LabelFit, counted_matrices, has_matrices
+    from raters.benchmarks.own_cell import LabelFit, counted_matrices, has_matrices
     from raters.methods.base import Asked
     from raters.prediction.predict import predict_streams
 

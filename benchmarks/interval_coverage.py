@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 import raters
 from crowd_tables import KINDS, Kind, drawn
-from raters.fusion.hierarchical import hierarchical
+from raters.fusion.hierarchical import hierarchical, posterior_errors
 from raters.fusion.performance import MEASURES, measures
-from raters.fusion.posterior_draws import posterior_errors
 from raters.rows import Row
 from raters.scores import interval
 from raters.study.study import Study

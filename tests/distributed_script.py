@@ -21,8 +21,8 @@ from torch import Tensor
 import raters
 from raters.methods import prob_unet
 from raters.methods.base import Batch, HeldOut, Step, Task
+from raters.methods.options import LatentOptions
 from raters.methods.prob_unet import LookedAt, ProbUNet
-from raters.methods.sampling_options import LatentOptions
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.run import first_process

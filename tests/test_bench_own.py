@@ -17,9 +17,15 @@ from raters import fit
 from raters.benchmarks import held_out, own, own_table, run
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.folds import folded
-from raters.benchmarks.held_out import LabelFit, agreement, counted_matrices
 from raters.benchmarks.own import compare_study
-from raters.benchmarks.own_cell import BY_LABEL, read_kept, score_own
+from raters.benchmarks.own_cell import (
+    BY_LABEL,
+    LabelFit,
+    agreement,
+    counted_matrices,
+    read_kept,
+    score_own,
+)
 from raters.errors import RatersError
 from raters.prediction.prediction import Prediction
 from raters.scores.calibration import joint_log_likelihood, left_out_log_likelihoods

@@ -14,10 +14,10 @@ from scipy.optimize import minimize
 import raters
 from raters.errors import RatersError
 from raters.methods.base import mean_label
-from raters.methods.diag import Diag
-from raters.methods.diagnosis import (
+from raters.methods.diag import (
     EVEN_CASES,
     SPREAD,
+    Diag,
     dealt,
     facts_of_masks,
     judged,

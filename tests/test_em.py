@@ -18,8 +18,7 @@ from distributed_script import PLAIN, masks
 from raters.errors import RatersError
 from raters.methods import learning_method
 from raters.methods.base import Batch, Task
-from raters.methods.em import EMMethod
-from raters.methods.em_options import rounds
+from raters.methods.em import EMMethod, rounds
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.simulate import draw_labels
 from raters.study.classes import MISSING

@@ -22,8 +22,7 @@ from torch import Tensor
 from command_line import Outcome, run_in_process
 from raters.errors import RatersError
 from raters.export import FORMATS, export, run
-from raters.export.onnx_file import proto_of, runner
-from raters.export.program import program_of
+from raters.export.program import program_of, proto_of, runner
 from raters.export.truth import Truth, truth_of
 from raters.methods.separate import Separate
 from raters.training.config import ModelConfig

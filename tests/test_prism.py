@@ -25,8 +25,15 @@ from raters.methods.prism_confidence import (
     draw_order,
     started,
 )
-from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss, ssim_loss
-from raters.methods.prism_ssim import SIGMA, WINDOW, ssim
+from raters.methods.prism_losses import (
+    SIGMA,
+    WINDOW,
+    heads_loss,
+    recurrence_loss,
+    shuffle_loss,
+    ssim,
+    ssim_loss,
+)
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import confidence as c
 from raters.rater_models.confusion import SharedConfusion

@@ -13,15 +13,16 @@ import raters
 from command_line import run_alone
 from makers import save
 from raters.errors import RatersError
-from raters.fusion.colours import centres_of, distances
 from raters.fusion.grabcut import grabcut
 from raters.fusion.graph_cut import energy, graph_cut
 from raters.fusion.lazy_snapping import colour_costs, contrast, hold, lazy_snapping
-from raters.fusion.marks import marks_of
-from raters.fusion.merge_tree import corners_of, merge_tree, overlap
+from raters.fusion.marks import centres_of, distances, marks_of
 from raters.fusion.superpixels import (
+    corners_of,
     in_range,
     means_of,
+    merge_tree,
+    overlap,
     region_graph,
     sizes_of,
     split_by_marks,

@@ -12,8 +12,7 @@ import numpy as np
 
 from raters.arrays import Floats
 from raters.benchmarks.cell import Cell, Result, result_of
-from raters.benchmarks.held_out import agreement
-from raters.benchmarks.own_cell import BY_LABEL, Kept, read_kept
+from raters.benchmarks.own_cell import BY_LABEL, Kept, agreement, read_kept
 from raters.benchmarks.run import BenchRun
 from raters.benchmarks.scores import SCORES, columns
 from raters.rows import Row, to_markdown, write_csv, write_json

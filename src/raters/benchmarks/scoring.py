@@ -12,9 +12,8 @@ import numpy as np
 
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
-from raters.benchmarks.overlaps import Overlaps
+from raters.benchmarks.overlaps import Overlaps, fusion_scores, recurrence_scores
 from raters.benchmarks.spec import ANNOTATORS
-from raters.benchmarks.with_labels import fusion_scores, recurrence_scores
 from raters.errors import RatersError
 from raters.rows import Row
 from raters.study.classes import MISSING

@@ -26,21 +26,23 @@ class Format:
     Attributes:
         name: What users call it.
         suffix: What the name of the file must end in; empty for a folder.
-        module: The module beside this whose `write(truth, path)` writes it, and returns the
-            largest difference from the model's own prediction (None if it was not measured).
+        where: The function `module:name` of this room that writes a truth network to a path, and
+            returns the largest difference from the model's own prediction (None if it was not
+            measured).
         inside: Whether the normalisation can be put into the exported network.
         packages: What must be installed beside torch.
     """
 
     name: str
     suffix: str
-    module: str
+    where: str
     inside: bool = True
     packages: tuple[str, ...] = ()
 
     def write(self, truth: Truth, path: Path) -> float | None:
         """Write a truth network to a path that does not exist yet."""
-        found: float | None = import_module(f"raters.export.{self.module}").write(truth, path)
+        module, name = self.where.split(":")
+        found: float | None = getattr(import_module(f"raters.export.{module}"), name)(truth, path)
         return found
 
     def refuse_missing_packages(self) -> None:
@@ -53,9 +55,9 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    "onnx": Format("onnx", ".onnx", "onnx_file", packages=("onnx", "onnxscript")),
-    "torch": Format("torch", ".pt2", "program"),
-    "monai-bundle": Format("monai-bundle", "", "monai_bundle", inside=False),
+    "onnx": Format("onnx", ".onnx", "program:write_onnx", packages=("onnx", "onnxscript")),
+    "torch": Format("torch", ".pt2", "program:write"),
+    "monai-bundle": Format("monai-bundle", "", "monai_bundle:write", inside=False),
 }
 
 

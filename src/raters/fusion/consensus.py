@@ -11,10 +11,10 @@ import numpy as np
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
+from raters.fusion.hierarchical import posterior_errors
 from raters.fusion.methods import METHODS, FusionOptions, method_of
 from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
-from raters.fusion.posterior_draws import posterior_errors
 from raters.fusion.result import Fusion
 from raters.fusion.table_errors import table_errors
 from raters.rows import Row, html

@@ -12,8 +12,7 @@ import numpy as np
 
 from raters.arrays import Array, Flags
 from raters.errors import RatersError
-from raters.fusion.colours import distances
-from raters.fusion.marks import as_fusion, marks_of
+from raters.fusion.marks import as_fusion, distances, marks_of
 from raters.fusion.option_values import Count
 from raters.fusion.result import Fusion
 from raters.fusion.superpixels import in_range

@@ -1,15 +1,18 @@
 """Learning methods: how a truth network learns from raters who disagree."""
 
-from raters.methods.crowd_options import AggNetOptions, CrowdLayerOptions, MaxMigOptions, WdnOptions
 from raters.methods.entry import MethodEntry
 from raters.methods.options import (
+    AggNetOptions,
+    CrowdLayerOptions,
     FusedOptions,
     GlobalOptions,
     LowRankOptions,
+    MaxMigOptions,
     MethodOptions,
     OracleOptions,
     PixelOptions,
     SingleOptions,
+    WdnOptions,
 )
 from raters.methods.registry import METHODS, learning_method
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from raters.methods.base import Batch, HeldOut, Step, cross_entropy, label_counts, mean_step
-from raters.methods.bootstrap_options import HardBootstrapOptions, SoftBootstrapOptions
+from raters.methods.options import HardBootstrapOptions, SoftBootstrapOptions
 from raters.methods.supervised import FusedMethod
 
 

@@ -11,11 +11,19 @@ from torch import Tensor
 from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
 from raters.fusion.marks import marks_of
-from raters.fusion.merge_tree import corners_of, merge_tree, overlap
-from raters.fusion.superpixels import in_range, means_of, region_graph, sizes_of, split_by_marks
+from raters.fusion.superpixels import (
+    corners_of,
+    in_range,
+    means_of,
+    merge_tree,
+    overlap,
+    region_graph,
+    sizes_of,
+    split_by_marks,
+)
 from raters.methods.base import Batch, HeldOut, Target, Task, cross_entropy, generator_of
+from raters.methods.mask_options import BoxSupOptions
 from raters.methods.region_method import RegionMethod, image_of, labels_at
-from raters.methods.weak_options import BoxSupOptions
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

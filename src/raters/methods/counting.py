@@ -10,7 +10,7 @@ from torch import Tensor
 from raters.distributed import summed
 from raters.methods.base import Batch, over_pixels
 from raters.methods.confusion_method import ConfusionMethod
-from raters.methods.crowd_options import CountedOptions
+from raters.methods.options import CountedOptions
 from raters.rater_models import RaterModel, SharedConfusion, near_identity_logits
 from raters.study.classes import MISSING
 

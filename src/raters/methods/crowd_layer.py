@@ -18,7 +18,7 @@ from raters.methods.base import (
     mean_step,
     over_pixels,
 )
-from raters.methods.crowd_options import CrowdLayerOptions
+from raters.methods.options import CrowdLayerOptions
 
 
 class CrowdLayer(NetworkMethod):

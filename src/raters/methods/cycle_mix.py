@@ -21,7 +21,7 @@ from raters.methods.base import (
     mean_label,
 )
 from raters.methods.label_sampling import of_each
-from raters.methods.weak_options import CycleMixOptions
+from raters.methods.mask_options import CycleMixOptions
 
 BLOCKS = (2, 4, 8, 16)
 """Along each axis, of the mask that two images are mixed by; one of these is drawn for a batch."""

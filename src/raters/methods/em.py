@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
+from raters.errors import RatersError
 from raters.methods.base import (
     Batch,
     HeldOut,
@@ -20,11 +21,12 @@ from raters.methods.base import (
     over_pixels,
 )
 from raters.methods.counting import count_labels
-from raters.methods.em_options import EMOptions, GemOptions, rounds
+from raters.methods.options import EMOptions, GemOptions
 from raters.methods.phases import Snapshot
 from raters.methods.supervised import SupervisedMethod
 from raters.rater_models import SharedConfusion, log_column, posterior, sum_and_count
 from raters.study.classes import MISSING
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -285,3 +287,38 @@ def rows_from(counts: Tensor, given: float) -> Tensor:
     total = counts.sum(2, keepdim=True) + given
     identity = torch.eye(classes, dtype=counts.dtype, device=counts.device)
     return torch.where(total > _NONE, (counts + given / classes) / total, identity)
+
+
+def rounds(
+    epochs: int, usual: int, steps: int | None = None, length: int | None = None
+) -> list[int]:
+    """Return the first epoch (from 0) of each EM round.
+
+    Args:
+        epochs: How many are trained.
+        usual: How many rounds there are if nothing is given, and if there are enough epochs.
+        steps: How many rounds (T).
+        length: Epochs of a round (G), the last of which takes what is left; None to share out all
+            epochs evenly.
+
+    Raises:
+        RatersError: There are too few epochs.
+
+    Example:
+        >>> rounds(20, 2), rounds(20, 2, steps=4), rounds(20, 2, length=8), rounds(1, 2)
+        ([0, 10], [0, 5, 10, 15], [0, 8, 16], [0])
+        >>> rounds(20, 2, steps=2, length=3)
+        [0, 3]
+    """
+    needed = (steps or 1) * (length or 1)
+    if steps and steps > 1 and needed > epochs:
+        each = "one epoch" if length is None else many(length, "epoch")
+        raise RatersError(
+            f"found {many(epochs, 'epoch')}, expected at least {needed}: em_steps={steps} rounds "
+            f"of {each} each"
+        )
+    if length is None:
+        number = steps or max(1, min(usual, epochs))
+        return [epochs * k // number for k in range(number)]
+    number = steps or max(1, -(-epochs // length))
+    return [length * k for k in range(number)]

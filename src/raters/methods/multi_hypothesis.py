@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 from raters.distributed import summed
 from raters.methods.base import Batch, HeldOut, Step, Task, mean_step
 from raters.methods.draws import SamplingMethod, labelled_answers, losses_of_maps
-from raters.methods.sampling_options import HypothesesOptions
+from raters.methods.options import HypothesesOptions
 from raters.rater_models.start import pointwise
 from raters.study.classes import MISSING
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from raters.study.annotations import Annotation
 
 
 class MethodOptions(BaseModel):
@@ -187,3 +189,179 @@ LOW_RANK_PAPER: Mapping[str, Any] = {
     "rank": 2,  # ours: theirs is 1, where rows are all equal and the truth network learns nothing
 }
 """`low-rank-cm` of Zhang et al. (2020), appendix A.4."""
+
+
+class CoarseOptions(PixelOptions):
+    """Options of `coarse`."""
+
+    warm_up: float | None = Field(
+        default=0.4,
+        ge=0,
+        description="epochs (below 1: share of them) of the warm-up, in which matrices are held; M "
+        "is not",
+    )
+    warm_up_on: Literal["vote", "labels", "consensus", "trace"] | None = Field(
+        default="labels",
+        description="what the network learns from meanwhile: every label through the matrices at "
+        "their start, the vote, or a consensus (pooled Dawid-Skene); trace: the network waits, and "
+        "the matrices learn to be the identity (paper). Complementary labels have neither a vote "
+        "nor a consensus",
+    )
+    trust_masks: bool | None = Field(
+        default=None,
+        description="full masks are right: their matrix is the identity, and is not learnt; by "
+        "default if any rater draws coarsely beside them",
+    )
+    transition: Literal["learnt", "uniform"] = Field(
+        default="learnt",
+        description="which class a negative drawing of more than two classes excludes, M: learnt "
+        "for each rater, or any other class alike",
+    )
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="share of all pixels that is any object, if it is known: the mean prediction "
+        "is drawn to it. Positive drawings whose unmarked pixels are unknown need it",
+    )
+
+
+def trusts_masks(annotations: Iterable[Annotation]) -> bool:
+    """Return whether masks are right, where nobody says: beside any other kind of drawing.
+
+    Example:
+        >>> trusts_masks(["mask", "positive"]), trusts_masks(["mask", "mask"])
+        (True, False)
+    """
+    return any(kind != "mask" for kind in annotations)
+
+
+COARSE_PAPER: Mapping[str, Any] = {
+    **PIXEL_PAPER,  # equations 3 and 4 are those of Zhang et al. (2020), in words and notation
+    "transition": "learnt",  # its Figure 2 shows estimated ones; how is not said
+}
+"""`coarse` as in the paper: equations 4 to 6, with what pixel-cm's paper says of the rest."""
+
+
+class EMOptions(MethodOptions):
+    """Options of `mbem`, and of both EM methods."""
+
+    em_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="rounds of EM (the papers' T), at most one for each epoch; by default 10 (gem) "
+        "or 2 (mbem), or as many as `em_epochs` leaves room for",
+    )
+    em_epochs: int | None = Field(
+        default=None,
+        ge=1,
+        description="epochs of a round (the papers' G, there in gradient steps), of which the last "
+        "may have more; by default all epochs are shared out evenly",
+    )
+
+
+class GemOptions(EMOptions):
+    """Options of `gem`."""
+
+    order: Literal["network", "paper"] = Field(
+        default="network",
+        description="matrices are counted against what the network makes of images and labels "
+        "once it has learnt from the mean label, or before, against the mean label itself "
+        "(Algorithm 2 of global-cm's paper): with one label per image all stay the identity",
+    )
+
+
+class WdnOptions(MethodOptions):
+    """Options of `wdn`."""
+
+    weight_epochs: float = Field(
+        default=0.25,
+        gt=0,
+        description="epochs (below 1: share of them) at the end in which the heads are frozen and "
+        "the weights of the raters are learnt",
+    )
+
+
+class CrowdLayerOptions(MethodOptions):
+    """Options of `crowd-layer`."""
+
+    layer: Literal["MW", "VW", "VW+B"] = Field(
+        default="MW",
+        description="what a rater does to the classes: a matrix (MW), a weight of each class (VW), "
+        "or a weight and a bias of each (VW+B)",
+    )
+
+
+class CountedOptions(ConfusionOptions):
+    """Options of the methods that count the raters' matrices batch by batch."""
+
+    warm_up_on: Literal["vote", "labels"] | None = Field(
+        default=None,
+        description="what the network learns from meanwhile: the vote, or every label; "
+        "by default the vote, but for masks by two raters, who cannot outvote each other",
+    )
+    smoothing: float = Field(
+        default=1.0,
+        gt=0,
+        description="labels that each row of a matrix has before any is counted, with "
+        "`init_accuracy` of them right",
+    )
+
+
+class AggNetOptions(CountedOptions):
+    """Options of `agg-net`."""
+
+
+class MaxMigOptions(CountedOptions):
+    """Options of `max-mig`."""
+
+
+class BootstrapOptions(FusedOptions):
+    """Options that both have."""
+
+    on: Literal["labels", "vote"] = Field(
+        default="vote",
+        description="what the prediction is mixed with: the vote of each case (as in global-cm's "
+        "paper), or every label",
+    )
+
+
+class SoftBootstrapOptions(BootstrapOptions):
+    """Options of `soft-bootstrap`."""
+
+    beta: float = Field(
+        default=0.95, gt=0, le=1, description="weight of the label; the rest is the prediction's"
+    )
+
+
+class HardBootstrapOptions(BootstrapOptions):
+    """Options of `hard-bootstrap`."""
+
+    beta: float = Field(
+        default=0.8, gt=0, le=1, description="weight of the label; the rest is the prediction's"
+    )
+
+
+class HypothesesOptions(MethodOptions):
+    """Options of `multi-hypothesis`."""
+
+    hypotheses: int = Field(default=4, ge=2, description="how many heads compete for each label")
+    relaxation: float = Field(
+        default=0.05,
+        ge=0,
+        lt=1,
+        description="weight of the hypotheses that do not fit a label best, all together; "
+        "the best has the rest",
+    )
+
+
+class LatentOptions(MethodOptions):
+    """Options of `prob-unet` and `pionono`."""
+
+    latent_size: int = Field(default=6, ge=1, description="numbers in the latent variable")
+    beta: float = Field(
+        default=1.0,
+        ge=0,
+        description="weight of the KL term of a mask, beside the cross entropy summed over its "
+        "pixels",
+    )

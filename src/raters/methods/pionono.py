@@ -20,7 +20,7 @@ from raters.methods.draws import (
     losses_of_maps,
     mean_of_each,
 )
-from raters.methods.sampling_options import LatentOptions
+from raters.methods.options import LatentOptions
 from raters.methods.separate import who_labelled
 from raters.networks.latent import LatentHead, bounded
 from raters.study.classes import MISSING

@@ -21,6 +21,7 @@ from raters.methods.base import (
     cross_entropy,
     number_of,
 )
+from raters.methods.mask_options import PrismOptions
 from raters.methods.prism_confidence import (
     EVEN,
     Diverged,
@@ -31,11 +32,9 @@ from raters.methods.prism_confidence import (
     started,
 )
 from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss
-from raters.methods.prism_options import PrismOptions
 from raters.methods.separate import who_labelled
-from raters.networks.conp import ConP
-from raters.networks.divp import DivP
 from raters.networks.encoders import Encoder, encoder_of, resnet_encoder
+from raters.networks.prism import ConP, DivP
 from raters.rater_models.confidence import LEAST, columns_at
 from raters.rater_models.likelihood import sum_and_count
 from raters.study.classes import MISSING

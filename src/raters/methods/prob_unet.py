@@ -17,7 +17,7 @@ from raters.methods.draws import (
     labelled_masks,
     mean_of_each,
 )
-from raters.methods.sampling_options import LatentOptions
+from raters.methods.options import LatentOptions
 from raters.networks.latent import Gaussian, GaussianEncoder, LatentHead, gaussian_kl
 from raters.study.classes import MISSING
 

@@ -1,4 +1,4 @@
-"""What methods share that find labels of regions in turns with the network."""
+"""What methods share that learn from marks: labels of regions, found in turns with the network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from raters.errors import RatersError
 from raters.fusion.superpixels import superpixels_of
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, cross_entropy, mean_step
 from raters.methods.label_sampling import of_each
-from raters.methods.weak_options import RoundsOptions
+from raters.methods.mask_options import RoundsOptions
+from raters.methods.supervised import FusedMethod
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -118,6 +119,15 @@ class RegionMethod(NetworkMethod):
         log_truth = self._log_truth(batch)
         even = torch.ones_like(self.class_weights)
         return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
+
+
+class FromMarks(FusedMethod):
+    """`lazy-snapping`: makes masks from marks of two classes or more, then trains on the masks."""
+
+    def prepare(self, study: Study) -> None:
+        """Refuse marks that tell nothing apart."""
+        refuse_one_class(study, self.options.fusion)
+        super().prepare(study)
 
 
 def add_by_region(sums: Tensor, values: Tensor, rows: Tensor, regions: Tensor) -> None:

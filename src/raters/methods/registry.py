@@ -2,86 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from raters.errors import RatersError
-from raters.methods import bootstrap_options as b
-from raters.methods import coarse_options as coarse
-from raters.methods import crowd_options as crowd
-from raters.methods import em_options as em
+from raters.methods import mask_options as m
 from raters.methods import options as o
-from raters.methods import prism_options as prism
-from raters.methods import sampling_options as s
-from raters.methods import weak_options as weak
 from raters.methods.entry import MethodEntry as MethodEntry
 from raters.wording import expected_one_of
 
 _NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
-_FUSED = "raters.methods.supervised:FusedMethod"
 _VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
 _REED = (
     "Reed et al., Training deep neural networks on noisy labels with bootstrapping, ICLR workshop "
     "2015"
 )
 
+_masks = partial(MethodEntry, kinds=("segmentation",))
+
+
+def _fused(
+    about: str,
+    fusion: str,
+    make: Callable[..., MethodEntry] = MethodEntry,
+    **more: Any,  # noqa: ANN401
+) -> MethodEntry:
+    """Return the entry of a method that fuses the labels first, and trains on what comes out."""
+    given: dict[str, Any] = {
+        "where": "raters.methods.supervised:FusedMethod",
+        "options": o.FusedOptions,
+        "fixed": {"fusion": fusion, **more.pop("fixed", {})},
+        "learns_from": "fused labels",
+    }
+    return make(about, **{**given, **more})
+
+
 METHODS: dict[str, MethodEntry] = {
-    "vote": MethodEntry(
+    "vote": _fused(
         "train on the majority vote",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "vote"},
+        "vote",
         when="a first baseline, and hard to beat where most raters are right at most pixels",
-        learns_from="fused labels",
     ),
-    "mean": MethodEntry(
+    "mean": _fused(
         "train on the mean label",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "mean", "soft": True},
+        "mean",
+        fixed={"soft": True},
         when="if probabilities should show how many raters agree",
-        learns_from="fused labels",
     ),
-    "staple": MethodEntry(
+    "staple": _fused(
         "train on STAPLE",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "staple"},
+        "staple",
+        _masks,
         paper="Warfield, Zou and Wells, Simultaneous truth and performance level estimation "
         "(STAPLE), IEEE Transactions on Medical Imaging 23, 2004",
         when="masks by raters of different skill; not where several raters over-draw alike",
-        kinds=("segmentation",),
-        learns_from="fused labels",
     ),
-    "spatial-staple": MethodEntry(
+    "spatial-staple": _fused(
         "train on Spatial STAPLE",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "spatial-staple"},
+        "spatial-staple",
+        _masks,
         paper="Asman and Landman, Formulating spatially varying performance in the statistical "
         "fusion framework, IEEE Transactions on Medical Imaging 31, 2012",
         when="masks by raters whose skill differs over the image",
-        kinds=("segmentation",),
-        learns_from="fused labels",
     ),
-    "dawid-skene": MethodEntry(
+    "dawid-skene": _fused(
         "train on Dawid-Skene",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "dawid-skene"},
+        "dawid-skene",
         paper="Dawid and Skene, Maximum likelihood estimation of observer error-rates using the "
         "EM algorithm, Applied Statistics 28, 1979",
         when="class labels, several for each case",
-        learns_from="fused labels",
     ),
-    "hierarchical": MethodEntry(
+    "hierarchical": _fused(
         "train on hierarchical Dawid-Skene",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "hierarchical"},
+        "hierarchical",
         paper="after Kim and Ghahramani, Bayesian classifier combination, AISTATS 2012",
         when="class labels by a crowd, also where many workers have few labels each",
         kinds=("classification",),
-        learns_from="fused labels",
     ),
     "truth": MethodEntry(
         "train on the reference: the ceiling",
@@ -136,47 +133,43 @@ METHODS: dict[str, MethodEntry] = {
         when="masks of many classes, where full matrices at each pixel take too much memory",
         costs="one pass and the likelihood: about 1.4",
     ),
-    "coarse": MethodEntry(
+    "coarse": _masks(
         "positive and negative drawings, through matrices at each pixel",
         "raters.methods.coarse:Coarse",
-        coarse.CoarseOptions,
+        o.CoarseOptions,
         {"shared": False},
-        paper_form=coarse.COARSE_PAPER,
+        paper_form=o.COARSE_PAPER,
         paper="Zhang et al., Emerging semantic segmentation from positive and negative coarse "
         "label learning, arXiv:2508.18186, 2025",
         when="rough drawings of what is there or of what is not, alone or beside full masks",
-        kinds=("segmentation",),
         costs="one pass and the likelihood: about 1.4",
         takes_negatives=True,
     ),
-    "mrnet": MethodEntry(
+    "mrnet": _masks(
         "a prediction that follows any weighting of the raters",
         "raters.methods.mrnet:MRNet",
         paper="Ji et al., Learning calibrated medical image segmentation via multi-rater agreement "
         "modeling, CVPR 2021",
         when="masks by named raters, if predictions should follow whom you trust (--weights)",
-        kinds=("segmentation",),
         least_raters=2,
         costs="one pass and three small heads, for three weightings each: about 2",
     ),
-    "prism": MethodEntry(
+    "prism": _masks(
         "a truth and the raters' confidences refine each other in recurrences",
         "raters.methods.prism:Prism",
-        prism.PrismOptions,
+        m.PrismOptions,
         paper="Wu et al., Multi-rater prism: learning self-calibrated medical image segmentation "
         "from multiple raters, preprint, 2022",
         when="2D masks by named raters, if you want to see how confidences settle, or to say whom "
         "to trust (--weights)",
-        kinds=("segmentation",),
         least_raters=2,
         costs="an encoder once, two decoders three times each",
     ),
-    "diag": MethodEntry(
+    "diag": _masks(
         "train on masks weighted by what they tell of the diagnosis",
         "raters.methods.diag:Diag",
         paper="after Wu et al., Opinions vary? Diagnosis first!, arXiv:2202.06505, 2022",
         when="masks by named raters, drawn for a diagnosis that is known of most cases",
-        kinds=("segmentation",),
         least_raters=2,
         learns_from="fused labels",
         needs="diagnoses",
@@ -198,7 +191,7 @@ METHODS: dict[str, MethodEntry] = {
     "gem": MethodEntry(
         "EM: matrices counted against the posterior, in turns with the network",
         "raters.methods.em:GeneralizedEM",
-        em.GemOptions,
+        o.GemOptions,
         paper="Raykar et al., Learning from crowds, JMLR 11, 2010; as Algorithm 2 of Tanno et al., "
         "CVPR 2019",
         when="class labels by named raters, also with one label for each case",
@@ -207,14 +200,14 @@ METHODS: dict[str, MethodEntry] = {
     "mbem": MethodEntry(
         "EM: matrices counted against the network's predictions",
         "raters.methods.em:ModelBootstrappedEM",
-        em.EMOptions,
+        o.EMOptions,
         paper="Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data, ICLR 2018",
         when="class labels by named raters, in few and long rounds",
     ),
     "soft-bootstrap": MethodEntry(
         "train on the vote mixed with the network's probabilities",
         "raters.methods.bootstrap:SoftBootstrap",
-        b.SoftBootstrapOptions,
+        o.SoftBootstrapOptions,
         _VOTED,
         paper=_REED,
         when="a baseline for labels that are wrong at random; raters are all alike to it",
@@ -223,7 +216,7 @@ METHODS: dict[str, MethodEntry] = {
     "hard-bootstrap": MethodEntry(
         "train on the vote mixed with the network's likeliest class",
         "raters.methods.bootstrap:HardBootstrap",
-        b.HardBootstrapOptions,
+        o.HardBootstrapOptions,
         _VOTED,
         paper=_REED,
         when="as soft-bootstrap, with more trust in the network",
@@ -240,30 +233,28 @@ METHODS: dict[str, MethodEntry] = {
     "multi-hypothesis": MethodEntry(
         "several heads, each label teaches the best",
         "raters.methods.multi_hypothesis:MultiHypothesis",
-        s.HypothesesOptions,
+        o.HypothesesOptions,
         paper="Rupprecht et al., Learning in an uncertain world: representing ambiguity through "
         "multiple hypotheses, ICCV 2017",
         when="samples where labels fall into a few kinds, by raters named or anonymous",
     ),
-    "prob-unet": MethodEntry(
+    "prob-unet": _masks(
         "a latent variable of each image, as many samples as wanted",
         "raters.methods.prob_unet:ProbUNet",
-        s.LatentOptions,
+        o.LatentOptions,
         paper="Kohl et al., A probabilistic U-Net for segmentation of ambiguous images, "
         "NeurIPS 2018",
         when="samples of whole masks that vary as raters do, named or anonymous",
-        kinds=("segmentation",),
         learns_from="one rater of each case at a time",
         costs="one pass and two encoders: about 1.6",
     ),
-    "pionono": MethodEntry(
+    "pionono": _masks(
         "a latent variable of each rater",
         "raters.methods.pionono:Pionono",
-        s.LatentOptions,
+        o.LatentOptions,
         paper="Schmidt et al., Probabilistic modeling of inter- and intra-observer variability in "
         "medical image segmentation, ICCV 2023",
         when="samples and 'as rater X' of named raters, who vary among and within themselves",
-        kinds=("segmentation",),
         least_raters=2,
         learns_from="one rater of each case at a time",
         costs="one pass and a small head",
@@ -271,7 +262,7 @@ METHODS: dict[str, MethodEntry] = {
     "wdn": MethodEntry(
         "one head per rater, learnt weights of raters",
         "raters.methods.wdn:WeightedDoctorNet",
-        crowd.WdnOptions,
+        o.WdnOptions,
         paper="Guan et al., Who said what: modeling individual labelers improves classification, "
         "AAAI 2018",
         when="raters of unlike skill with many labels each, if each one's prediction is wanted, or "
@@ -281,14 +272,14 @@ METHODS: dict[str, MethodEntry] = {
     "crowd-layer": MethodEntry(
         "a layer per rater on the truth's probabilities",
         "raters.methods.crowd_layer:CrowdLayer",
-        crowd.CrowdLayerOptions,
+        o.CrowdLayerOptions,
         paper="Rodrigues and Pereira, Deep learning from crowds, AAAI 2018",
         when="class labels by many workers, as a rival of global-cm",
     ),
     "agg-net": MethodEntry(
         "counted matrices aggregate labels in each batch",
         "raters.methods.agg_net:AggNet",
-        crowd.AggNetOptions,
+        o.AggNetOptions,
         {"likelihood": "joint", **_NO_TRACE},
         paper="Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in "
         "breast cancer histology images, IEEE Transactions on Medical Imaging 35, 2016",
@@ -297,63 +288,59 @@ METHODS: dict[str, MethodEntry] = {
     "max-mig": MethodEntry(
         "network and label aggregator share information",
         "raters.methods.max_mig:MaxMIG",
-        crowd.MaxMigOptions,
+        o.MaxMigOptions,
         {"likelihood": "marginal", **_NO_TRACE},
         paper="Cao et al., Max-MIG: an information theoretic approach for joint learning from "
         "crowds, ICLR 2019",
         when="raters who make the same mistakes, if these have nothing to do with the image",
     ),
-    "grabcut": MethodEntry(
+    "grabcut": _fused(
         "train on masks that GrabCut makes of marks or boxes",
-        _FUSED,
-        o.FusedOptions,
-        {"fusion": "grabcut", "soft": False, "pool": False},
+        "grabcut",
+        _masks,
+        fixed={"soft": False, "pool": False},
         paper="Rother, Kolmogorov and Blake, GrabCut: interactive foreground extraction using "
         "iterated graph cuts, ACM Transactions on Graphics 23, 2004",
         when="marks or boxes on 2D images whose objects have colours of their own",
-        kinds=("segmentation",),
         learns_from="masks from marks",
         needs="raters[opencv]",
         takes_one_class=True,
     ),
-    "lazy-snapping": MethodEntry(
+    "lazy-snapping": _fused(
         "train on masks that lazy snapping makes of marks",
-        "raters.methods.from_marks:FromMarks",
-        o.FusedOptions,
-        {"fusion": "lazy-snapping", "soft": False, "pool": False},
+        "lazy-snapping",
+        _masks,
+        where="raters.methods.region_method:FromMarks",
+        fixed={"soft": False, "pool": False},
         paper="Li, Sun, Tang and Shum, Lazy snapping, ACM Transactions on Graphics 23, 2004",
         when="marks of each class in each image, of objects that have colours of their own",
-        kinds=("segmentation",),
         learns_from="masks from marks",
     ),
-    "scribble-sup": MethodEntry(
+    "scribble-sup": _masks(
         "a graph of superpixels spreads marks, in turns with the network",
         "raters.methods.scribble_sup:ScribbleSup",
-        weak.ScribbleSupOptions,
+        m.ScribbleSupOptions,
         paper="Lin et al., ScribbleSup: scribble-supervised convolutional networks for semantic "
         "segmentation, CVPR 2016",
         when="marks of each class in each image, where colours alone do not tell classes apart",
-        kinds=("segmentation",),
         learns_from="marks spread over superpixels",
     ),
-    "cycle-mix": MethodEntry(
+    "cycle-mix": _masks(
         "images and their marks are mixed, predictions must agree",
         "raters.methods.cycle_mix:CycleMix",
-        weak.CycleMixOptions,
+        m.CycleMixOptions,
         paper="Zhang and Zhuang, CycleMix: a holistic strategy for medical image segmentation from "
         "scribble supervision, CVPR 2022",
         when="marks in few images, of one object of each class",
-        kinds=("segmentation",),
         costs="two passes, and one backward",
     ),
-    "box-sup": MethodEntry(
+    "box-sup": _masks(
         "candidate masks in boxes, chosen in turns with the network",
         "raters.methods.box_sup:BoxSup",
-        weak.BoxSupOptions,
+        m.BoxSupOptions,
         paper="Dai, He and Sun, BoxSup: exploiting bounding boxes to supervise convolutional "
         "networks for semantic segmentation, ICCV 2015",
         when="boxes around the objects of one class",
-        kinds=("segmentation",),
         learns_from="candidate masks in boxes",
         needs="boxes",
         takes_one_class=True,

@@ -23,7 +23,7 @@ from raters.methods.base import (
     mean_step,
     number_of,
 )
-from raters.methods.crowd_options import WdnOptions
+from raters.methods.options import WdnOptions
 from raters.methods.phases import MakeOptimiser, Optimiser
 from raters.methods.separate import who_labelled
 from raters.rater_models.confusion import per_answer

@@ -15,8 +15,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from raters.errors import RatersError
-from raters.methods.coarse_options import trusts_masks
-from raters.methods.options import MethodOptions
+from raters.methods.options import MethodOptions, trusts_masks
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, is_own
 from raters.study.formats.base import usable_memory
