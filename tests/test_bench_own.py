@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from raters import fit
-from raters.benchmarks import held_out, own, own_table, run
+from raters.benchmarks import own, own_cell, own_table, run
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.folds import folded
 from raters.benchmarks.own import compare_study
@@ -192,7 +192,7 @@ def test_counted_matrices_against_a_slow_loop(masks: bool, monkeypatch: pytest.M
     truth = rng.dirichlet([1, 2], drawn.size // 3 if masks else 160).astype(np.float32)
     each = truth.reshape(8, 20, 2).transpose(0, 2, 1).reshape(8, 2, 4, 5) if masks else truth
     predicted_by(dict(zip(study.index.ids, each, strict=True)), monkeypatch)
-    monkeypatch.setattr(held_out, "CLOSE", 1e-9)
+    monkeypatch.setattr(own_cell, "CLOSE", 1e-9)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     labels = np.moveaxis(drawn, 1, -1).reshape(-1, 3)
     expected = np.full((3, 2, 2), 0.5)

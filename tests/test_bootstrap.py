@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.methods import learning_method
-from raters.methods.base import Batch, Task, majority
+from raters.methods.base import Batch, Task
 from raters.methods.bootstrap import SoftBootstrap, mixture
+from raters.methods.targets import majority
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.study.classes import MISSING
 

@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 
 import raters
 from raters.errors import RatersError
-from raters.methods.base import mean_label
 from raters.methods.diag import (
     EVEN_CASES,
     SPREAD,
@@ -24,6 +23,7 @@ from raters.methods.diag import (
     logistic,
     stacked,
 )
+from raters.methods.targets import mean_label
 from raters.study.study import Study
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
-from raters.fusion.answers import answers_of, vote_shares
+from raters.fusion.columns import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.one_coin import one_coin as coin_of_classes_alike
 from raters.fusion.result import Fusion

@@ -15,7 +15,8 @@ from scipy.special import betaln, digamma, expit, gammaln
 
 import raters
 from raters.errors import RatersError
-from raters.fusion.answers import Options, Parameters, answers_of, e_step, expected_counts, solve
+from raters.fusion.answers import Options, Parameters, e_step, expected_counts, solve
+from raters.fusion.columns import answers_of
 from raters.fusion.dawid_skene import _m_step, dawid_skene
 from raters.fusion.hierarchical import Hierarchy, difficulties, hierarchical, posterior_errors
 from raters.fusion.one_coin import one_coin

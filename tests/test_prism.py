@@ -23,6 +23,8 @@ from raters.methods.prism_confidence import (
     diverged,
     draw_confidence,
     draw_order,
+    skill_of,
+    skilled,
     started,
 )
 from raters.methods.prism_losses import (
@@ -34,6 +36,7 @@ from raters.methods.prism_losses import (
     ssim,
     ssim_loss,
 )
+from raters.methods.targets import votes_of
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.rater_models import confidence as c
 from raters.rater_models.confusion import SharedConfusion
@@ -213,20 +216,20 @@ def test_said_is_the_truth_through_the_matrices() -> None:
 
 def test_skill_and_matrices_say_the_same() -> None:
     skill = 0.95 * torch.rand(B, R, L, *SPACE)  # below the cap
-    matrix = c.skilled(skill).exp()
+    matrix = skilled(skill).exp()
     torch.testing.assert_close(matrix.sum(3), torch.ones(B, R, L, *SPACE))
-    torch.testing.assert_close(c.skill_of(matrix.log()), skill)
+    torch.testing.assert_close(skill_of(matrix.log()), skill)
     assert (matrix.diagonal(dim1=2, dim2=3) >= 1 / L).all()  # nobody means the contrary
 
 
 def test_nobody_is_believed_without_limit() -> None:
     """A skill of 1 is that of a rater right in all labels that were seen, and one more of each."""
-    sure = c.skilled(torch.ones(1, 1, L)).exp()
+    sure = skilled(torch.ones(1, 1, L)).exp()
     right, wrong = (c.SEEN + 1) / (c.SEEN + L), 1 / (c.SEEN + L)
     expected = torch.full((L, L), wrong).fill_diagonal_(right)
     torch.testing.assert_close(sure[0, 0], expected)
     skill = torch.tensor([[[1.0] * 2, [0.8] * 2, [0.8] * 2, [0.8] * 2]])  # 0.8: right in 0.9
-    fused = c.bayes(c.skilled(skill), torch.tensor([[1, 0, 0, 0]]))
+    fused = c.bayes(skilled(skill), torch.tensor([[1, 0, 0, 0]]))
     odds = (101 / 1) / 9**3
     assert float(fused[0, 1]) == pytest.approx(odds / (1 + odds), rel=1e-4)
 
@@ -356,7 +359,7 @@ def test_gradients_go_through_the_threshold(by: Any) -> None:
     found = Diverged(said, found.log_matrix)
     there = (labels >= 0).unsqueeze(2)
     hard = c.thresholded(said).masked_fill(labels < 0, -1)
-    votes = c.votes_of(hard, L) + (said - said.detach()) * there
+    votes = votes_of(hard, L) + (said - said.detach()) * there
     batch = torch.arange(B)[:, None]
     if found.log_matrix is not None:
         given = found.log_matrix.detach()[batch, order]

@@ -20,9 +20,10 @@ import raters
 from raters.errors import RatersError
 from raters.fusion.superpixels import region_graph
 from raters.methods import learning_method
-from raters.methods.base import Batch, Task, generator_of
+from raters.methods.base import Batch, Task
 from raters.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
 from raters.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
+from raters.methods.phases import generator_of
 from raters.methods.region_method import add_by_region
 from raters.methods.scribble_sup import ScribbleSup, histograms, likeness
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone

@@ -14,19 +14,10 @@ from torch.optim.lr_scheduler import ExponentialLR
 
 from raters.distributed import gathered, summed
 from raters.methods import METHODS, MethodEntry
-from raters.methods.base import (
-    Batch,
-    HeldOut,
-    Method,
-    NetworkMethod,
-    Step,
-    Task,
-    cross_entropy,
-    majority,
-    mean_step,
-)
+from raters.methods.base import Batch, HeldOut, Method, NetworkMethod, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.phases import MakeOptimiser, Optimiser, Snapshot
+from raters.methods.targets import cross_entropy, majority
 from raters.networks import TruthNetwork
 from raters.study.case import Case
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from raters.wording import printable
+from raters.wording import expected_one_of, printable
+
+T = TypeVar("T")
 
 
 class RatersError(Exception):
@@ -90,3 +93,19 @@ def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator
         place = "" if case is None else f" for case {case!r}"
         message = f"found too little memory{place} ({str(error) or 'MemoryError'}), expected more"
         raise RatersError(message, kind="memory", case=case, rater=rater) from None
+
+
+def named(registry: Mapping[str, T], what: str, name: str) -> T:
+    """Return an entry of a registry by its name.
+
+    Raises:
+        RatersError: that lists the names.
+
+    Example:
+        >>> named({"onnx": ".onnx"}, "format", "onx")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found the format 'onx', expected one of onnx; did you mean 'onnx'?
+    """
+    if name not in registry:
+        raise RatersError(f"found the {what} {name!r}, {expected_one_of(registry, name)}")
+    return registry[name]

@@ -1,8 +1,8 @@
-"""Overlap with the truth as papers score it: mIoU, soft Dice; also of recurrences and fused labels."""
+"""Overlap with the truth as papers score it: mIoU, soft Dice; of recurrences, of fused labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from raters.scores.overlap import (
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.fusion.consensus import Consensus
     from raters.prediction.predict import Found
     from raters.prediction.prediction import Prediction
     from raters.study.case import Case
@@ -109,13 +108,12 @@ def recurrence_scores(model: Model, test: Study) -> Row:
     """
     if "recurrences" not in model.method.answers:
         return {}
-    found: dict[str, Overlaps] = {}
-    for case in test.iter_cases():
-        if case.reference is not None:
-            for k, truth in enumerate(model.recurrences(case)[0][:RECURRENCES]):
-                each = found.setdefault(f"soft_dice_rec{k}", Overlaps(len(truth)))
-                each.add(case.id, case.reference, truth)
-    return {name: each.scores().get("soft_dice_truth") for name, each in found.items()}
+
+    def truths(case: Case) -> dict[str, Array]:
+        said = model.recurrences(case)[0][:RECURRENCES]
+        return {f"soft_dice_rec{k}": truth for k, truth in enumerate(said)}
+
+    return _soft_dice(test, truths)
 
 
 def fusion_scores(model: Model, test: Study) -> Row:
@@ -125,24 +123,26 @@ def fusion_scores(model: Model, test: Study) -> Row:
     fused labels fuse these likewise. Methods with recurrences can also fuse what they think that
     raters would say (`soft_dice_unseen`). Drawings that are no masks are left out.
     """
-    from raters import fuse
+    from raters.fusion.consensus import fuse
+    from raters.prediction.fuse_model import fuse_with
 
     if test.kind != "segmentation" or test.drawn or not test.backend.holds()["reference"]:
         return {}
-    answers, way = model.method.answers, METHODS[model.config.method].fixed.get("fusion")
-    found: Row = {}
-    if "fusion" in answers:
-        found["soft_dice_fused"] = _scored(fuse(test, model=model))
-    elif way:
-        found["soft_dice_fused"] = _scored(fuse(test, str(way)))
-    if "recurrences" in answers:
-        found["soft_dice_unseen"] = _scored(fuse(test, model=model, use_labels=False))
-    return found
+    way = METHODS[model.config.method].fixed.get("fusion")
+    if "fusion" in model.method.answers:
+        by_model = fuse_with(test, None, model)
+        names = {True: "soft_dice_fused", False: "soft_dice_unseen"}
+        return _soft_dice(test, lambda c: {names[k]: t for k, t in by_model.truths(c).items()})
+    if way:
+        fused = fuse(test, str(way))
+        return _soft_dice(test, lambda case: {"soft_dice_fused": fused.fuse_case(case).truth})
+    return {}
 
 
-def _scored(consensus: Consensus) -> float | None:
-    overlaps = Overlaps(len(consensus.study.classes))
-    for case, fusion in consensus.iter_cases():
-        if case.reference is not None:
-            overlaps.add(case.id, case.reference, fusion.truth)
-    return overlaps.scores().get("soft_dice_truth")
+def _soft_dice(test: Study, truths: Callable[[Case], Mapping[str, Array]]) -> Row:
+    """Return soft Dice with the references by the name of what is compared with them."""
+    found: dict[str, Overlaps] = {}
+    for case in test.iter_cases():
+        for name, truth in truths(case).items() if case.reference is not None else ():
+            found.setdefault(name, Overlaps(len(truth))).add(case.id, case.reference, truth)
+    return {name: each.scores().get("soft_dice_truth") for name, each in found.items()}

@@ -6,14 +6,15 @@ case, and the labels, for the distances of surfaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.evaluation.masks import ALL, OF_SAMPLES, Variability, as_one, is_drawn, mask_rows
 from raters.rows import Row
 from raters.scores.calibration import (
     LEAST,
@@ -22,25 +23,8 @@ from raters.scores.calibration import (
     joint_log_likelihood,
     reliability_sums,
 )
-from raters.scores.conventions import spacing_of
 from raters.scores.cut import cut_labels
-from raters.scores.overlap import (
-    dice_from_counts,
-    iou_from_counts,
-    merged_counts,
-    pair_counts,
-    soft_counts,
-    soft_dice_from_counts,
-    volume_from_counts,
-)
-from raters.scores.samples import (
-    best_mean,
-    energy_from_distances,
-    matched_mean,
-    overlap_from_sizes,
-    overlap_sizes,
-)
-from raters.scores.surface import SurfaceDistances, surface_distances, surface_distances_by_class
+from raters.scores.overlap import dice_from_counts, merged_counts, pair_counts
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -48,8 +32,6 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
 
-ALL = "all"
-"""The name in the column `class` for the mean over foreground classes."""
 REFERENCE = "reference"
 """The name in the column `against` for true or adjudicated labels; raters have their own names."""
 BINS = 15
@@ -58,8 +40,6 @@ CALIBRATION = 3 * BINS + 3
 FIELDS = ("fit", "fits", "drawn", "drawns", "log", "labels")
 """Sums of a pair 'as X' against Y: Dice (or right answers) and how many, Dice of drawn classes and
 how many, log-likelihood and labels."""
-OF_SAMPLES = ("ged", "matched_dice", "best_dice")
-
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 Unions = Mapping[str, tuple[int, ...]]
@@ -225,7 +205,7 @@ class CaseScores:
     def finish(self) -> CaseScores:
         """Turn sums into rows and vectors, once all rows are there."""
         for (x, y), counts in self._told.items():
-            dice, drawn = dice_from_counts(counts), _is_drawn(counts)
+            dice, drawn = dice_from_counts(counts), is_drawn(counts)
             self.pairs[x, y, :2] = dice.mean(), 1
             if drawn.any():
                 self.pairs[x, y, 2:4] = dice[drawn].mean(), 1
@@ -250,7 +230,7 @@ class CaseScores:
             self.vectors["right by class"] = _right_by_class(self.case, self._truth)
             return self
         for against, mask in self._masks:
-            self.rows += _score(self.case, against, mask, self.predicted, self._of)
+            self.rows += mask_rows(self.case, against, mask, self.predicted, self._of)
         self.vectors |= _main_sums(self.rows, "dice", self._of.whole)
         for name, against in product(self._of.cuts, (REFERENCE, "raters")):
             self.vectors[cut_key(name, against)] = self._cut_sums(name, against)
@@ -306,147 +286,9 @@ def _masks(case: Case, study: Study) -> Iterator[tuple[str, Labels]]:
             yield rater, labels
 
 
-def score_names(surfaces: bool) -> list[str]:
-    """Name the scores that `CaseScores` has for masks."""
-    distances = ["hd95", "surface_distance"] if surfaces else []
-    return ["dice", "dice_drawn", "iou", *distances, "volume_difference", "relative_volume"]
-
-
-def _score(
-    case: Case, against: str, labels: Labels, predicted: Labels, scoring: Scoring
-) -> Iterator[Row]:
-    classes, spacing = len(scoring.study.classes), case.geometry.spacing
-    voxel = float(spacing_of(labels.ndim, spacing).prod())
-    counts = pair_counts(labels, predicted, classes)
-    apart = (
-        surface_distances_by_class(labels, predicted, classes, spacing) if scoring.surfaces else []
-    )
-    scores = _scores(counts, voxel, apart)
-    place = {"case": case.id, "group": case.group, "split": case.split, "against": against}
-    for k, name in enumerate(scoring.study.classes.names[1:]):
-        yield {**place, "class": name, **{s: float(v[k]) for s, v in scores.items()}}
-    if classes > 2:
-        means = {s: float(v.mean()) for s, v in scores.items()}
-        drawn = _is_drawn(counts)
-        means["dice_drawn"] = float(scores["dice"][drawn].mean()) if drawn.any() else np.nan
-        yield {**place, "class": ALL, **means}
-    for name, members in scoring.unions.items():
-        merged = merged_counts(counts, members)
-        apart = []
-        if scoring.surfaces:
-            inside = [as_one(mask, members, classes) for mask in (labels, predicted)]
-            apart = [surface_distances(inside[0], inside[1], spacing)]
-        scores = _scores(merged, voxel, apart)
-        yield {**place, "class": name, **{s: float(v[0]) for s, v in scores.items()}}
-
-
-def _scores(
-    counts: NDArray[np.int64], voxel: float, apart: Sequence[SurfaceDistances]
-) -> dict[str, Floats]:
-    volume, dice = volume_from_counts(counts, voxel), dice_from_counts(counts)
-    found = {"dice": dice, "iou": iou_from_counts(counts)}
-    if apart:
-        found["hd95"] = np.array([distances.hd95 for distances in apart])
-        found["surface_distance"] = np.array([distances.assd for distances in apart])
-    found |= {"volume_difference": volume.mm3, "relative_volume": volume.relative}
-    # Two empty masks agree (Dice 1); that says nothing on outlines, so it is told apart.
-    return found | {"dice_drawn": np.where(_is_drawn(counts), dice, np.nan)}
-
-
-def _is_drawn(counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which foreground classes are in at least one of two masks."""
-    return np.asarray((counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0)
-
-
-def as_one(labels: Labels, members: Sequence[int], num_classes: int) -> Labels:
-    """Return 1 where a label is one of some classes, else 0; MISSING stays.
-
-    Example:
-        >>> as_one(np.array([0, 1, 2, 3, -1]), [1, 3], num_classes=4)
-        array([ 0,  1,  0,  1, -1], dtype=int8)
-    """
-    known = np.zeros(num_classes + 1, np.int8)
-    known[list(members)] = 1
-    known[MISSING] = MISSING
-    return known[labels]
-
-
 def cut_key(name: str, against: str) -> str:
     """Name the sums of a cut against the reference or the raters."""
     return f"{against} at {name}"
-
-
-class Variability:
-    """How well a prediction fits all raters of a case together, by class and union.
-
-    Soft Dice compares the predicted probability with the raters' mean label. Where there are
-    samples, their energy distance from the raters (`ged`: V form, distance 1 - IoU, not squared),
-    matched Dice and best Dice.
-    """
-
-    def __init__(self, case: Case, scoring: Scoring, raters: Sequence[Labels]) -> None:
-        self._case, self._raters, self._classes = case, raters, len(scoring.study.classes)
-        self._unions = scoring.unions
-        self._names = [*scoring.study.classes.names[1:], *scoring.unions]
-        self._regions = [*((k,) for k in range(1, self._classes)), *scoring.unions.values()]
-        self._soft: Any = 0
-        self._sizes: Any = 0
-        self._samples = 0
-
-    def add(
-        self,
-        probability: Callable[[tuple[int, ...]], NDArray[np.floating]],
-        samples: Sequence[Labels],
-        rows: Any,  # noqa: ANN401
-    ) -> None:
-        """Add all rows of the case, or some.
-
-        Args:
-            probability: Returns the probability of a union of classes.
-            samples: Labels of samples.
-            rows: Which rows they are.
-        """
-        if not self._raters:
-            return
-        labels = np.stack([mask[rows] for mask in self._raters])
-        given = (labels != MISSING).sum(axis=0)
-        counts = []
-        for region in self._regions:
-            votes = (as_one(labels, region, self._classes) > 0).sum(axis=0)
-            mean = np.divide(votes, given, out=np.full(given.shape, np.nan), where=given > 0)
-            counts.append(soft_counts(mean, probability(region)))
-        self._soft = self._soft + np.stack(counts)
-        self._samples = len(samples)
-        if samples:
-            masks = np.concatenate([labels, np.stack(samples)])
-            merged = (as_one(masks, u, self._classes) for u in self._unions.values())
-            parts = [overlap_sizes(masks, masks, self._classes)]
-            parts += [overlap_sizes(one, one) for one in merged]
-            self._sizes = self._sizes + np.concatenate(parts, axis=1)
-
-    def rows(self) -> Iterator[Row]:
-        """Return one row per class, for their mean, and for each union."""
-        if not self._raters:
-            return
-        case, classes = self._case, self._classes - 1
-        place = {"case": case.id, "group": case.group, "split": case.split}
-        soft = soft_dice_from_counts(self._soft)
-        similar = [overlap_from_sizes(self._sizes, s) for s in ("iou", "dice") if self._samples]
-        at = {name: slice(k, k + 1) for k, name in enumerate(self._names)}
-        whole = {ALL: slice(classes)} if classes > 1 else {}
-        for name, part in {**dict(islice(at.items(), classes)), **whole, **at}.items():
-            row: Row = {**place, "class": name, "raters": len(self._raters)}
-            row |= {"samples": self._samples, "soft_dice": float(soft[part].mean())}
-            if similar:
-                row |= self._of_samples(*(matrix[part].mean(axis=0) for matrix in similar))
-            yield row
-
-    def _of_samples(self, iou: Floats, dice: Floats) -> Row:
-        number = len(self._raters)
-        between, within = 1.0 - iou[:number, number:], 1.0 - iou[:number, :number]
-        ged = energy_from_distances(between, within, 1.0 - iou[number:, number:])
-        pairs = dice[:number, number:]
-        return {"ged": ged, "matched_dice": matched_mean(pairs), "best_dice": best_mean(pairs)}
 
 
 def calibration_sums(labels: Labels, probabilities: NDArray[np.float32]) -> Floats:

@@ -7,14 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from raters.errors import RatersError, enough_memory
-from raters.evaluation.case import ALL, CaseScores, Scoring, Unions
+from raters.evaluation.case import REFERENCE, CaseScores, Scoring, Unions
+from raters.evaluation.masks import ALL
 from raters.evaluation.result import Evaluation
 from raters.evaluation.sources import Bands, PredictedArrays, PredictedMasks, Stream, read_classes
-from raters.evaluation.tables import Sums, fill, label_tables
+from raters.evaluation.tables import Sums, entry, fill
 from raters.progress import ordered_map, track
-from raters.scores.bootstrap import LEAST_GROUPS
+from raters.rows import Row, known
+from raters.scores.bootstrap import LEAST_GROUPS, interval
 from raters.scores.cut import cuts_of
+from raters.scores.overlap import balanced_accuracy
+from raters.study.classes import MISSING
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
@@ -235,6 +242,56 @@ def _evaluate_classes(
     if not result.summary:
         raise RatersError("found neither raters nor references, expected labels to compare with")
     return result
+
+
+def label_tables(study: Study, predicted: NDArray[np.int16]) -> tuple[list[Row], list[Row]]:
+    """Compare predicted classes with the reference and each rater; nothing else is known of them.
+
+    Args:
+        study: The study of class labels.
+        predicted: Class numbers in its order, `(cases,)`, with MISSING.
+
+    Returns:
+        Accuracies, and one row per case.
+    """
+    truth, triplets, groups = study.reference_labels, study.triplets, study.index.groups
+    summary = []
+    if truth is not None:
+        summary.append(_accuracies(REFERENCE, truth, predicted, groups, len(study.classes)))
+    for k, rater in enumerate(study.raters):
+        own = triplets.rater == k
+        tasks, labels = triplets.task[own], triplets.label[own]
+        if tasks.size:
+            found = predicted[tasks]
+            summary.append(_accuracies(rater, labels, found, groups[tasks], len(study.classes)))
+    names = (*study.classes.names, None)  # the last one for MISSING, which is -1
+    rows = []
+    for k, case in enumerate(study.index.ids):
+        row: Row = {"case": case, "group": groups[k], "split": study.index.splits[k]}
+        row["predicted"] = names[predicted[k]]
+        if truth is not None:
+            known = truth[k] != MISSING and predicted[k] != MISSING
+            right = bool(truth[k] == predicted[k]) if known else None
+            row |= {REFERENCE: names[truth[k]], "right": right}
+        rows.append(row)
+    return summary, rows
+
+
+def _accuracies(
+    against: str,
+    truth: NDArray[Any],
+    predicted: NDArray[np.int16],
+    groups: NDArray[np.object_],
+    num_classes: int,
+) -> Row:
+    seen = (truth != MISSING) & (predicted != MISSING)
+    right = np.where(seen, truth == predicted, np.nan).astype(np.float64)
+    row: Row = {"against": against, "cases": int(seen.sum())}
+    if not seen.any():
+        return row | dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), None)
+    row |= entry("accuracy", interval(right, list(groups)))
+    balanced = balanced_accuracy(truth[seen], predicted[seen], num_classes)
+    return row | {"balanced_accuracy": known(balanced)}
 
 
 def score_cases(

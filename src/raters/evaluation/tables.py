@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.evaluation.case import (
-    ALL,
     BINS,
     CALIBRATION,
     FIELDS,
-    OF_SAMPLES,
     REFERENCE,
     CaseScores,
     Scoring,
     cut_key,
-    score_names,
 )
+from raters.evaluation.masks import ALL, OF_SAMPLES, score_names
 from raters.evaluation.result import CaseVectors, Evaluation
 from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
-from raters.scores.overlap import balanced_accuracy
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    pass
 
 Floats = NDArray[np.float64]
 FORMS = ("joint", "marginal", "as the truth")
@@ -356,53 +352,3 @@ def class_summary(sums: Sums, bootstrap: GroupBootstrap, classes: tuple[str, ...
             row |= entry("balanced_accuracy", bootstrap.interval(by_class, balanced))
         summary.append(row)
     return summary
-
-
-def label_tables(study: Study, predicted: NDArray[np.int16]) -> tuple[list[Row], list[Row]]:
-    """Compare predicted classes with the reference and each rater; nothing else is known of them.
-
-    Args:
-        study: The study of class labels.
-        predicted: Class numbers in its order, `(cases,)`, with MISSING.
-
-    Returns:
-        Accuracies, and one row per case.
-    """
-    truth, triplets, groups = study.reference_labels, study.triplets, study.index.groups
-    summary = []
-    if truth is not None:
-        summary.append(_accuracies(REFERENCE, truth, predicted, groups, len(study.classes)))
-    for k, rater in enumerate(study.raters):
-        own = triplets.rater == k
-        tasks, labels = triplets.task[own], triplets.label[own]
-        if tasks.size:
-            found = predicted[tasks]
-            summary.append(_accuracies(rater, labels, found, groups[tasks], len(study.classes)))
-    names = (*study.classes.names, None)  # the last one for MISSING, which is -1
-    rows = []
-    for k, case in enumerate(study.index.ids):
-        row: Row = {"case": case, "group": groups[k], "split": study.index.splits[k]}
-        row["predicted"] = names[predicted[k]]
-        if truth is not None:
-            known = truth[k] != MISSING and predicted[k] != MISSING
-            right = bool(truth[k] == predicted[k]) if known else None
-            row |= {REFERENCE: names[truth[k]], "right": right}
-        rows.append(row)
-    return summary, rows
-
-
-def _accuracies(
-    against: str,
-    truth: NDArray[Any],
-    predicted: NDArray[np.int16],
-    groups: NDArray[np.object_],
-    num_classes: int,
-) -> Row:
-    seen = (truth != MISSING) & (predicted != MISSING)
-    right = np.where(seen, truth == predicted, np.nan).astype(np.float64)
-    row: Row = {"against": against, "cases": int(seen.sum())}
-    if not seen.any():
-        return row | dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), None)
-    row |= entry("accuracy", interval(right, list(groups)))
-    balanced = balanced_accuracy(truth[seen], predicted[seen], num_classes)
-    return row | {"balanced_accuracy": known(balanced)}

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from raters.arrays import Flags, Floats, Ints, Labels
+from raters.arrays import Floats, Ints, Labels
 from raters.errors import RatersError
-from raters.fusion.columns import in_stretches
-from raters.fusion.em import on_grid, start_matrices, total_of
+from raters.fusion.columns import Answers, answers_of, in_stretches, vote_shares, votes_of
+from raters.fusion.em import iterate, on_grid, start_matrices, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
@@ -47,47 +46,6 @@ ANSWERS_A_PARAMETER = 10
 """And those with fewer: there the likelihood prefers solutions that fit the errors too."""
 
 _DOUBT = 0.1
-
-
-@dataclass(frozen=True)
-class Answers:
-    """A table with the answers to each task in a row.
-
-    Attributes:
-        starts: Where the answers to each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
-        raters: The number of raters R.
-        classes: The number of classes L.
-        used: How often each rater gave each label, `(R, L)`.
-    """
-
-    starts: Ints
-    rater: NDArray[np.int32]
-    label: Labels
-    raters: int
-    classes: int
-    used: Ints
-
-    @property
-    def tasks(self) -> int:
-        """The number of tasks, those without answers too."""
-        return len(self.starts) - 1
-
-    @cached_property
-    def most(self) -> int:
-        """The largest number of answers to a task."""
-        return int(np.diff(self.starts).max(initial=0))
-
-    @property
-    def answered(self) -> Flags:
-        """Which tasks have an answer, `(tasks,)`."""
-        return np.asarray(self.starts[1:] > self.starts[:-1])
-
-    def task_stretch(self, start: int, stop: int) -> tuple[int, int]:
-        """Turn a stretch of answers into the stretch of tasks that begin in it."""
-        first, last = np.searchsorted(self.starts[:-1], [start, stop])
-        return int(first), self.tasks if stop == len(self.label) else int(last)
 
 
 @dataclass(frozen=True)
@@ -135,49 +93,6 @@ class Options:
 
 MatrixStep = Callable[[Floats, Ints, float], Floats]
 """Returns matrices `(R, t, o)` from expected counts `(R, o, t)`, label counts and smoothing."""
-
-
-def answers_of(triplets: Triplets, num_classes: int) -> Answers:
-    """Lay out a table task by task; answers that are MISSING are left out.
-
-    Example:
-        >>> table = Triplets([1, 0, 1], [0, 0, 1], [1, 0, 0], ["a", "b"], ("ann", "bob"), (0, 1))
-        >>> answers = answers_of(table, num_classes=2)
-        >>> answers.starts.tolist(), answers.rater.tolist(), answers.label.tolist()
-        ([0, 1, 3], [0, 0, 1], [0, 1, 0])
-    """
-    _refuse_numbers(triplets, num_classes)
-    task, rater, label = _in_task_order(triplets)
-    tasks, raters = len(triplets.tasks), len(triplets.raters)
-    starts = np.zeros(tasks + 1, np.int64)
-    np.cumsum(np.bincount(task, minlength=tasks), out=starts[1:])
-    cells = np.bincount(rater * np.int64(num_classes) + label, minlength=raters * num_classes)
-    return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
-
-
-def vote_shares(answers: Answers) -> Floats:
-    """Return the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
-
-    Example:
-        >>> table = Triplets([0, 0, 0], [0, 1, 2], [1, 0, 1], ["a", "b"], ("x", "y", "z"), (0, 1))
-        >>> vote_shares(answers_of(table, 2)).round(2).tolist()
-        [[0.33, 0.67], [0.5, 0.5]]
-    """
-    number = np.diff(answers.starts)
-    shares = _votes(answers)
-    shares /= np.maximum(number, 1)[:, np.newaxis]
-    shares[number == 0] = 1 / answers.classes
-    return shares
-
-
-def _votes(answers: Answers, chosen: Flags | None = None) -> Floats:
-    """Count the answers (or some of them) to each task by class, `(tasks, L)`."""
-    number = np.diff(answers.starts)
-    cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
-    if chosen is not None:
-        cell = cell[chosen]
-    votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
-    return votes.reshape(answers.tasks, answers.classes)
 
 
 def e_step(
@@ -350,10 +265,10 @@ def solve(
     kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
         return _em(answers, model, options, fixed, vote_shares(answers)), [], []
-    votes = _votes(answers)
+    votes = votes_of(answers)
 
     def said_by(rater: int) -> Floats:
-        return _votes(answers, answers.rater == rater)
+        return votes_of(answers, answers.rater == rater)
 
     solutions = [
         _solution(answers, model, options, (kind, name), fixed, guess)
@@ -371,15 +286,14 @@ def _em(
 ) -> TableState:
     """Take an M step, then E and M in turns until no parameter changes."""
     m_step = model.m_step(answers, options, fixed)
-    parameters, converged = m_step(posteriors), False
-    history: list[float] = []
-    while len(history) < options.max_iter and not converged:
-        old = parameters
-        posteriors, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
-        parameters = m_step(posteriors)
-        history.append(log_likelihood if parameters.bound is None else parameters.bound)
-        converged = parameters.change(old) <= options.tol
-    return TableState(posteriors, parameters, history, converged)
+
+    def step(old: Parameters) -> tuple[Parameters, float, float]:
+        _, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
+        new = m_step(posteriors)
+        return new, log_likelihood if new.bound is None else new.bound, new.change(old)
+
+    found, history, converged = iterate(step, m_step(posteriors), options.max_iter, options.tol)
+    return TableState(posteriors, found, history, converged)
 
 
 def _solution(
@@ -411,35 +325,6 @@ def fusion_of(
 
 def _hard(answers: Answers, posteriors: Floats) -> Labels:
     return np.where(answers.answered, posteriors.argmax(axis=1), MISSING).astype(np.int16)
-
-
-def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
-    """Return task, rater and label of the answers that there are, sorted by task."""
-    task, rater, label = triplets.task, triplets.rater, triplets.label
-    if label.size and label.min() == MISSING:
-        there = label != MISSING
-        task, rater, label = task[there], rater[there], label[there]
-    if (task[1:] < task[:-1]).any():
-        order = np.argsort(task, kind="stable")
-        task, rater, label = task[order], rater[order], label[order]
-    return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
-
-
-def _refuse_numbers(triplets: Triplets, num_classes: int) -> None:
-    """Reject numbers that are out of range: compiled code would read memory that is not its own."""
-    if num_classes < 1:
-        raise RatersError(f"found {num_classes} classes, expected at least 1")
-    for what, numbers, size, lowest in (
-        ("class", triplets.label, num_classes, MISSING),
-        ("task", triplets.task, len(triplets.tasks), 0),
-        ("rater", triplets.rater, len(triplets.raters), 0),
-    ):
-        if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
-            raise RatersError(
-                f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
-                f"expected {lowest} to {size - 1}",
-                kind="unknown-value",
-            )
 
 
 def _given(what: str, weights: ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -1,4 +1,6 @@
-"""The labels of masks as columns: one per voxel, or one per pattern where patterns are few.
+"""Labels as EM takes them: masks as columns, tables task by task.
+
+Columns are one per voxel, or one per pattern where patterns are few.
 
 Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
 are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM
@@ -11,17 +13,18 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints
+from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
+from raters.study.triplets import Triplets
 
 _BLOCK = 1 << 16
 _HASH = 0x100000001B3  # a prime, as in FNV
@@ -188,3 +191,116 @@ def in_stretches(
     edges = [size * k // num_workers for k in range(num_workers + 1)]
     with ThreadPoolExecutor(num_workers) as pool:
         return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A table with the answers to each task in a row.
+
+    Attributes:
+        starts: Where the answers to each task begin, `(tasks + 1,)`.
+        rater: The rater of each answer.
+        label: The class number of each answer.
+        raters: The number of raters R.
+        classes: The number of classes L.
+        used: How often each rater gave each label, `(R, L)`.
+    """
+
+    starts: Ints
+    rater: NDArray[np.int32]
+    label: Labels
+    raters: int
+    classes: int
+    used: Ints
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks, those without answers too."""
+        return len(self.starts) - 1
+
+    @cached_property
+    def most(self) -> int:
+        """The largest number of answers to a task."""
+        return int(np.diff(self.starts).max(initial=0))
+
+    @property
+    def answered(self) -> Flags:
+        """Which tasks have an answer, `(tasks,)`."""
+        return np.asarray(self.starts[1:] > self.starts[:-1])
+
+    def task_stretch(self, start: int, stop: int) -> tuple[int, int]:
+        """Turn a stretch of answers into the stretch of tasks that begin in it."""
+        first, last = np.searchsorted(self.starts[:-1], [start, stop])
+        return int(first), self.tasks if stop == len(self.label) else int(last)
+
+
+def answers_of(triplets: Triplets, num_classes: int) -> Answers:
+    """Lay out a table task by task; answers that are MISSING are left out.
+
+    Example:
+        >>> table = Triplets([1, 0, 1], [0, 0, 1], [1, 0, 0], ["a", "b"], ("ann", "bob"), (0, 1))
+        >>> answers = answers_of(table, num_classes=2)
+        >>> answers.starts.tolist(), answers.rater.tolist(), answers.label.tolist()
+        ([0, 1, 3], [0, 0, 1], [0, 1, 0])
+    """
+    _refuse_triplets(triplets, num_classes)
+    task, rater, label = _in_task_order(triplets)
+    tasks, raters = len(triplets.tasks), len(triplets.raters)
+    starts = np.zeros(tasks + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=tasks), out=starts[1:])
+    cells = np.bincount(rater * np.int64(num_classes) + label, minlength=raters * num_classes)
+    return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
+
+
+def vote_shares(answers: Answers) -> Floats:
+    """Return the share of each class among the answers to a task, `(tasks, L)`; 1 / L without any.
+
+    Example:
+        >>> table = Triplets([0, 0, 0], [0, 1, 2], [1, 0, 1], ["a", "b"], ("x", "y", "z"), (0, 1))
+        >>> vote_shares(answers_of(table, 2)).round(2).tolist()
+        [[0.33, 0.67], [0.5, 0.5]]
+    """
+    number = np.diff(answers.starts)
+    shares = votes_of(answers)
+    shares /= np.maximum(number, 1)[:, np.newaxis]
+    shares[number == 0] = 1 / answers.classes
+    return shares
+
+
+def votes_of(answers: Answers, chosen: Flags | None = None) -> Floats:
+    """Count the answers (or some of them) to each task by class, `(tasks, L)`."""
+    number = np.diff(answers.starts)
+    cell = np.repeat(np.arange(answers.tasks) * answers.classes, number) + answers.label
+    if chosen is not None:
+        cell = cell[chosen]
+    votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
+    return votes.reshape(answers.tasks, answers.classes)
+
+
+def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
+    """Return task, rater and label of the answers that there are, sorted by task."""
+    task, rater, label = triplets.task, triplets.rater, triplets.label
+    if label.size and label.min() == MISSING:
+        there = label != MISSING
+        task, rater, label = task[there], rater[there], label[there]
+    if (task[1:] < task[:-1]).any():
+        order = np.argsort(task, kind="stable")
+        task, rater, label = task[order], rater[order], label[order]
+    return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
+
+
+def _refuse_triplets(triplets: Triplets, num_classes: int) -> None:
+    """Reject numbers that are out of range: compiled code would read memory that is not its own."""
+    if num_classes < 1:
+        raise RatersError(f"found {num_classes} classes, expected at least 1")
+    for what, numbers, size, lowest in (
+        ("class", triplets.label, num_classes, MISSING),
+        ("task", triplets.task, len(triplets.tasks), 0),
+        ("rater", triplets.rater, len(triplets.raters), 0),
+    ):
+        if numbers.size and not (numbers.min() >= lowest and numbers.max() < size):
+            raise RatersError(
+                f"found {what} numbers from {numbers.min()} to {numbers.max()}, "
+                f"expected {lowest} to {size - 1}",
+                kind="unknown-value",
+            )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,13 @@ import numpy as np
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
+from raters.fusion.columns import columns_of
+from raters.fusion.em import EMState
 from raters.fusion.hierarchical import posterior_errors
-from raters.fusion.methods import METHODS, FusionOptions, method_of
+from raters.fusion.methods import FusionOptions, method_of
 from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
-from raters.fusion.result import Fusion
+from raters.fusion.result import ByCase, Fusion
 from raters.fusion.table_errors import table_errors
 from raters.rows import Row, html
 from raters.study.annotations import refuse_complementary
@@ -78,15 +79,14 @@ def fuse(
     if not study.raters:
         raise RatersError("found no raters, expected labels to fuse")
     if model is not None:
-        return _with_model(study, method, pool, options, model)
+        from raters.prediction.fuse_model import fuse_as_asked  # a later room: it needs torch
+
+        return fuse_as_asked(study, method, model, pool, **options)
     if study.drawn:
         refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
     method = method or "staple"
     chosen = method_of(method)
-    chosen.check_options(study.kind, options)
-    if pool and (chosen.pooled is None or study.kind == "classification"):
-        listed = " or ".join(name for name, other in METHODS.items() if other.pooled)
-        raise RatersError(f"found pool with {method!r}, expected {listed} on masks")
+    chosen.check_options(study.kind, options, pool)
     if chosen.images and not study.backend.holds()["images"]:
         raise RatersError(
             f"found no images, expected some: {method} looks at what is marked in them "
@@ -94,50 +94,7 @@ def fuse(
             kind="missing-image",
             file=study.folder,
         )
-    known = inspect.signature(chosen.pool()).parameters if pool else options
-    for name in options:
-        if name not in known:
-            listed = ", ".join(k for k in known if k not in ("study", "progress"))
-            raise RatersError(f"found the option {name!r} with pool, expected one of: {listed}")
     return Consensus(study, method, pool, options, progress)
-
-
-def _with_model(
-    study: Study,
-    method: str | None,
-    pool: bool,
-    options: Mapping[str, Any],
-    model: Any,  # noqa: ANN401
-) -> Consensus:
-    from raters.prediction.fuse_model import fuse_with  # a later room: it needs torch
-
-    given = dict(options)
-    use_labels = given.pop("use_labels", True)
-    for name in (*(["pool"] if pool else []), *given):
-        raise RatersError(f"found {name} with a model, expected none: the model is trained")
-    if not isinstance(use_labels, bool):
-        raise RatersError(f"found use_labels={use_labels!r}, expected true or false")
-    return fuse_with(study, method, model, use_labels)
-
-
-class ByCase(Mapping[str, Array]):
-    """Arrays by the name of the case; each is made when it is asked for."""
-
-    def __init__(self, consensus: Consensus, what: str) -> None:
-        self._consensus, self._what = consensus, what
-
-    def __getitem__(self, case: str) -> Array:
-        found: Array = getattr(self._consensus[case], self._what)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._consensus.study.cases)
-
-    def __len__(self) -> int:
-        return len(self._consensus.study)
-
-    def __repr__(self) -> str:
-        return f"ByCase({self._what} of {many(len(self), 'case')}, each fused when it is asked for)"
 
 
 class Consensus:
@@ -179,7 +136,7 @@ class Consensus:
         them; None where the method could not decide. Masks hold class numbers, MISSING likewise.
         """
         if self.study.kind == "segmentation":
-            return ByCase(self, "labels")
+            return ByCase(self.study.cases, "labels", self.__getitem__)
         import pandas as pd
 
         names = np.array([*self._class_labels, None], object)  # MISSING is -1
@@ -193,7 +150,7 @@ class Consensus:
         Columns are called as in `labels`.
         """
         if self.study.kind == "segmentation":
-            return ByCase(self, "truth")
+            return ByCase(self.study.cases, "truth", self.__getitem__)
         import pandas as pd
 
         columns = pd.Index(self._class_labels, name="label")
@@ -325,13 +282,11 @@ class Consensus:
             fused: Fusion = self._shared.fuse(case.labels)
             return fused
         options = self._options
-        if "spacing" in self._method_options:
+        if "spacing" in self._mask_options:
             options = {"spacing": case.geometry.spacing, **options}
         function = self._method.function("segmentation")
-        given = (case.labels, len(self.study.classes))
-        if self._method.images:
-            return function(*given, self._image(case), **options)
-        return function(*given, **options)
+        image = (self._image(case),) if self._method.images else ()
+        return function(case.labels, len(self.study.classes), *image, **options)
 
     def _image(self, case: Case) -> Array:
         """Return the image of a case, of the shape of its masks."""
@@ -347,8 +302,8 @@ class Consensus:
         return image
 
     @cached_property
-    def _method_options(self) -> set[str]:
-        return set(inspect.signature(self._method.function("segmentation")).parameters)
+    def _mask_options(self) -> set[str]:
+        return set(self._method.options("segmentation"))
 
     def __getitem__(self, case: str | int) -> Fusion:
         return self.fuse_case(self.study[case])
@@ -367,10 +322,8 @@ class Consensus:
     @cached_property
     def confusion(self) -> Floats | None:
         """The raters' matrices, `(cases or 1, raters, L, L)`; None for methods without them."""
-        if self._fit is not None:
-            found = [self._fit.confusion]
-        else:
-            found = [fusion.confusion for _, fusion in self.iter_cases()]
+        fits = (fusion for _, fusion in self.iter_cases()) if self._fit is None else [self._fit]
+        found = [fusion.confusion for fusion in fits]
         return None if any(c is None for c in found) else np.array(found)
 
     @cached_property
@@ -398,24 +351,19 @@ class Consensus:
             errors = posterior_errors(study.triplets, fusion, known)
         elif kind is not None:
             errors = table_errors(study.triplets, groups, fusion, kind, self._options)
-        names = study.raters, study.classes.names
-        labels = self._table_labels
         shares, decided = fusion.prior, fusion.labels != MISSING
         alike = self._options.get("prior") is None and not self._options.get("estimate_prior")
         if kind == "coin" and alike and decided.any():
             shares = fusion.truth[decided].mean(axis=0)  # it took classes as equally frequent
-        return performance_rows(*names, fusion.confusion, shares, errors, labels)
+        names = study.raters, study.classes.names
+        return performance_rows(*names, fusion.confusion, shares, errors, self._table_labels)
 
     def case_rows(self, case: Case, fusion: Fusion) -> list[Row]:
         """Return the raters' measures on one case of masks that is fitted alone."""
-        from raters.fusion.columns import columns_of
-        from raters.fusion.em import EMState
-
         if fusion.confusion is None or fusion.prior is None or fusion.confusion.ndim != 3:
             return []
-        prior = known_prior(self._options) if self._method.errors == "rows" else None
-        errors = None
-        if prior is not None:
+        prior, errors = known_prior(self._options), None
+        if prior is not None and self._method.errors == "rows":
             state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
             columns = columns_of(case.labels, len(self.study.classes))
             errors = case_errors(columns, state, prior)

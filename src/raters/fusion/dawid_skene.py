@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Ints
+from raters.arrays import Floats, Ints
 from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Model, Options, run
 from raters.fusion.em import start_matrices
-from raters.fusion.option_values import Count, NotNegative, Shares
+from raters.fusion.methods import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
@@ -44,7 +44,7 @@ def dawid_skene(
     smoothing: NotNegative = 0.0,
     hard: bool = False,
     prior: Shares | None = None,
-    start: Array | None = None,
+    start: Shares | None = None,
     starts: Starts | None = None,
 ) -> Fusion:
     r"""Estimate the true classes of a table of labels, and the confusion of each rater, by EM.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,36 @@ def m_step(counts: Counts, old: Floats, smoothing: float) -> Floats:
     return np.where(total > 0, observed / np.where(total > 0, total, 1), old)
 
 
+S = TypeVar("S")
+
+
+def iterate(
+    step: Callable[[S], tuple[S, float, float]], state: S, max_iter: int, tol: float
+) -> tuple[S, list[float], bool]:
+    """Take steps of EM until one changes nothing by more than the tolerance: the loop of all EM.
+
+    Args:
+        step: Returns the next state, the log-likelihood of the one before, and the change.
+        state: Where to start.
+        max_iter: At most so many steps.
+        tol: The tolerance.
+
+    Returns:
+        The last state, the log-likelihoods, and whether the last step changed that little.
+
+    Example:
+        >>> iterate(lambda x: (x / 2, -x, x / 2), 1.0, max_iter=9, tol=0.2)
+        (0.125, [-1.0, -0.5, -0.25], True)
+    """
+    history: list[float] = []
+    converged = False
+    while len(history) < max_iter and not converged:
+        state, log_likelihood, change = step(state)
+        history.append(log_likelihood)
+        converged = change <= tol
+    return state, history, converged
+
+
 def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
     """Run EM to its end; the state that comes in is the start.
 
@@ -120,7 +151,8 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
         state: Where to start.
         options: How to run.
     """
-    for _ in range(options.max_iter):
+
+    def step(state: EMState) -> tuple[EMState, float, float]:
         counts, log_likelihood = estimate(state)
         confusion = m_step(counts, state.confusion, options.smoothing)
         change = float(np.abs(confusion - state.confusion).max(initial=0.0))
@@ -131,11 +163,10 @@ def run_em(estimate: EStep, state: EMState, options: EMOptions) -> EMState:
             shares = counts.sum(axis=1).max(axis=0)
             prior = (shares / shares.sum())[:, np.newaxis]
             change = max(change, float(np.abs(prior - state.prior).max()))
-        history = [*state.log_likelihoods, log_likelihood]
-        state = EMState(prior, confusion, history, change <= options.tol)
-        if state.converged:
-            break
-    return state
+        return EMState(prior, confusion), log_likelihood, change
+
+    end, history, converged = iterate(step, state, options.max_iter, options.tol)
+    return EMState(end.prior, end.confusion, history, converged)
 
 
 def posteriors(columns: Columns, state: EMState) -> NDArray[np.float32]:

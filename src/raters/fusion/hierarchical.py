@@ -7,20 +7,19 @@ from math import lgamma
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Floats
+from raters.arrays import Flags, Floats
 from raters.fusion.answers import (
     MOST_FOR_SEVERAL,
-    Answers,
     MStep,
     Options,
     Parameters,
-    answers_of,
     expected_counts,
     fusion_of,
     solve,
 )
+from raters.fusion.columns import Answers, answers_of
 from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.option_values import Count, NotNegative, Shares
+from raters.fusion.methods import Count, NotNegative, Shares
 from raters.fusion.performance import LEAST, MEASURES, Errors, measures, parts
 from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import (
@@ -169,7 +168,7 @@ def hierarchical(
     max_iter: Count = 200,
     tol: NotNegative = 1e-3,
     prior: Shares | None = None,
-    start: Array | None = None,
+    start: Shares | None = None,
     starts: Starts | None = None,
 ) -> Fusion:
     """Estimate true classes, with raters' matrices drawn to what raters have in common.

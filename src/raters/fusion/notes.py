@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.fusion.answers import answers_of, vote_shares
+from raters.fusion.columns import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.methods import METHODS
 from raters.fusion.one_coin import one_coin

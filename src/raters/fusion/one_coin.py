@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Ints
+from raters.arrays import Floats, Ints
 from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Model, Options, run
-from raters.fusion.option_values import Count, NotNegative, Shares
+from raters.fusion.methods import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Starts
 from raters.study.classes import MISSING
@@ -52,7 +52,7 @@ def one_coin(
     smoothing: NotNegative = 0.0,
     hard: bool = False,
     prior: Shares | None = None,
-    start: Array | None = None,
+    start: Shares | None = None,
     starts: Starts | None = None,
     estimate_prior: bool = False,
 ) -> Fusion:

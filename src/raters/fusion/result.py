@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Floats, Labels
+from raters.arrays import Array, Floats, Labels
 from raters.rows import Row
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.fusion.skill_levels import Prior
@@ -98,3 +99,29 @@ class Fusion:
     def iterations(self) -> int:
         """How many steps EM took."""
         return len(self.log_likelihoods)
+
+
+class ByCase(Mapping[str, Array]):
+    """Arrays by the name of the case; each is made when it is asked for.
+
+    Args:
+        cases: The names.
+        what: Which array of a fusion.
+        fuse: Fuses a case by its name.
+    """
+
+    def __init__(self, cases: Sequence[str], what: str, fuse: Callable[[str], Fusion]) -> None:
+        self._cases, self._what, self._fuse = cases, what, fuse
+
+    def __getitem__(self, case: str) -> Array:
+        found: Array = getattr(self._fuse(case), self._what)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cases)
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def __repr__(self) -> str:
+        return f"ByCase({self._what} of {many(len(self), 'case')}, each fused when it is asked for)"

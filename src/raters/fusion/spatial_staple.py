@@ -39,8 +39,8 @@ from raters.fusion.box_sums import (
     write_shares,
 )
 from raters.fusion.columns import in_stretches
-from raters.fusion.em import m_step
-from raters.fusion.option_values import NotNegative, Shares
+from raters.fusion.em import iterate, m_step
+from raters.fusion.methods import NotNegative, Shares, Sizes
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
 from raters.study.classes import MISSING
@@ -77,23 +77,19 @@ class _Step:
         truth: The posteriors.
         before: Those of the step before, which the matrices were counted from.
         whole: The raters' whole-image matrices, `(raters, L, L)`.
-        log_likelihoods: At each step.
-        change: The largest change of a posterior.
     """
 
     truth: Floats
     before: Floats
     whole: Floats
-    log_likelihoods: list[float]
-    change: float = math.inf
 
 
 def spatial_staple(
     labels: Array,
     num_classes: int,
     *,
-    window: Annotated[float | Sequence[float], Ge(0)] = 31,
-    spacing: Annotated[float | Sequence[float] | None, Ge(0)] = None,
+    window: Sizes = 31,
+    spacing: Sizes | None = None,
     prior_weight: NotNegative | None = None,
     class_prior: Shares | None = None,
     max_iter: Annotated[int, Ge(0)] = 100,
@@ -151,7 +147,7 @@ def spatial_staple(
         staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
     )
     log_prior = _log_prior(prior if class_prior is None else np.asarray(class_prior))
-    step = _run(volume, local, log_prior, start, max_iter, tol)
+    step, history, converged = _run(volume, local, log_prior, start, max_iter, tol)
     confusion: Array = step.whole
     if maps:
         confusion = _confusion_maps(volume, local, step.before, step.whole).reshape(
@@ -164,8 +160,8 @@ def spatial_staple(
         labels=hard.reshape(space),
         confusion=confusion,
         prior=prior,
-        log_likelihoods=step.log_likelihoods,
-        converged=step.change <= tol,
+        log_likelihoods=history,
+        converged=converged,
         voxels=int((~nobody).sum()),
     )
 
@@ -262,22 +258,23 @@ def _start(plain: Fusion) -> tuple[Floats, _Step]:
     """Take the prior of plain STAPLE, and its posteriors and matrices as where to start."""
     assert plain.prior is not None and plain.confusion is not None
     truth = plain.truth.reshape(len(plain.truth), -1).astype(np.float64)
-    return plain.prior, _Step(truth, truth, plain.confusion, [])
+    return plain.prior, _Step(truth, truth, plain.confusion)
 
 
 def _run(
-    volume: _Volume, window: _Window, log_prior: Floats, step: _Step, max_iter: int, tol: float
-) -> _Step:
+    volume: _Volume, window: _Window, log_prior: Floats, start: _Step, max_iter: int, tol: float
+) -> tuple[_Step, list[float], bool]:
     """Take steps until no posterior changes by more than the tolerance."""
-    spare = np.empty_like(step.truth) if max_iter > 0 else step.truth
-    for _ in range(max_iter):
-        whole = _m_step(volume, step.truth, step.whole)
-        log_likelihood, change = _e_step(volume, window, log_prior, step.truth, whole, spare)
-        history = [*step.log_likelihoods, log_likelihood]
-        step, spare = _Step(spare, step.truth, whole, history, change), step.truth
-        if change <= tol:
-            break
-    return step
+    spare = np.empty_like(start.truth) if max_iter > 0 else start.truth
+
+    def step(old: _Step) -> tuple[_Step, float, float]:
+        nonlocal spare
+        whole, out = _m_step(volume, old.truth, old.whole), spare
+        log_likelihood, change = _e_step(volume, window, log_prior, old.truth, whole, out)
+        spare = old.truth
+        return _Step(out, old.truth, whole), log_likelihood, change
+
+    return iterate(step, start, max_iter, tol)
 
 
 def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats, Ints, Labels
-from raters.fusion.answers import Answers, Parameters, answers_of, e_step, expected_counts
+from raters.fusion.answers import Parameters, e_step, expected_counts
+from raters.fusion.columns import Answers, answers_of
 from raters.fusion.information import HALF_A_LABEL
 from raters.fusion.performance import FAR, MEASURES, Errors, groups_from_sums, moved_measures
 from raters.fusion.result import Fusion

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
-from raters.methods.base import Batch, Step, Task, cross_entropy, mean_step
+from raters.methods.base import Batch, Step, Task, mean_step
 from raters.methods.counting import CountedRaters, CountingMethod
 from raters.methods.options import AggNetOptions
+from raters.methods.targets import cross_entropy
 from raters.rater_models import Seen, posterior
 from raters.study.classes import MISSING
 

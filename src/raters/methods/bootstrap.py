@@ -7,9 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from raters.methods.base import Batch, HeldOut, Step, cross_entropy, label_counts, mean_step
+from raters.methods.base import Batch, HeldOut, Step, mean_step
 from raters.methods.options import HardBootstrapOptions, SoftBootstrapOptions
 from raters.methods.supervised import FusedMethod
+from raters.methods.targets import cross_entropy, label_counts
 
 
 class SoftBootstrap(FusedMethod):

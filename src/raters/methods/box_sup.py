@@ -21,9 +21,11 @@ from raters.fusion.superpixels import (
     sizes_of,
     split_by_marks,
 )
-from raters.methods.base import Batch, HeldOut, Target, Task, cross_entropy, generator_of
+from raters.methods.base import Batch, HeldOut, Task
 from raters.methods.mask_options import BoxSupOptions
+from raters.methods.phases import generator_of
 from raters.methods.region_method import RegionMethod, image_of, labels_at
+from raters.methods.targets import Target, cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from raters.distributed import processes, summed
 from raters.errors import RatersError
-from raters.methods.base import Batch, Step, Target, Task
+from raters.methods.base import Batch, Step, Task
 from raters.methods.options import CoarseOptions, trusts_masks
 from raters.methods.pixel_cm import PixelCM
+from raters.methods.targets import Target
 from raters.rater_models import RaterModel, pixel_weights
 from raters.rater_models.complement import CoarseRaters
 from raters.rater_models.models import Compares

@@ -17,17 +17,13 @@ from raters.methods.base import (
     Method,
     NetworkMethod,
     Step,
-    Target,
     Task,
     as_key,
-    cross_entropy,
-    majority,
     mean_step,
     number_of,
-    over_pixels,
 )
-from raters.methods.fused_labels import FusedLabels
 from raters.methods.options import ConfusionOptions
+from raters.methods.targets import FusedLabels, Target, cross_entropy, majority, over_pixels
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,

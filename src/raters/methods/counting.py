@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
-from raters.methods.base import Batch, over_pixels
+from raters.methods.base import Batch
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import CountedOptions
+from raters.methods.targets import over_pixels
 from raters.rater_models import RaterModel, SharedConfusion, near_identity_logits
 from raters.study.classes import MISSING
 

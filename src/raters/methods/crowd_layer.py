@@ -7,18 +7,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import (
-    Batch,
-    HeldOut,
-    Method,
-    NetworkMethod,
-    Step,
-    Task,
-    cross_entropy,
-    mean_step,
-    over_pixels,
-)
+from raters.methods.base import Batch, HeldOut, Method, NetworkMethod, Step, Task, mean_step
 from raters.methods.options import CrowdLayerOptions
+from raters.methods.targets import cross_entropy, over_pixels
 
 
 class CrowdLayer(NetworkMethod):

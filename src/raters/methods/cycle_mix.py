@@ -10,18 +10,11 @@ from torch.nn import functional
 from raters.arrays import Floats
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.superpixels import region_graph
-from raters.methods.base import (
-    Batch,
-    HeldOut,
-    NetworkMethod,
-    Step,
-    Task,
-    cross_entropy,
-    generator_of,
-    mean_label,
-)
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
 from raters.methods.label_sampling import of_each
 from raters.methods.mask_options import CycleMixOptions
+from raters.methods.phases import generator_of
+from raters.methods.targets import cross_entropy, mean_label
 
 BLOCKS = (2, 4, 8, 16)
 """Along each axis, of the mask that two images are mixed by; one of these is drawn for a batch."""

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.errors import RatersError
-from raters.methods.base import Batch, Method, Target, Task, mean_label
+from raters.methods.base import Batch, Method, Task
 from raters.methods.options import MethodOptions
 from raters.methods.supervised import SupervisedMethod
+from raters.methods.targets import Target, mean_label
 from raters.study.classes import MISSING
 from raters.wording import many
 

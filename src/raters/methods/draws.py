@@ -21,11 +21,11 @@ from raters.methods.base import (
     Step,
     Task,
     as_key,
-    generator_of,
     number_of,
     refuse_unanswered,
 )
 from raters.methods.options import MethodOptions
+from raters.methods.phases import generator_of
 from raters.study.classes import MISSING
 
 Seen = TypeVar("Seen")

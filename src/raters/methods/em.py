@@ -10,20 +10,12 @@ from torch import Tensor
 
 from raters.distributed import summed
 from raters.errors import RatersError
-from raters.methods.base import (
-    Batch,
-    HeldOut,
-    Step,
-    Task,
-    cross_entropy,
-    mean_label,
-    mean_step,
-    over_pixels,
-)
+from raters.methods.base import Batch, HeldOut, Step, Task, mean_step
 from raters.methods.counting import count_labels
 from raters.methods.options import EMOptions, GemOptions
 from raters.methods.phases import Snapshot
 from raters.methods.supervised import SupervisedMethod
+from raters.methods.targets import cross_entropy, mean_label, over_pixels
 from raters.rater_models import SharedConfusion, log_column, posterior, sum_and_count
 from raters.study.classes import MISSING
 from raters.wording import many

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from raters.confusion import count_case
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Step, majority, rows_of
+from raters.methods.base import Batch, HeldOut, Step
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import GlobalOptions, OracleOptions, SingleOptions
+from raters.methods.targets import majority, rows_of
 from raters.rater_models import FixedRaters, GlobalRaters, RaterModel, listing_trace
 from raters.rater_models.confusion import Confusion, Seen, SharedConfusion
 

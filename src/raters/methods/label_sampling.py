@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, cross_entropy, mean_step
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
 from raters.methods.draws import drawn_answers, drawn_masks
 from raters.methods.options import MethodOptions
+from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from raters.distributed import summed
-from raters.methods.base import Batch, Step, Task, majority, over_pixels
+from raters.methods.base import Batch, Step, Task
 from raters.methods.counting import CountingMethod
 from raters.methods.options import MaxMigOptions
+from raters.methods.targets import majority, over_pixels
 from raters.rater_models import SharedConfusion, log_column, pixel_weights
 from raters.study.classes import MISSING
 

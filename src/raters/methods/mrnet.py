@@ -19,13 +19,11 @@ from raters.methods.base import (
     Step,
     Task,
     as_key,
-    cross_entropy,
-    mean_label,
     number_of,
-    soft_entropy,
 )
 from raters.methods.options import MethodOptions
 from raters.methods.separate import who_labelled
+from raters.methods.targets import cross_entropy, mean_label, soft_entropy
 from raters.networks.backbone import convolution
 from raters.rater_models.start import constant_head
 from raters.study.classes import MISSING

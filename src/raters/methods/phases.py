@@ -6,8 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -229,3 +231,16 @@ def _refuse_not_plain(name: str, value: object) -> None:
             "data, tensors (torch.from_numpy of an array) or a Snapshot: a checkpoint holds "
             "nothing else"
         )
+
+
+def generator_of(*key: int | str) -> torch.Generator:
+    """Return a generator that depends on what is given only: the same everywhere, after a restart.
+
+    Example:
+        >>> first, again, other = (generator_of(0, "case", k) for k in (1, 1, 2))
+        >>> first.initial_seed() == again.initial_seed() != other.initial_seed()
+        True
+    """
+    name = repr(key).encode("utf-8", "surrogateescape")
+    number = int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
+    return torch.Generator().manual_seed(number)

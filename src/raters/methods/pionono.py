@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, Step, Task, cross_entropy
+from raters.methods.base import Batch, HeldOut, Step, Task
 from raters.methods.draws import (
     SamplingMethod,
     drawn_answers,
@@ -22,6 +22,7 @@ from raters.methods.draws import (
 )
 from raters.methods.options import LatentOptions
 from raters.methods.separate import who_labelled
+from raters.methods.targets import cross_entropy
 from raters.networks.latent import LatentHead, bounded
 from raters.study.classes import MISSING
 

@@ -9,18 +9,7 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    Method,
-    Step,
-    Task,
-    as_key,
-    cross_entropy,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Method, Step, Task, as_key, number_of
 from raters.methods.mask_options import PrismOptions
 from raters.methods.prism_confidence import (
     EVEN,
@@ -33,6 +22,7 @@ from raters.methods.prism_confidence import (
 )
 from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss
 from raters.methods.separate import who_labelled
+from raters.methods.targets import cross_entropy
 from raters.networks.encoders import Encoder, encoder_of, resnet_encoder
 from raters.networks.prism import ConP, DivP
 from raters.rater_models.confidence import LEAST, columns_at

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from raters.methods.base import cross_entropy, soft_entropy
 from raters.methods.prism_confidence import Diverged, known_pixels
+from raters.methods.targets import cross_entropy, soft_entropy
 from raters.rater_models.confidence import LEAST
 from raters.study.classes import MISSING
 

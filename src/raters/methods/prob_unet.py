@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from raters.methods.base import Batch, HeldOut, Step, Task, cross_entropy
+from raters.methods.base import Batch, HeldOut, Step, Task
 from raters.methods.draws import (
     SamplingMethod,
     drawn_answers,
@@ -18,6 +18,7 @@ from raters.methods.draws import (
     mean_of_each,
 )
 from raters.methods.options import LatentOptions
+from raters.methods.targets import cross_entropy
 from raters.networks.latent import Gaussian, GaussianEncoder, LatentHead, gaussian_kl
 from raters.study.classes import MISSING
 

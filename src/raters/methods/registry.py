@@ -6,11 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from raters.errors import RatersError
+from raters.errors import RatersError, named
 from raters.methods import mask_options as m
 from raters.methods import options as o
 from raters.methods.entry import MethodEntry as MethodEntry
-from raters.wording import expected_one_of
 
 _NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
 _VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
@@ -384,6 +383,4 @@ def learning_method(name: str) -> MethodEntry:
         >>> learning_method("pixel-cm").about
         'matrices at each pixel'
     """
-    if name not in METHODS:
-        raise RatersError(f"found the method {name!r}, {expected_one_of(METHODS, name)}")
-    return METHODS[name]
+    return named(METHODS, "method", name)

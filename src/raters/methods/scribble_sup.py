@@ -11,9 +11,10 @@ from raters.fusion.graph_cut import graph_cut
 from raters.fusion.lazy_snapping import hold
 from raters.fusion.marks import marks_of
 from raters.fusion.superpixels import RegionGraph, in_range, region_graph, split_by_marks
-from raters.methods.base import Target, Task
+from raters.methods.base import Task
 from raters.methods.mask_options import ScribbleSupOptions
 from raters.methods.region_method import RegionMethod, image_of, refuse_one_class
+from raters.methods.targets import Target
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from raters.methods.base import Batch, HeldOut, Method, Step, Task, cross_entropy, mean_step
+from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
+from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:

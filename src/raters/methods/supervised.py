@@ -19,16 +19,13 @@ from raters.methods.base import (
     Method,
     NetworkMethod,
     Step,
-    Target,
     Task,
     as_key,
-    cross_entropy,
     mean_step,
     number_of,
-    rows_of,
 )
-from raters.methods.fused_labels import FusedLabels
 from raters.methods.options import FusedOptions, MethodOptions
+from raters.methods.targets import FusedLabels, Target, cross_entropy, rows_of
 
 if TYPE_CHECKING:
     from raters.study.case import Case

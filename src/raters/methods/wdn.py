@@ -19,13 +19,13 @@ from raters.methods.base import (
     Step,
     Task,
     as_key,
-    cross_entropy,
     mean_step,
     number_of,
 )
 from raters.methods.options import WdnOptions
 from raters.methods.phases import MakeOptimiser, Optimiser
 from raters.methods.separate import who_labelled
+from raters.methods.targets import cross_entropy
 from raters.rater_models.confusion import per_answer
 from raters.rater_models.start import pointwise
 from raters.study.classes import MISSING

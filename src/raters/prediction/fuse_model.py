@@ -18,8 +18,9 @@ from raters.errors import RatersError
 from raters.fusion.consensus import Consensus
 from raters.fusion.methods import Method
 from raters.fusion.result import Fusion
-from raters.methods.base import Batch, rows_of
+from raters.methods.base import Batch
 from raters.methods.registry import METHODS
+from raters.methods.targets import rows_of
 from raters.prediction.predict import AT_ONCE, in_bands, window_of
 from raters.prediction.predict_study import digest_of
 from raters.prediction.prediction import Floats, most_likely
@@ -35,6 +36,22 @@ from raters.training.survey import survey
 from raters.wording import many
 
 _MOST = 256  # tasks at once, where each is a few features only
+
+
+def fuse_as_asked(
+    study: Study,
+    method: str | None,
+    model: Model | str | Path,
+    pool: bool = False,
+    **options: Any,  # noqa: ANN401
+) -> ModelConsensus:
+    """Fuse with a model as `raters.fuse` is asked to: of all options there is `use_labels` only."""
+    use_labels = options.pop("use_labels", True)
+    for name in (*(["pool"] if pool else []), *options):
+        raise RatersError(f"found {name} with a model, expected none: the model is trained")
+    if not isinstance(use_labels, bool):
+        raise RatersError(f"found use_labels={use_labels!r}, expected true or false")
+    return fuse_with(study, method, model, use_labels)
 
 
 def fuse_with(
@@ -137,14 +154,20 @@ class ModelConsensus(Consensus):
         """Fuse the labels of one case of masks; a table is fused as a whole (`table`)."""
         if case.kind == "classification":
             raise RatersError("found a table, expected masks; take consensus.table instead")
-        image = self.model.pixels(case)
-        labels = torch.from_numpy(self._labels(case))
-        with self._one:
-            truth = self._fused(image, labels, self.use_labels)
-            if "recurrences" in self.model.method.answers:
-                other = self._fused(image, labels, not self.use_labels)
-                self._agreed[case.id] = float((truth.argmax(0) == other.argmax(0)).mean())
+        truths = self.truths(case)
+        truth = truths[self.use_labels]
+        if len(truths) > 1:
+            same = truth.argmax(0) == truths[not self.use_labels].argmax(0)
+            self._agreed[case.id] = float(same.mean())
         return self._counted(truth, most_likely(truth), count_case(case, truth, len(truth)))
+
+    def truths(self, case: Case) -> dict[bool, Floats]:
+        """Return the fusion of masks by whether labels are looked at; both of methods with both."""
+        image, labels = self.model.pixels(case), torch.from_numpy(self._labels(case))
+        both = "recurrences" in self.model.method.answers
+        with self._one:
+            ways = (True, False) if both else (self.use_labels,)
+            return {use_labels: self._fused(image, labels, use_labels) for use_labels in ways}
 
     @cached_property
     def table(self) -> Fusion:

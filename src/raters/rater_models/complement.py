@@ -180,6 +180,9 @@ class CoarseRaters(PixelRaters):
         self.register_buffer("negative", torch.tensor(negative, dtype=torch.long), False)
         self.register_buffer("trusted", _flags(raters, trusted), False)
         self.register_buffer("one_sided", _flags(raters, ()))
+        # To ask the flags themselves in each step would wait for the GPU.
+        self.has_one_sided = False
+        self.register_load_state_dict_post_hook(_note_one_sided)
         # One of each rater, so that raters can be added, whatever they draw.
         free = torch.zeros(raters, num_classes, num_classes)
         if excludes == "learnt" and negative:
@@ -194,6 +197,7 @@ class CoarseRaters(PixelRaters):
     def hold(self, one_sided: Sequence[int]) -> None:
         """Keep A of some raters at its start for good."""
         self.one_sided.copy_(_flags(self.raters, one_sided))
+        self.has_one_sided = bool(one_sided)
 
     def transition(self) -> Tensor:
         """Return M of all raters, `(raters, said, excluded)`."""
@@ -210,7 +214,7 @@ class CoarseRaters(PixelRaters):
         """Return the matrices."""
         found = super().forward(features, cases)
         assert isinstance(found, SharedConfusion | PixelConfusion)
-        said = self._with_known(found) if self.has_trusted or self.one_sided.any() else found
+        said = self._with_known(found) if self.has_trusted or self.has_one_sided else found
         if not self.has_negative:
             return said
         return ComplementConfusion(said, log_transitions(self.choice), self.negative)
@@ -232,6 +236,11 @@ class CoarseRaters(PixelRaters):
         """Let each rater's own mean matrix follow what a batch gave."""
         said = confusion.said if isinstance(confusion, ComplementConfusion) else confusion
         super().learn(said, truth, labels, cases)
+
+
+def _note_one_sided(raters: CoarseRaters, _: object) -> None:
+    """Note whether weights that were just loaded hold anybody's matrix."""
+    raters.has_one_sided = bool(raters.one_sided.any())
 
 
 def _flags(number: int, places: Sequence[int]) -> Tensor:

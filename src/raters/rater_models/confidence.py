@@ -21,9 +21,6 @@ LEAST = 1e-6
 
 _ROUNDED = 1e-5  # how far shares that add up to one may be above it
 
-SEEN = 100
-"""Labels that the best rater is taken to have been right in: nobody is sure never to err."""
-
 
 def bayes(log_matrix: Tensor, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
     r"""Fuse labels by matrices: the posterior of the joint likelihood (proposition 4).
@@ -289,18 +286,6 @@ def with_rest(front: Tensor) -> Tensor:
     return torch.cat([rest, front], 1)
 
 
-def votes_of(labels: Tensor, num_classes: int) -> Tensor:
-    """Return one for each label, `(batch, raters, L, *space)`; zeros where it is MISSING.
-
-    Example:
-        >>> votes_of(torch.tensor([[1, -1]]), 2)
-        tensor([[[False,  True],
-                 [False, False]]])
-    """
-    every = torch.arange(num_classes, device=labels.device)
-    return labels.unsqueeze(2) == every.view(-1, *(1,) * (labels.ndim - 2))
-
-
 def said_of(truth: Tensor, log_matrix: Tensor) -> Tensor:
     r"""Return what raters would say of a truth, `(batch, raters, L, *space)`.
 
@@ -375,49 +360,3 @@ def by_layer(
     parts = (each.transpose(1, 2).flatten(0, 1) for each in (confidence, labels))
     found = fuse(*parts)[:, 1]
     return found.view(batch, structures, *found.shape[1:])
-
-
-def skilled(skill: Tensor) -> Tensor:
-    r"""Return matrices of raters who are so far above chance, `log C[k, t]`.
-
-    .. math:: C[k, k] = \tfrac1L + (1 - \tfrac1L) s_k, \quad
-              C[k, t] = \frac{1 - C[k, k]}{L - 1}
-
-    Nobody is below chance: with the skill itself on the diagonal, a rater of 0.1 with two classes
-    would be believed to mean the contrary. And nobody is believed without limit: a skill of 1 is
-    that of a rater who was right in all of `SEEN` labels, with one label more of each class,
-    :math:`C[k, k] = (n + 1) / (n + L)`.
-
-    Args:
-        skill: s, from 0 (guesses) to 1 (always right), `(batch, raters, L, *space)`.
-
-    Example:
-        >>> skilled(torch.tensor([[[0.0, 0.8]]])).exp()
-        tensor([[[[0.5000, 0.5000],
-                  [0.1000, 0.9000]]]])
-    """
-    classes = skill.shape[2]
-    skill = skill.clamp(max=SEEN / (SEEN + classes))
-    right = (1 / classes + (1 - 1 / classes) * skill).unsqueeze(3)
-    wrong = (1 - right) / (classes - 1)
-    eye = torch.eye(classes, dtype=torch.bool, device=skill.device)
-    eye = eye.view(classes, classes, *(1,) * (skill.ndim - 3))
-    return torch.where(eye, right, wrong).log()
-
-
-def skill_of(log_matrix: Tensor) -> Tensor:
-    """Return how far raters are above chance in each class: `skilled` the other way round.
-
-    Args:
-        log_matrix: `(batch, raters, L, L, *space)`.
-
-    Returns:
-        From 0 to 1, `(batch, raters, L, *space)`.
-
-    Example:
-        >>> skill_of(skilled(torch.tensor([[[0.0, 0.8]]])))
-        tensor([[[0.0000, 0.8000]]])
-    """
-    classes = log_matrix.shape[2]
-    right = log_matrix.diagonal(dim1=2, dim2=3).movedim(-1, 2).exp()
-    return ((right - 1 / classes) / (1 - 1 / classes)).clamp(0, 1)

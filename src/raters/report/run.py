@@ -13,7 +13,8 @@ import numpy as np
 
 from raters.arrays import mean_known
 from raters.errors import RatersError
-from raters.evaluation.case import ALL, REFERENCE
+from raters.evaluation.case import REFERENCE
+from raters.evaluation.masks import ALL
 from raters.evaluation.runs import Seen, held_out_notes, refuse_unlike, warnings_of
 from raters.report.agreement import case_bins
 from raters.report.blocks import (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.evaluation.case import ALL, REFERENCE
+from raters.evaluation.case import REFERENCE
+from raters.evaluation.masks import ALL
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed
 from raters.plots.pictures import picture as scaled

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Method, Step, Target
+from raters.methods.base import Batch, HeldOut, Method, Step
 from raters.methods.entry import parse_options
 from raters.methods.registry import learning_method
+from raters.methods.targets import Target
 from raters.rows import Row
 from raters.study.case import Case
 from raters.study.read import study_of
