@@ -104,7 +104,7 @@ def named(registry: Mapping[str, T], what: str, name: str) -> T:
     Example:
         >>> named({"onnx": ".onnx"}, "format", "onx")
         Traceback (most recent call last):
-        raters.errors.RatersError: found the format 'onx', expected one of onnx; did you mean 'onnx'?
+        raters.errors.RatersError: found the format 'onx', expected one of onnx; did you mean ...
     """
     if name not in registry:
         raise RatersError(f"found the {what} {name!r}, {expected_one_of(registry, name)}")

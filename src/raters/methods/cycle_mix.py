@@ -10,7 +10,7 @@ from torch.nn import functional
 from raters.arrays import Floats
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.superpixels import region_graph
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step
 from raters.methods.label_sampling import of_each
 from raters.methods.mask_options import CycleMixOptions
 from raters.methods.phases import generator_of
@@ -46,14 +46,6 @@ class CycleMix(NetworkMethod):
     """
 
     options: CycleMixOptions
-
-    def __init__(self, task: Task, options: CycleMixOptions) -> None:
-        super().__init__(task, options)
-        self.epoch = 0
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch: mixtures are drawn by it."""
-        self.epoch = epoch
 
     def _log_truth(self, image: Tensor) -> Tensor:
         logits: Tensor = self.network(image)[1]

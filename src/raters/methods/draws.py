@@ -202,7 +202,6 @@ class SamplingMethod(Method, Generic[Seen]):
 
     Attributes:
         network: Gives features; the head for classes is taken off.
-        epoch: The number of the epoch, for what is drawn in it.
     """
 
     answers = frozenset({"truth", "samples"})
@@ -211,11 +210,6 @@ class SamplingMethod(Method, Generic[Seen]):
         super().__init__(task, options)
         self.network = task.network()
         self.network.head = nn.Identity()
-        self.epoch = 0
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch."""
-        self.epoch = epoch
 
     def look(self, image: Tensor) -> Seen:
         """Return what is to be known of images `(batch, channels, *space)`."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, mean_step
 from raters.methods.draws import drawn_answers, drawn_masks
-from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 
@@ -22,14 +21,6 @@ class LabelSampling(NetworkMethod):
     M. H. Jensen, D. R. Jørgensen, R. Jalaboi, M. E. Hansen and M. A. Olsen, Improving uncertainty
     estimation in convolutional neural networks using inter-rater agreement, MICCAI 2019.
     """
-
-    def __init__(self, task: Task, options: MethodOptions) -> None:
-        super().__init__(task, options)
-        self.epoch = 0
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch: raters are drawn by it."""
-        self.epoch = epoch
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the labels of one rater of each case."""

@@ -22,14 +22,14 @@ from raters.methods.base import (
     number_of,
 )
 from raters.methods.options import MethodOptions
-from raters.methods.separate import who_labelled
+from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy, mean_label, soft_entropy
 from raters.networks.backbone import convolution
 from raters.rater_models.start import constant_head
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    pass
 
 
 FASTER = 4.0
@@ -50,7 +50,7 @@ class Said(NamedTuple):
     final: Tensor
 
 
-class MRNet(NetworkMethod):
+class MRNet(OfLabelled, NetworkMethod):
     r"""Learns what any weighting of the raters would draw.
 
     W. Ji et al., Learning calibrated medical image segmentation via multi-rater agreement
@@ -80,23 +80,11 @@ class MRNet(NetworkMethod):
         self.calibrate = _block(width, width, classes, dims)
         self.rebuild = _block(width + classes, width, raters * classes, dims)
         self.refine = _block(width, width, classes, dims)
-        self.register_buffer("labelled", torch.ones(raters, dtype=torch.bool))
-        self._epoch = 0
-
-    labelled: Tensor
 
     @property
     def not_extended(self) -> str:
         """The parts look at all raters together."""
         return "all raters are predicted together: train again with all of them"
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything: the others weigh nothing in the truth."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch: weightings depend on the seed, the epoch and the case."""
-        self._epoch = epoch
 
     def _said(self, features: Tensor, weights: Tensor) -> Said:
         """Return what all parts say of features, for weights `(batch, raters)`."""
@@ -116,7 +104,7 @@ class MRNet(NetworkMethod):
     def step(self, batch: Batch) -> Step:
         """Return the cross entropies of all parts, each a mean over the observed labels."""
         labels = batch["labels"]
-        drawn = [draw_weights(row, self.seed, self._epoch, int(case)) for row, case in
+        drawn = [draw_weights(row, self.seed, self.epoch, int(case)) for row, case in
                  zip(_labelled_by(labels), batch["case"], strict=True)]  # fmt: skip
         weights = torch.stack(drawn).to(labels.device)  # (batch, weightings, raters)
         many = weights.shape[1]

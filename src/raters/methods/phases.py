@@ -122,6 +122,7 @@ class Training(nn.Module):
 
     Attributes:
         seed: Of the run, for what a method draws at random by itself.
+        epoch: The number of the epoch, from 0: what is drawn at random depends on it.
         steps_per_epoch: How many batches make an epoch, once training begins.
         turn: The name of the optimiser that the next `step` is for.
         training_only: Names of attributes that training needs and predictions do not: plain data,
@@ -129,6 +130,7 @@ class Training(nn.Module):
     """
 
     seed: int = 0
+    epoch: int = 0
     steps_per_epoch: int = 0
     turn: str = "main"
     training_only: ClassVar[tuple[str, ...]] = ()
@@ -170,6 +172,7 @@ class Training(nn.Module):
 
     def start_epoch(self, epoch: int) -> None:
         """Receive the number of the epoch that begins (from 0), after the pass and the restart."""
+        self.epoch = epoch
 
     def optimisers(self, make: MakeOptimiser) -> Mapping[str, Optimiser]:
         """Return the optimisers by name."""

@@ -21,13 +21,13 @@ from raters.methods.draws import (
     mean_of_each,
 )
 from raters.methods.options import LatentOptions
-from raters.methods.separate import who_labelled
+from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy
 from raters.networks.latent import LatentHead, bounded
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    pass
 
 DRAWS = 8
 """Draws of a rater's latent that 'as rater X' is the mean of."""
@@ -75,7 +75,7 @@ class RaterGaussians(nn.Module):
         return (square - self.mean.shape[1]) / 2 - self._log_scale().sum(1)
 
 
-class Pionono(SamplingMethod[Tensor]):
+class Pionono(OfLabelled, SamplingMethod[Tensor]):
     r"""Explains each rater's masks by a latent variable that is theirs, and the image's features.
 
     .. math:: \sum_x -\log p(o_r(x) \mid x, z) + \beta \, \mathrm{KL}(q_r \,\|\, N(0, I)),
@@ -93,7 +93,6 @@ class Pionono(SamplingMethod[Tensor]):
 
     answers = frozenset({"truth", "as_rater", "samples"})
     options: LatentOptions
-    labelled: Tensor
     noise: Tensor
 
     def __init__(self, task: Task, options: LatentOptions) -> None:
@@ -101,7 +100,6 @@ class Pionono(SamplingMethod[Tensor]):
         size, features = options.latent_size, self.network.backbone.features
         self.raters = RaterGaussians(len(task.raters), size)
         self.head = LatentHead(features, size, task.num_classes, task.spatial_dims)
-        self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
         self.register_buffer("noise", fixed_noise(DRAWS, size), persistent=False)
 
     @property
@@ -112,11 +110,6 @@ class Pionono(SamplingMethod[Tensor]):
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the raters' Gaussians: decay would draw them beside the KL term."""
         return list(self.raters.parameters())
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything: of others nothing is known."""
-        there = who_labelled(study, self.task.raters)
-        self.labelled.copy_(torch.from_numpy(there))
 
     def look(self, image: Tensor) -> Tensor:
         """Return what the head read of the features."""

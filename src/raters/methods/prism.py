@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Asked, Batch, HeldOut, Maps, Method, Step, Task, as_key, number_of
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task, as_key, number_of
 from raters.methods.mask_options import PrismOptions
 from raters.methods.prism_confidence import (
     EVEN,
@@ -21,7 +21,7 @@ from raters.methods.prism_confidence import (
     started,
 )
 from raters.methods.prism_losses import heads_loss, recurrence_loss, shuffle_loss
-from raters.methods.separate import who_labelled
+from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy
 from raters.networks.encoders import Encoder, encoder_of, resnet_encoder
 from raters.networks.prism import ConP, DivP
@@ -30,7 +30,7 @@ from raters.rater_models.likelihood import sum_and_count
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    pass
 
 SHUFFLES = 3
 """Shuffles of confidences in each recurrence (section 4.3.2)."""
@@ -51,7 +51,7 @@ class Recurrence(NamedTuple):
     raters: Diverged
 
 
-class Prism(Method):
+class Prism(OfLabelled):
     r"""Lets a truth and the confidences of raters refine each other.
 
     J. Wu et al., Multi-rater prism: learning self-calibrated medical image segmentation from
@@ -69,7 +69,6 @@ class Prism(Method):
 
     answers = frozenset({"truth", "as_rater", "weights", "fusion", "recurrences"})
     options: PrismOptions
-    labelled: Tensor
 
     def __init__(self, task: Task, options: PrismOptions) -> None:
         super().__init__(task, options)
@@ -91,21 +90,11 @@ class Prism(Method):
             options.integration,
         )
         self.divp = DivP(classes, raters, classes ** (2 if options.fuse_by == "bayes" else 1))
-        self.register_buffer("labelled", torch.ones(raters, dtype=torch.bool))
-        self._epoch = 0
 
     @property
     def not_extended(self) -> str:
         """ConP takes in the confidences of all raters together."""
         return "all raters are weighed against each other: train again with all of them"
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything: the others have no part in what is fused of itself."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch: what is drawn depends on the seed, the epoch and the case."""
-        self._epoch = epoch
 
     def _turn(self, features: list[Tensor], confidence: Tensor) -> Tensor:
         """Return what ConP says, as logarithms `(batch, L, H, W)`."""
@@ -153,7 +142,7 @@ class Prism(Method):
         """Draw first confidences `(batch, raters, L, H, W)` and `(shuffles, batch, raters)`."""
         labels, cases = batch["labels"], batch["case"].tolist()
         raters, *space = labels.shape[1:]
-        shape, key = (raters, self.task.num_classes, *space), (self.seed, self._epoch)
+        shape, key = (raters, self.task.num_classes, *space), (self.seed, self.epoch)
         there = (labels != MISSING).flatten(2).any(2).cpu()
         first = torch.stack([draw_confidence(shape, *key, case) for case in cases])
         order = [

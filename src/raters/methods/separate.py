@@ -20,7 +20,25 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-class Separate(Method):
+class OfLabelled(Method):
+    """A method that knows which raters labelled anything: nothing it says rests on the others.
+
+    Attributes:
+        labelled: Which raters did, `(raters,)`.
+    """
+
+    labelled: Tensor
+
+    def __init__(self, task: Task, options: MethodOptions) -> None:
+        super().__init__(task, options)
+        self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
+
+    def prepare(self, study: Study) -> None:
+        """Note who labelled anything."""
+        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
+
+
+class Separate(OfLabelled):
     """Trains one network on each rater's labels; the truth is the mean of what they predict."""
 
     answers = frozenset({"truth", "as_rater"})
@@ -28,9 +46,6 @@ class Separate(Method):
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
         self.networks = nn.ModuleList([task.network() for _ in task.raters])
-        self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
-
-    labelled: Tensor
 
     @property
     def not_extended(self) -> str:
@@ -41,10 +56,6 @@ class Separate(Method):
         """Return the networks of raters who labelled."""
         there = self.labelled.tolist()
         return [n for n, used in zip(self.networks, there, strict=True) if used]  # type: ignore[misc]
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything: the network of a rater who did not is no prediction."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
         total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)

@@ -15,7 +15,6 @@ from raters.methods.base import (
     Batch,
     HeldOut,
     Maps,
-    Method,
     Step,
     Task,
     as_key,
@@ -24,20 +23,20 @@ from raters.methods.base import (
 )
 from raters.methods.options import WdnOptions
 from raters.methods.phases import MakeOptimiser, Optimiser
-from raters.methods.separate import who_labelled
+from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy
 from raters.rater_models.confusion import per_answer
 from raters.rater_models.start import pointwise
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.study.study import Study
+    pass
 
 RATE = 0.05
 """The learning rate of the weights: a few numbers behind frozen heads, which cannot go astray."""
 
 
-class WeightedDoctorNet(Method):
+class WeightedDoctorNet(OfLabelled):
     r"""Heads learn what each rater says; then weights are learnt by which others are predicted.
 
     .. math::
@@ -55,12 +54,10 @@ class WeightedDoctorNet(Method):
     Attributes:
         network: Its head gives the logits of all raters, `(batch, raters * L, *space)`.
         averaging: v, one number per rater.
-        labelled: Who labelled anything: others have no weight.
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
     options: WdnOptions
-    labelled: Tensor
 
     def __init__(self, task: Task, options: WdnOptions) -> None:
         super().__init__(task, options)
@@ -68,7 +65,6 @@ class WeightedDoctorNet(Method):
         features = self.network.backbone.features
         self.network.head = pointwise(features, raters * task.num_classes, task.spatial_dims)
         self.averaging = nn.Parameter(torch.zeros(raters))
-        self.register_buffer("labelled", torch.ones(raters, dtype=torch.bool))
         self._averages = False
 
     @property
@@ -109,10 +105,6 @@ class WeightedDoctorNet(Method):
     def turns(self, epoch: int, step: int) -> Sequence[str]:  # noqa: ARG002
         """Let the heads learn, or the weights."""
         return (self.phase(epoch),)
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything: the head of a rater who did not is no prediction."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
 
     def _logits(self, image: Tensor) -> Tensor:
         """Return what the heads give, `(batch, raters, L, *space)`."""
