@@ -20,7 +20,6 @@ from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
-    from raters.study.case import Case
     from raters.study.study import Study
     from raters.training.model import Model
 
@@ -129,12 +128,13 @@ def _spread_of_raters(model: Model, test: Study) -> Row:
     from raters.methods.base import Asked
     from raters.prediction.predict import predict_cases
     from raters.prediction.prediction import most_likely
+    from raters.prediction.suggest import labelled_by
     from raters.scores import energy_distance
 
     known = tuple(name for name in test.raters if name in model.config.labelled)
     if test.kind != "segmentation" or not known or "as_rater" not in model.method.answers:
         return {}
-    several = (case for case in test.iter_cases() if _labellers(case) > 1)
+    several = (case for case in test.iter_cases() if labelled_by(case) > 1)
     found = []
     for case, said in predict_cases(model, islice(several, SPREAD_CASES), Asked(raters=known)):
         if isinstance(said, RatersError):
@@ -142,10 +142,6 @@ def _spread_of_raters(model: Model, test: Study) -> Row:
         masks = np.stack([most_likely(said.as_rater(name)) for name in known])
         found.append(energy_distance(case.labels, masks, len(test.classes)))
     return {"ged": float(np.mean(found))} if found else {}
-
-
-def _labellers(case: Case) -> int:
-    return int((case.labels != MISSING).reshape(len(case.labels), -1).any(axis=1).sum())
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:

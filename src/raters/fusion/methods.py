@@ -37,6 +37,7 @@ from raters.errors import RatersError, named
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
+    from raters.study.study import Study
 
 P = ParamSpec("P")
 KINDS = {"segmentation": "masks", "classification": "tables"}
@@ -215,6 +216,16 @@ def _expected(schema: Mapping[str, Any]) -> str:
     limit = "" if least is None else f" from {least:g} on"
     kind = _KINDS.get(kinds[0].get("type", ""), "")
     return f"{kind}{limit}" if kind else ""
+
+
+def refuse_no_images(study: Study, why: str = "") -> None:
+    """Reject a study without images, and say who needs them."""
+    if not study.backend.holds()["images"]:
+        raise RatersError(
+            f'found no images, expected some{why} (--images "images/{{case}}.png")',
+            kind="missing-image",
+            file=study.folder,
+        )
 
 
 def _imported(where: str) -> Any:  # noqa: ANN401

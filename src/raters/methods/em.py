@@ -53,7 +53,6 @@ class EMMethod(SupervisedMethod):
         super().__init__(task, options)
         self.starts = rounds(task.epochs, self.usual, options.em_steps, options.em_epochs)
         self.through = self.rater_matrices.clone()
-        self._epoch = 0
 
     @property
     def not_extended(self) -> str:
@@ -75,7 +74,7 @@ class EMMethod(SupervisedMethod):
 
     def needs_pass(self, epoch: int) -> bool:
         """Return whether a round begins, or the last epoch does."""
-        self._epoch = epoch
+        self.epoch = epoch
         return epoch in self.starts or epoch == self.task.epochs - 1
 
     def see_all(self, batches: Iterable[Batch]) -> None:
@@ -83,12 +82,8 @@ class EMMethod(SupervisedMethod):
         before = self.rater_matrices.clone()
         counts, pixels = self._counted(batches)
         self.rater_matrices.copy_(rows_from(counts, self._given))
-        if self._epoch in self.starts[1:]:
+        if self.epoch in self.starts[1:]:
             self.begin_round(before, pixels / pixels.sum().clamp(min=1))
-
-    def start_epoch(self, epoch: int) -> None:
-        """Note the epoch."""
-        self._epoch = epoch
 
     @property
     def _given(self) -> float:
@@ -101,7 +96,7 @@ class EMMethod(SupervisedMethod):
         pixels = counts.new_zeros(self.task.num_classes)
         for batch in batches:
             known = (batch["labels"] != MISSING).any(1, keepdim=True)
-            truth = (self.estimate(batch) if self._epoch else self._mean(batch)) * known
+            truth = (self.estimate(batch) if self.epoch else self._mean(batch)) * known
             counts += count_labels(truth, batch["labels"], len(counts), batch.get("raters"))
             pixels += over_pixels(truth)
         return summed(counts), summed(pixels)
@@ -133,7 +128,7 @@ class EMMethod(SupervisedMethod):
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the mean label, and after the first round the posterior."""
         with torch.no_grad():
-            if len(self.starts) == 1 or self._epoch < self.starts[1]:
+            if len(self.starts) == 1 or self.epoch < self.starts[1]:
                 target = self._mean(batch)
             else:
                 known = (batch["labels"] != MISSING).any(1, keepdim=True)
@@ -196,7 +191,7 @@ class GeneralizedEM(EMMethod):
     def estimate(self, batch: Batch) -> Tensor:
         """Return the posterior; the network alone, before labels were counted against it."""
         log_truth = self._log_truth(batch)
-        counted = self._as_printed or 0 < self.warm_up < self._epoch
+        counted = self._as_printed or 0 < self.warm_up < self.epoch
         if not counted:
             return log_truth.exp()
         return posterior(log_truth, columns_of(self.rater_matrices, batch))

@@ -16,7 +16,7 @@ from torch import Tensor
 from raters.confusion import count_case
 from raters.errors import RatersError
 from raters.fusion.consensus import Consensus
-from raters.fusion.methods import Method
+from raters.fusion.methods import Method, refuse_no_images
 from raters.fusion.result import Fusion
 from raters.methods.base import Batch
 from raters.methods.registry import METHODS
@@ -93,13 +93,7 @@ def _refuse(study: Study, method: str | None, model: Model) -> None:
         )
     refuse_other_study(model.config, study)
     _refuse_other_drawings(study, model)
-    if not study.backend.holds()["images"]:
-        raise RatersError(
-            "found no images, expected some: a model fuses what labels and images say "
-            '(--images "images/{case}.png")',
-            kind="missing-image",
-            file=study.folder,
-        )
+    refuse_no_images(study, ": a model fuses what labels and images say")
 
 
 def _refuse_other_drawings(study: Study, model: Model) -> None:

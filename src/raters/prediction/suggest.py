@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.fusion.methods import refuse_no_images
 from raters.methods.base import Asked
 from raters.prediction.fuse_model import fuse_with
 from raters.prediction.predict import predict_cases, starts_of
@@ -274,12 +275,7 @@ def _refuse(
         raise RatersError(f"found patches of {tuple(patch_size)}, expected {sides}")
     if study.raters:  # images alone have no classes
         refuse_other_study(model.config, study)
-    if not study.backend.holds()["images"]:
-        raise RatersError(
-            'found no images, expected some (--images "images/{case}.png")',
-            kind="missing-image",
-            file=study.folder,
-        )
+    refuse_no_images(study)
 
 
 def _bits(model: Model, study: Study) -> Iterator[tuple[Case, Floats | RatersError]]:
