@@ -23,7 +23,7 @@ from scipy.ndimage import binary_dilation, binary_erosion
 
 import raters
 from raters.benchmarks.data import digit_masks
-from raters.benchmarks.drawn import drawn_masks
+from raters.benchmarks.studies import drawn_masks
 from raters.confusion import count_case
 from raters.scores import mean_dice
 from raters.simulate import simulate

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import raters
 from makers import few, quick, save, square
-from raters.benchmarks.drawn import in_memory
+from raters.benchmarks.studies import in_memory
 from raters.errors import RatersError
 from raters.methods.entry import MethodEntry
 from raters.study.annotations import (

@@ -16,7 +16,6 @@ import torch
 from raters import fit
 from raters.benchmarks import own, own_cell, own_table, run
 from raters.benchmarks.cell import Cell
-from raters.benchmarks.folds import folded
 from raters.benchmarks.own import compare_study
 from raters.benchmarks.own_cell import (
     BY_LABEL,
@@ -26,6 +25,7 @@ from raters.benchmarks.own_cell import (
     read_kept,
     score_own,
 )
+from raters.benchmarks.studies import folded
 from raters.errors import RatersError
 from raters.prediction.prediction import Prediction
 from raters.scores.calibration import joint_log_likelihood, left_out_log_likelihoods

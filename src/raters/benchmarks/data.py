@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array, Floats, Labels
-from raters.benchmarks.drawn import (
+from raters.benchmarks.studies import (
     dealt,
     discs,
     drawn_classes,
     drawn_crowd,
     drawn_masks,
     in_memory,
+    own_study,
     streaks,
 )
-from raters.benchmarks.folds import own_study
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError, named

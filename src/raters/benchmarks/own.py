@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from raters.benchmarks.cell import cells_of
-from raters.benchmarks.folds import folded, without_test
 from raters.benchmarks.own_cell import BY_LABEL
 from raters.benchmarks.own_table import FILES, StudyComparison, compare_cells
 from raters.benchmarks.run import run_cells
 from raters.benchmarks.spec import Specification
+from raters.benchmarks.studies import folded, without_test
 from raters.errors import RatersError
 from raters.fusion.cluster import Tell
 from raters.fusion.methods import METHODS as FUSIONS
