@@ -143,6 +143,8 @@ def _soft_dice(test: Study, truths: Callable[[Case], Mapping[str, Array]]) -> Ro
     """Return soft Dice with the references by the name of what is compared with them."""
     found: dict[str, Overlaps] = {}
     for case in test.iter_cases():
-        for name, truth in truths(case).items() if case.reference is not None else ():
+        if case.reference is None:
+            continue
+        for name, truth in truths(case).items():
             found.setdefault(name, Overlaps(len(truth))).add(case.id, case.reference, truth)
     return {name: each.scores().get("soft_dice_truth") for name, each in found.items()}

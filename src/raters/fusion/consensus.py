@@ -357,7 +357,8 @@ class Consensus:
         """Return the raters' measures on one case of masks that is fitted alone."""
         if fusion.confusion is None or fusion.prior is None or fusion.confusion.ndim != 3:
             return []
-        prior, errors = known_prior(self._options), None
+        prior = known_prior(self._options)
+        errors = None
         if prior is not None and self._method.errors == "rows":
             state = EMState(fusion.prior[:, np.newaxis], fusion.confusion)
             columns = columns_of(case.labels, len(self.study.classes))

@@ -13,7 +13,7 @@ import numpy as np
 from raters.arrays import Array, Flags
 from raters.errors import RatersError
 from raters.fusion.marks import as_fusion, distances, marks_of
-from raters.fusion.methods import Count
+from raters.fusion.option_values import Count
 from raters.fusion.result import Fusion
 from raters.fusion.superpixels import in_range
 from raters.study.classes import MISSING

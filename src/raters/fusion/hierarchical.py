@@ -19,7 +19,7 @@ from raters.fusion.answers import (
 )
 from raters.fusion.columns import Answers, answers_of
 from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.methods import Count, NotNegative, Shares
+from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.performance import LEAST, MEASURES, Errors, measures, parts
 from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import (

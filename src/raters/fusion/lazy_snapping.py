@@ -10,7 +10,7 @@ import numpy as np
 from raters.arrays import Array, Floats, Ints, Labels
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.marks import as_fusion, distances, marks_of
-from raters.fusion.methods import Count, NotNegative
+from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.result import Fusion
 from raters.fusion.superpixels import (
     SUPERPIXELS,

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import (
     TYPE_CHECKING,
-    Annotated,
     Any,
     Concatenate,
     Literal,
@@ -27,12 +26,6 @@ from typing import (
     overload,
 )
 
-import numpy as np
-from annotated_types import Ge
-from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
-from pydantic.errors import PydanticSchemaGenerationError
-
-from raters.arrays import Array
 from raters.errors import RatersError, named
 
 if TYPE_CHECKING:
@@ -42,25 +35,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 KINDS = {"segmentation": "masks", "classification": "tables"}
 """What the kinds of studies are called here."""
-
-
-def _numbers_from_0(value: object) -> object:
-    """Reject what is not made of finite numbers from 0 on; arrays stay as they are."""
-    if isinstance(value, str | bool):
-        raise ValueError
-    found = np.asarray(value, np.float64)
-    if not (np.isfinite(found).all() and (found >= 0).all()):
-        raise ValueError
-    return value
-
-
-_ARRAY = PlainValidator(_numbers_from_0), WithJsonSchema({"type": "array", "minimum": 0})
-Count = Annotated[int, Ge(1)]
-NotNegative = Annotated[float, Ge(0)]
-Sizes = Annotated[float | Sequence[float], *_ARRAY]
-"""One number for all axes, or one per axis."""
-Shares = Annotated[Array | Sequence[float], *_ARRAY]
-"""Weights of classes, or a map of them."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +106,7 @@ class Method:
         hints = get_type_hints(function, include_extras=True)
         meanings = _arguments(inspect.getdoc(function) or "")
         return {
-            p.name: Option(p.name, p.default, meanings.get(p.name, ""), hints.get(p.name))
+            p.name: Option(p.name, p.default, meanings.get(p.name, ""), hints.get(p.name, Any))
             for p in inspect.signature(function).parameters.values()
             if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in (self.fixed or {})
         }
@@ -143,6 +117,8 @@ class Method:
 
     def check_options(self, kind: str, options: Mapping[str, Any], pool: bool = False) -> None:
         """Reject options that the method does not have, and values that they cannot have."""
+        from raters.fusion.option_values import refuse_value  # `raters --help` needs no numpy
+
         known = self.options(kind)
         for name, value in options.items():
             if name not in known:
@@ -164,58 +140,6 @@ class Method:
         """Return the class that fits all cases of masks together, where there is one."""
         found: Callable[..., Any] = _imported(self.pooled or "")
         return found
-
-
-def refuse_value(name: str, value: object, asked: Any) -> None:  # noqa: ANN401
-    """Reject a value that an option cannot have.
-
-    Args:
-        name: The option.
-        value: What was given.
-        asked: Its type, as pydantic takes it: bool, numbers, words (`Literal`), also with None and
-            with a least value (`Annotated[int, Ge(1)]`). Other types are not looked at: the method
-            knows.
-
-    Raises:
-        RatersError: that names the option, the value, and what is expected.
-
-    Example:
-        >>> refuse_value("max_iter", 5, Count)
-        >>> refuse_value("max_iter", 0, Count)
-        Traceback (most recent call last):
-        raters.errors.RatersError: found max_iter=0, expected a whole number from 1 on
-    """
-    try:
-        adapter = TypeAdapter(asked, config=ConfigDict(strict=True, allow_inf_nan=False))
-    except PydanticSchemaGenerationError:
-        return
-    expected = _expected(adapter.json_schema())
-    try:
-        adapter.validate_python(value.item() if isinstance(value, np.generic) else value)
-    except (ValidationError, TypeError):
-        if expected:
-            raise RatersError(f"found {name}={value}, expected {expected}") from None
-
-
-_KINDS = {
-    "boolean": "yes or no",
-    "integer": "a whole number",
-    "number": "a number",
-    "array": "numbers",
-}
-
-
-def _expected(schema: Mapping[str, Any]) -> str:
-    """Return what a JSON schema asks for, in words; '' for what the methods check themselves."""
-    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-    if len(kinds) > 1:
-        return ""
-    words, least = kinds[0].get("enum"), kinds[0].get("minimum")
-    if words:
-        return f"one of {', '.join(words)}"
-    limit = "" if least is None else f" from {least:g} on"
-    kind = _KINDS.get(kinds[0].get("type", ""), "")
-    return f"{kind}{limit}" if kind else ""
 
 
 def refuse_no_images(study: Study, why: str = "") -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from raters.arrays import Floats, Ints
 from raters.fusion.answers import FLOOR, RIGHT_BEFORE, Model, Options, run
-from raters.fusion.methods import Count, NotNegative, Shares
+from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Starts
 from raters.study.classes import MISSING

@@ -17,7 +17,7 @@ from raters.arrays import Array, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of, merge
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
-from raters.fusion.methods import Count, NotNegative
+from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.performance import Errors, group_errors
 from raters.fusion.result import Fusion
 from raters.fusion.staple import fused, label_shares

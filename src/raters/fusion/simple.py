@@ -11,7 +11,7 @@ import numpy as np
 from raters.agreement.case import joint_counts
 from raters.arrays import Array, Floats, Labels
 from raters.fusion.columns import Columns, columns_of
-from raters.fusion.methods import Count, NotNegative
+from raters.fusion.option_values import Count, NotNegative
 from raters.fusion.result import Fusion
 from raters.fusion.vote import Ties, count_votes, decide, voted
 from raters.scores.overlap import dice_from_counts

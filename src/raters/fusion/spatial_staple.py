@@ -40,7 +40,7 @@ from raters.fusion.box_sums import (
 )
 from raters.fusion.columns import in_stretches
 from raters.fusion.em import iterate, m_step
-from raters.fusion.methods import NotNegative, Shares, Sizes
+from raters.fusion.option_values import NotNegative, Shares, Sizes
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
 from raters.study.classes import MISSING

@@ -17,7 +17,7 @@ from raters.arrays import Array, Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, blocks, columns_of
 from raters.fusion.em import EMOptions, EMState, posteriors
-from raters.fusion.methods import Count, NotNegative, Shares
+from raters.fusion.option_values import Count, NotNegative, Shares
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Choice, Starts, fit, kinds_of
 from raters.study.classes import MISSING
