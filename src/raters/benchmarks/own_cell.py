@@ -1,4 +1,9 @@
-"""Scores of one cell on a user's study: how well held-out labels are explained, without truth."""
+"""Scores of one cell on a user's study: how well held-out labels are explained, without truth.
+
+Every method is asked the same of the same labels: the joint likelihood of all raters, and that of
+each rater given the others, with `p(t | x)` of its network and its raters' matrices. A method
+without matrices of its own gets counted ones (`counted_matrices`), from training cases only.
+"""
 
 from __future__ import annotations
 

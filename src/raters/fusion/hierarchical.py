@@ -245,7 +245,13 @@ _EDGE = 1e-6
 def posterior_errors(
     triplets: Triplets, fusion: Fusion, prior_known: bool = False, seed: int = 0
 ) -> Errors | None:
-    """Return the posterior spread and the 95 % intervals of the raters' measures.
+    """Return the posterior spread and the 95 % intervals of the raters' measures, by drawing.
+
+    Each draw takes a true class of each task by its posterior, counts the raters' answers by it,
+    and draws a level, the rows of the matrix and the shares of the classes given the counts: one
+    sweep of a Gibbs sampler from the variational posterior. So an interval knows that the truth is
+    not known, that a rater has few answers, and what raters have in common. It takes tasks as
+    independent.
 
     Intervals are those of a normal distribution of the log odds of a measure; they end at 0 or 1
     where less than half an answer speaks for anything else.
