@@ -1,8 +1,9 @@
 """Labels as EM takes them: masks as columns, tables task by task.
 
-A column is a voxel, or a pattern of labels where patterns are few. Fusion depends only on which pattern of labels a voxel has. With `R` raters and `L` classes there
-are `(L + 1)^R` (one more for MISSING), of which mostly few occur: they are counted in one pass, EM
-runs on the counts, and the result is mapped back in one pass.
+A column is a voxel, or a pattern of labels where patterns are few: fusion depends only on which
+pattern a voxel has. With `R` raters and `L` classes there are `(L + 1)^R` (one more for MISSING),
+of which mostly few occur. They are counted in one pass, EM runs on the counts, and the result is
+mapped back in one pass.
 """
 
 from __future__ import annotations
