@@ -127,10 +127,16 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
     step.loss.backward()
     assert all(p.grad is None for p in method.network.parameters())
     assert bool((method.averaging.grad != 0).all())
-    even = method.held_out(batch)
-    assert even.loss.item() == pytest.approx(
-        sum(-math.log(at(heads[r], b, place)[o]) for b, r, o, place in observed(batch)), rel=1e-4
-    )
+    scored = {"own": 0.0, "others": 0.0}  # without weights of classes
+    for b, r, o, place in observed(batch):
+        said = [at(head, b, place)[o] for head in heads]
+        scored["own"] -= math.log(said[r])
+        mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
+        scored["others"] -= math.log(mixed)
+    for epoch, by in ((3, "others"), (0, "own")):  # the weights' epochs are chosen by the weights
+        method.start_epoch(epoch)
+        held = method.held_out(batch)
+        assert held.loss.item() == pytest.approx(scored[by], rel=1e-4) and int(held.count) == count
 
 
 def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() -> None:
@@ -239,19 +245,19 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
     method.start_epoch(0)
     truth = plain(method.truth(batch["image"]))
     start = np.full((L, L), 0.15) + 0.55 * np.eye(L)
-    matrices = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
+    disputed = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
+    everywhere = (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2)
     np.testing.assert_allclose(
-        plain(method.confusion(batch["image"])).reshape(R, L, L),
-        (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2),
-        rtol=1e-5,
+        plain(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
     )
     total, after, of_all, known = 0.0, 0.75 * before, 0.75 * shown, pixels(batch)
     for place, said in known.items():
         p = at(truth, place[0], place[1:])
+        agree = len(said) > 1 and len({o for _, o in said}) == 1
+        matrices = everywhere if agree else disputed
         q = p * np.prod([matrices[r, :, o] for r, o in said], axis=0)
         q /= q.sum()
         total -= float((WEIGHTS.numpy() * q * np.log(p)).sum())
-        agree = len(said) > 1 and len({o for _, o in said}) == 1
         for r, o in said:
             of_all[r, :, o] += q
             after[r, :, o] += 0 if agree and method.disputed is not None else q
@@ -497,6 +503,32 @@ def test_agg_net_does_not_believe_whoever_draws_most() -> None:
     )
     area = sum(int((model.predict(case) > 0).sum()) for case in study) / np.sum(truth)
     assert 0.8 < area < 1.25
+
+
+@pytest.mark.parametrize("raters_number", [2, 3])
+def test_agg_net_keeps_what_all_raters_agree_on(raters_number: int) -> None:
+    """Of two who differ one is always wrong; that must not count where they agree."""
+    rng, (y, x) = np.random.default_rng(0), np.mgrid[:24, :24]
+    images, labels = [], []
+    for _ in range(16):
+        (row, column) = rng.uniform(8, 16, 2)
+        drawn = [
+            np.hypot(y - row - rng.normal(0, 0.7), x - column - rng.normal(0, 0.7))
+            < 5 + rng.normal(0, 0.5)
+            for _ in range(raters_number)
+        ]
+        images.append([(np.hypot(y - row, x - column) < 5) + rng.normal(0, 0.8, (24, 24))])
+        labels.append(drawn)
+    masks = np.array(labels).astype(int)
+    study = raters.Study.from_arrays(np.array(images, np.float32), masks)
+    options: dict[str, Any] = {"width": 6, "batch_size": 4, "epochs": 12, "lr": 0.005, "warm_up": 5}
+    model = raters.fit(
+        study, "agg-net", depth=1, val_fraction=0, select="last", augment="none", **options
+    )
+    fused = raters.fuse(study, "agg-net", model=model).labels
+    found = np.stack([fused[case.id] for case in study])
+    unanimous = masks.all(1)
+    assert (found[unanimous] == 1).mean() > 0.97
 
 
 def test_agg_net_finds_what_raters_are_like() -> None:

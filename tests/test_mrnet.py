@@ -70,7 +70,7 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
     method.class_weights.copy_(torch.tensor([1.0, 2.0, 0.5]))
     cost, labels = [1.0, 2.0, 0.5], batch["labels"].numpy()
     found = method.step(batch)
-    parts = {"loss": 0.0, "raw": 0.0, "raters": 0.0}
+    parts, counts = {"loss": 0.0, "raw": 0.0, "raters": 0.0}, {"loss": 0, "raw": 0, "raters": 0}
     for b in range(len(labels)):
         there = torch.tensor([bool((labels[b, r] >= 0).any()) for r in range(R)])
         for weights in draw_weights(there, 5, 2, int(batch["case"][b])):
@@ -81,6 +81,8 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
                 given = [(r, int(labels[(b, r, *place)])) for r in range(R)]
                 given = [(r, o) for r, o in given if o >= 0]
                 total = sum(float(weights[r]) for r, _ in given)
+                for name in counts:
+                    counts[name] += len(given) if total > 0 or name == "raters" else 0
                 for r, o in given:
                     parts["raters"] -= cost[o] * own[(r, o, *place)]
                     share = len(given) * float(weights[r]) / total if total > 0 else 0.0
@@ -88,11 +90,43 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
                     parts["loss"] -= share * cost[o] * final[(o, *place)]
     observed = (labels >= 0).sum()
     assert int(found.observed) == observed
-    for name, total in parts.items():
-        assert float(found.terms[name].detach()) == pytest.approx(total / (3 * observed), rel=1e-4)
-    assert float(found.loss.detach()) == pytest.approx(
-        sum(parts.values()) / (3 * observed), rel=1e-4
-    )
+    means = {name: total / counts[name] for name, total in parts.items()}
+    for name, mean in means.items():
+        assert float(found.terms[name].detach()) == pytest.approx(mean, rel=1e-4)
+    assert float(found.loss.detach()) == pytest.approx(sum(means.values()), rel=1e-4)
+
+
+def test_raters_who_label_half_of_an_image_each_are_still_averaged_over_labels() -> None:
+    """A network that says 1/3 for each class everywhere costs log 3 by all three parts."""
+    task, batch = Task("segmentation", tuple("abc"), L, 2, made().task.network), made_batch(2)
+    method = MRNet(task, MethodOptions())  # all other heads start at zero
+    labels = torch.full_like(batch["labels"], -1)
+    half = labels.shape[-1] // 2
+    labels[:, 0, :, :half], labels[:, 1, :, half:] = 1, 2
+    with torch.no_grad():
+        for parameter in method.network.head.parameters():
+            parameter.zero_()
+    found = method.step(batch | {"labels": labels})
+    for name in ("loss", "raw", "raters"):
+        assert float(found.terms[name].detach()) == pytest.approx(log(3), rel=1e-5), name
+
+
+def test_no_part_is_bent_to_be_a_message_to_the_next() -> None:
+    method, batch = made(2), made_batch(2)
+    features = method.network(batch["image"])[0]
+    said = method._said(features, torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1))
+
+    def moved(output: torch.Tensor, part: torch.nn.Module) -> bool:
+        found = torch.autograd.grad(
+            output.square().sum(), list(part.parameters()), retain_graph=True, allow_unused=True
+        )
+        return any(one is not None and bool(one.any()) for one in found)
+
+    assert not moved(said.raters, method.calibrate)  # q takes p as it is
+    assert not moved(said.final, method.rebuild)  # P takes u as it is
+    assert moved(said.final, method.calibrate)  # but refines p
+    assert moved(said.raters, method.rebuild)
+    assert moved(said.final, method.refine)
 
 
 @pytest.mark.parametrize("dims", [2, 3])

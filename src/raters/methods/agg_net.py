@@ -26,16 +26,17 @@ class AggNet(CountingMethod):
     is the number of batches of an epoch. Of two classes, C holds each rater's sensitivity and
     specificity.
 
-    Of masks, the C of q are counted where raters differ, or where only one labelled. Pixels on
-    which several agree say nothing of who is right, and are so many that whoever draws too much
-    hardly ever seems wrong: counted with them, the largest drawer is believed. The matrices that
-    predictions are made of are counted at all pixels, and do not take part.
+    Of masks, where raters differ, or where only one labelled, the C of q are counted at such pixels
+    alone. Pixels on which several agree say nothing of who is right, and are so many that whoever
+    draws too much hardly ever seems wrong: counted with them, the largest drawer is believed. Where
+    raters agree, C is counted at all pixels, as it is for predictions: by the other one, which never
+    saw them agree, what all say would hardly count.
 
     Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in breast cancer
     histology images, IEEE TMI 35, 2016.
 
     Attributes:
-        disputed: The matrices of q, of masks; None for class labels, where there is one kind.
+        disputed: The matrices where raters of masks differ; None for class labels.
     """
 
     options: AggNetOptions
@@ -73,9 +74,12 @@ class AggNet(CountingMethod):
         return posterior(log_truth, self._columns(log_truth, batch))
 
     def _columns(self, log_truth: Tensor, batch: Batch) -> Tensor:
-        matrices = self.raters if self.disputed is None else self.disputed
-        seen: Seen = matrices(log_truth).see(batch["labels"], batch.get("raters"))
-        return seen.log_column
+        labels = batch["labels"]
+        seen: Seen = self.raters(log_truth).see(labels, batch.get("raters"))
+        if self.disputed is None:
+            return seen.log_column
+        differ = _differ(labels).unsqueeze(2)
+        return torch.where(differ, self.disputed(log_truth).see(labels).log_column, seen.log_column)
 
     def _look_at(self, batch: Batch) -> Tensor:
         logits: Tensor = self.network(batch["image"])[1]

@@ -65,8 +65,8 @@ class MRNet(OfLabelled, NetworkMethod):
 
     and the loss is the cross entropy of raw and final prediction with the raters' mean under w,
     and of each q with its rater. The three new heads start at zero: all raters begin at what the
-    network predicts, and learn how they differ from it. What goes from one part into the next is
-    detached, so that no prediction is bent to be a message.
+    network predicts, and learn how they differ from it. p in q, and q in u, are detached, so that
+    no prediction is bent to be a message; P refines p with its gradient.
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
@@ -111,15 +111,16 @@ class MRNet(OfLabelled, NetworkMethod):
         features = _repeated(self.network(batch["image"])[0], many)
         said = self._said(features, weights.flatten(0, 1))
         number = (labels != MISSING).sum(1)
-        # With the number of labels as factor, what is summed over pixels is a sum over labels.
+        # With the number of labels as factor, what is summed over pixels is a sum over labels. Where
+        # none of those who count labelled there is no target, and nothing to take the mean of.
         target = mean_label(labels, self.task.num_classes, weights) * number[:, None, None]
-        target, observed = target.flatten(0, 1), number.sum()
-        parts = {
-            "loss": soft_entropy(said.final, target, self.class_weights),
-            "raw": soft_entropy(said.raw, target, self.class_weights),
-            "raters": self._rebuilt(said.raters, labels),
+        observed, weighed = number.sum(), (number[:, None] * (target.sum(2) > 0)).sum()
+        target = target.flatten(0, 1)
+        terms = {
+            "loss": soft_entropy(said.final, target, self.class_weights) / weighed.clamp(min=1),
+            "raw": soft_entropy(said.raw, target, self.class_weights) / weighed.clamp(min=1),
+            "raters": self._rebuilt(said.raters, labels) / (many * observed).clamp(min=1),
         }
-        terms = {name: part / (many * observed.clamp(min=1)) for name, part in parts.items()}
         return Step(torch.stack(list(terms.values())).sum(), observed, terms)
 
     def _rebuilt(self, raters: Tensor, labels: Tensor) -> Tensor:

@@ -61,9 +61,10 @@ class ProbUNet(SamplingMethod[LookedAt]):
     def ramp(self) -> float:
         """The share of `beta` that counts: it grows from 0 over the first half of the epochs.
 
-        At the start a latent says nothing yet, and the divergence would take it out of use.
+        At the start a latent says nothing yet, and the divergence would take it out of use. A
+        single epoch has all of it: else the prior would learn nothing.
         """
-        return min(1.0, 2 * self.epoch / max(self.task.epochs, 1))
+        return 1.0 if self.task.epochs < 2 else min(1.0, 2 * self.epoch / self.task.epochs)
 
     def look(self, image: Tensor) -> LookedAt:
         """Return what the head read of the features, and the prior of each image."""

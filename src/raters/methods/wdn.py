@@ -170,10 +170,18 @@ class WeightedDoctorNet(OfLabelled):
         return said.clamp(min=torch.finfo(said.dtype).tiny).log()
 
     def held_out(self, batch: Batch) -> HeldOut:
-        """Return the likelihood of the labels under the raters' own heads."""
-        logits = self._logits(batch["image"])
-        loss, count = self._own(logits, batch, torch.ones_like(self.class_weights))
-        return HeldOut(loss, count, _mean(logits.log_softmax(2), self.rater_weights))
+        """Return the likelihood of the labels: by their own heads, then by the others' heads.
+
+        The weights take part in the second alone, so an epoch of theirs can only be chosen by it.
+        """
+        logits, labels = self._logits(batch["image"]), batch["labels"]
+        truth = _mean(logits.log_softmax(2), self.rater_weights)
+        if not self._averages:
+            loss, count = self._own(logits, batch, torch.ones_like(self.class_weights))
+            return HeldOut(loss, count, truth)
+        known = labels != MISSING
+        said = self._by_others(logits.softmax(2), batch) * known
+        return HeldOut(-said.sum(), known.sum(), truth)
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the heads' mean, weighted as was learnt."""
