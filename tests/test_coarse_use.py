@@ -77,7 +77,7 @@ def test_matrices_have_a_chance_after_the_warm_up() -> None:
     labels = np.stack([missed, truth, truth], 1)
     kinds: dict[str, Annotation] = dict.fromkeys(("ann", "ben", "cy"), "positive")
     study = Study.from_arrays(images, labels, raters=list(kinds), annotations=kinds)
-    more = {"epochs": 25, "lr": 0.02, "augment": "none"}
+    more = {"epochs": 25, "lr": 0.02, "augment": "none", "warm_up": 0.4}
     model = raters.fit(study, "coarse", **{**TINY, **more})
     assert model.config.options["warm_up"] == 10
     found = [np.asarray(model.confusion(case))[0] for case in study]
