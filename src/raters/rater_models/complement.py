@@ -182,7 +182,7 @@ class CoarseRaters(PixelRaters):
         self.register_buffer("one_sided", _flags(raters, ()))
         # To ask the flags themselves in each step would wait for the GPU.
         self.has_one_sided = False
-        self.register_load_state_dict_post_hook(_note_one_sided)
+        self.register_load_state_dict_post_hook(_note_one_sided)  # type: ignore[no-untyped-call]
         # One of each rater, so that raters can be added, whatever they draw.
         free = torch.zeros(raters, num_classes, num_classes)
         if excludes == "learnt" and negative:
