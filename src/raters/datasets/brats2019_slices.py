@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Ints
-from raters.datasets.arrays import Lazy
-from raters.datasets.base import Dataset, of_all
+from raters.datasets.base import Dataset, Lazy, of_all
 from raters.datasets.brats import CLASSES, MODALITIES, volumes
 from raters.errors import RatersError
 from raters.progress import ordered_map

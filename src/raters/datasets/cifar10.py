@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Labels
-from raters.datasets.arrays import Lazy, SourceArrays, class_study, rows_of_answers
-from raters.datasets.base import Dataset, first_there, folder_of, listed, of_all
+from raters.datasets.base import (
+    Dataset,
+    Lazy,
+    SourceArrays,
+    class_study,
+    first_there,
+    folder_of,
+    listed,
+    of_all,
+    rows_of_answers,
+)
 from raters.datasets.download import Download
 from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 from raters.errors import RatersError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from raters.datasets.arrays import grouped
-from raters.datasets.base import Dataset, first_there, of_all
+from raters.datasets.base import Dataset, first_there, grouped, of_all
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import Classes
 from raters.study.study import Study

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from raters.arrays import Array
-from raters.datasets.arrays import Lazy, masks_study
-from raters.datasets.base import Dataset, Form, listed
+from raters.datasets.base import Dataset, Form, Lazy, listed, masks_study
 from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.classes import Classes, LabelClass

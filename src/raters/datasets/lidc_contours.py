@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats
-from raters.datasets.arrays import Lazy, masks_study
-from raters.datasets.base import of_all
+from raters.datasets.base import Lazy, masks_study, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study

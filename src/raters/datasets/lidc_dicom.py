@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats, Labels
-from raters.datasets.arrays import Lazy, SourceArrays
-from raters.datasets.base import listed, of_all
+from raters.datasets.base import Lazy, SourceArrays, listed, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.datasets.lidc_contours import MARGIN, Nodule, Scan, find_nodules, read_scans
 from raters.study.classes import Classes

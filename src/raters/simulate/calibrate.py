@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.simulate.backend import DrawingRater, MaskRater, SimulatedMasks
-from raters.simulate.coarse_raters import coarse_raters
+from raters.simulate.coarse import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
-from raters.simulate.noise import generator
+from raters.simulate.shape import generator
 from raters.simulate.specs import COARSE, How, Spec
 from raters.simulate.study import described, given_cases
 from raters.study.annotations import UNMARKED, Unmarked

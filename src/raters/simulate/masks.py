@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from raters.arrays import Floats, Labels
 from raters.errors import RatersError
-from raters.simulate.noise import smooth_noise
-from raters.simulate.shape import Mask, Shape
+from raters.simulate.shape import Mask, Shape, smooth_noise
 from raters.wording import expected_one_of
 
 

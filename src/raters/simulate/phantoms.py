@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from raters.arrays import Flags, Floats, Labels
 from raters.errors import RatersError
-from raters.simulate.noise import generator, smooth_noise
-from raters.simulate.shape import Mask
+from raters.simulate.shape import Mask, generator, smooth_noise
 from raters.study.backend import ArraysBackend
 from raters.study.classes import Classes
 from raters.study.study import CaseIndex, Study
