@@ -11,8 +11,7 @@ from raters.errors import RatersError
 from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
-from raters.study.study import many
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, many
 
 if TYPE_CHECKING:
     import pandas as pd

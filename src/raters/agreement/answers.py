@@ -13,8 +13,9 @@ from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row, known
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.triplets import Triplets
+from raters.wording import many
 
 
 def answer_agreement(study: Study) -> Agreement:

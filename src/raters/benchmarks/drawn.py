@@ -10,7 +10,8 @@ import numpy as np
 from raters.benchmarks.in_memory import dealt, in_memory
 from raters.simulate import disc_study, phantom_study, simulate, streak_study
 from raters.simulate.specs import How
-from raters.study.study import CaseIndex, Study
+from raters.study.cases import CaseIndex
+from raters.study.study import Study
 
 
 def drawn_masks(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from raters.errors import RatersError
+from raters.study.cases import assign_splits
 from raters.study.read import read as open_study
-from raters.study.study import Study, assign_splits
+from raters.study.study import Study
 from raters.wording import many
 
 

@@ -15,9 +15,11 @@ from raters.arrays import Array
 from raters.datasets.download import Download
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex, name_array
 from raters.study.classes import Classes
+from raters.study.data import ANONYMOUS
 from raters.study.pattern import natural_key, there
-from raters.study.study import ANONYMOUS, CaseIndex, Study, name_array
+from raters.study.study import Study
 
 if TYPE_CHECKING:
     from raters.study.backend import Backend

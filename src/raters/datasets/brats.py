@@ -9,8 +9,9 @@ from pathlib import Path
 from raters.datasets.base import Dataset, folders_in, of_all, of_named
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 MODALITIES = ("flair", "t1", "t1ce", "t2")
 CLASSES = Classes.of(

@@ -34,8 +34,9 @@ from raters.errors import RatersError
 from raters.simulate.classes import CIFAR_CLASSES as CLASSES
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 if TYPE_CHECKING:
     from raters.study.backend import Backend

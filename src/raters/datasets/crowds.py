@@ -10,9 +10,10 @@ import numpy as np
 
 from raters.arrays import Array, Labels
 from raters.datasets.base import Dataset, SourceArrays, class_study, of_all, rows_of_answers
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.pattern import natural_key
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,11 @@ from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 from raters.study.whole_numbers import value_counts
 
 CLASSES = Classes.of(["background", "rim", "cup"])

@@ -8,8 +8,9 @@ from pathlib import Path
 from raters.datasets.base import Dataset, folders_in, listed, of_named
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 MODALITIES = ("flair", "mprage", "pd", "t2")
 RATERS = {"rater1": "mask1", "rater2": "mask2"}

@@ -12,8 +12,9 @@ from raters.arrays import Array
 from raters.datasets.base import Dataset, Form, Lazy, listed, masks_study
 from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes, LabelClass
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 READERS = tuple(f"reader{k}" for k in range(4))
 ANONYMOUS = (

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Floats
 from raters.datasets.base import Lazy, masks_study, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 _TABLES = {
     "scans": ("id", "patient_id", "slice_thickness", "pixel_spacing"),

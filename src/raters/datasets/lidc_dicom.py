@@ -24,9 +24,10 @@ from raters.arrays import Array, Floats, Labels
 from raters.datasets.base import Lazy, SourceArrays, listed, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.datasets.lidc_contours import MARGIN, Nodule, Scan, find_nodules, read_scans
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 SIDE = 180
 """Rows and columns of a crop, of 1 mm each."""

@@ -23,8 +23,9 @@ from raters.datasets.base import (
 )
 from raters.datasets.download import Download
 from raters.study.backend_files import FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 THRESHOLD = 127
 """Brighter pixels belong to the digit."""

@@ -12,10 +12,10 @@ import numpy as np
 from raters.datasets.base import Dataset, folders_in, listed, of_all, of_named
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes, LabelClass
-from raters.study.formats.geometry import plane
-from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study
+from raters.study.geometry import Geometry, plane
+from raters.study.study import Study
 from raters.wording import many
 
 

@@ -13,10 +13,11 @@ from raters.datasets.base import Dataset, grouped, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 OBSERVERS = ("1stHO", "2ndHO")
 

@@ -24,7 +24,8 @@ from raters.report.figures import outline_path, picture
 from raters.rows import Row, known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 CARDS = 6
 """Cases on the first screen."""

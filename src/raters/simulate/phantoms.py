@@ -12,8 +12,9 @@ from raters.arrays import Flags, Floats, Labels
 from raters.errors import RatersError
 from raters.simulate.shape import Mask, generator, smooth_noise
 from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 Space = tuple[int, ...]
 Rng = np.random.Generator

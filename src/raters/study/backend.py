@@ -18,7 +18,7 @@ from raters.study.geometry import Geometry
 from raters.study.triplets import TableBackend, Triplets
 
 if TYPE_CHECKING:
-    from raters.study.study import Kind
+    from raters.study.data import Kind
 
 Absent = Literal["missing", "empty"]
 Overlap = Literal["error", "priority", "combine"]

@@ -12,9 +12,9 @@ from raters.errors import RatersError, placed
 from raters.study import formats
 from raters.study.annotations import Annotation, known_annotation, names_by_kind
 from raters.study.backend_files import CaseFiles
+from raters.study.cases import CaseIndex
 from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
-from raters.study.study import CaseIndex
 
 NOT_IDENTITY = ("rater", "class", "modality")
 """Names in a pattern that do not tell one case from another; all others do."""

@@ -1,12 +1,14 @@
-"""`study.yaml`, `cases.csv` and the canonical folder: what `raters` writes as files, and finds."""
+"""`study.yaml`, `cases.csv`, checksums and the canonical folder: what `raters` writes as files."""
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -17,11 +19,19 @@ from raters.study import formats
 from raters.study.annotations import Annotation, Unmarked, checked
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.files_index import read_cells
-from raters.study.paths import case_path, file_name, from_file_name, written_whole
+from raters.study.paths import (
+    case_path,
+    file_name,
+    from_file_name,
+    read_text,
+    refuse_special,
+    written_whole,
+)
 from raters.study.plain_yaml import read_plain_yaml
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 if TYPE_CHECKING:
     from raters.study.write import CaseArrays
@@ -243,3 +253,69 @@ def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
                 path = Path(parent, name)
                 relative = path.relative_to(folder).as_posix()
                 yield relative.removesuffix(formats.suffix_of(path)), path
+
+
+SUMS_FILE = "sums.json"
+_BLOCK = 1 << 20  # bytes
+
+
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Write size and CRC-32 of those files that are there; no file if none is."""
+    there = [name for name in sorted(names) if (folder / name).is_file()]
+    if not there:
+        (folder / SUMS_FILE).unlink(missing_ok=True)
+        return
+    sums = {name: _sum(folder / name) for name in there}
+    with written_whole(folder / SUMS_FILE) as file:
+        file.write(json.dumps(sums, indent=2) + "\n")
+
+
+def _sum(path: Path) -> dict[str, int]:
+    check = 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            check = zlib.crc32(block, check)
+        return {"bytes": file.tell(), "crc32": check}
+
+
+def sum_errors(folder: Path) -> Iterator[RatersError]:
+    """Compare files with what was written; a folder without sums says nothing."""
+    path = folder / SUMS_FILE
+    if not path.exists():
+        return
+    try:
+        expected = _expected(path)
+    except RatersError as error:
+        yield error
+        return
+    for name, known in expected.items():
+        file = folder / name
+        try:
+            refuse_special(file)
+            found = _sum(file)
+        except OSError as error:
+            message = f"{error.strerror or error}, expected {known['bytes']:,} bytes as written"
+            yield RatersError(message, kind="missing-file", file=file)
+            continue
+        except RatersError as error:
+            yield error
+            continue
+        if found["bytes"] != known["bytes"]:
+            message = f"found {found['bytes']:,} bytes, expected {known['bytes']:,} as written"
+            yield RatersError(message, kind="damaged", file=file)
+        elif found["crc32"] != known["crc32"]:
+            message = "found other content than was written, expected the same checksum"
+            yield RatersError(message, kind="damaged", file=file)
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path))
+        return {
+            # A stranger's file may name anything: only what lies in the folder is read.
+            Path(name).name: {key: int(known[key]) for key in ("bytes", "crc32")}
+            for name, known in content.items()
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        message = f"cannot be read ({type(error).__name__}), expected sizes and checksums by file"
+        raise RatersError(message, kind="unreadable", file=path) from None

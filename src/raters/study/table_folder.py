@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from raters.arrays import Ints, Labels
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend, Backend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
 from raters.study.paths import refuse_special, written_whole
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, StudyFile, open_canonical
 from raters.study.triplets import TableBackend, Triplets
 from raters.study.write import CaseArrays, Writer

@@ -23,12 +23,11 @@ from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
 from raters.study.geometry import Geometry
-from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
-from raters.study.lock import is_empty, only_one
 from raters.study.paths import case_path
 from raters.study.places import Inputs
+from raters.study.results import JOURNAL_FILE, Journal, is_empty, only_one, source_of
 from raters.study.study import Study
-from raters.study.study_file import CASES_FILE, STUDY_FILE, Form, StudyFile
+from raters.study.study_file import CASES_FILE, STUDY_FILE, SUMS_FILE, Form, StudyFile, write_sums
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
 

@@ -16,8 +16,7 @@ from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
 from raters.study.formats.base import Format, Write, reading, whole
-from raters.study.formats.geometry import embed, fits_float32
-from raters.study.geometry import Header, Volume
+from raters.study.geometry import Header, Volume, embed, fits_float32
 
 __all__ = [
     "BY_SUFFIX",

@@ -12,7 +12,8 @@ import numpy as np
 
 from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.study.formats import geometry, itk
+from raters.study import geometry
+from raters.study.formats import itk
 from raters.study.formats.base import UNLIMITED, Format, check_claim, library, reading
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special

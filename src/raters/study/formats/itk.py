@@ -15,7 +15,8 @@ import numpy as np
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.study.formats import base, geometry
+from raters.study import geometry
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 

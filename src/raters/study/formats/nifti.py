@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.formats import base, geometry
+from raters.study import geometry
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
 _CHUNK = 1 << 24
