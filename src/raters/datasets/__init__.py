@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 from raters.datasets.base import Dataset
 from raters.datasets.brats import BRATS2019, QU_BRATS2020, SLICES
+from raters.datasets.challenges import GLEASON, ISBI2015, QUBIQ
 from raters.datasets.cifar10 import CIFAR10
 from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.crowds import LABELME, MUSIC
 from raters.datasets.cup_and_disc import REFUGE, RIGA
-from raters.datasets.download import Download, fetch
-from raters.datasets.gleason2019 import GLEASON
-from raters.datasets.isbi2015_ms import ISBI2015
+from raters.datasets.files import Download, fetch
 from raters.datasets.label_tables import ANAESTHETIST, IMAGE_TABLE
 from raters.datasets.lidc import LIDC
 from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST, NOISY
-from raters.datasets.qubiq import QUBIQ
 from raters.datasets.vessels import CHASE, KINDS, LES_AV
 from raters.errors import RatersError
 from raters.wording import expected_one_of

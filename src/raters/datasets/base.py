@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from raters.arrays import Array
-from raters.datasets.download import Download
+from raters.datasets.files import Download
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend
 from raters.study.cases import CaseIndex, name_array
@@ -22,6 +23,8 @@ from raters.study.pattern import natural_key, there
 from raters.study.study import Study
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from raters.study.backend import Backend
     from raters.study.study import Study
 
@@ -105,6 +108,28 @@ class Dataset:
     def wrong(self, message: str, file: Path) -> RatersError:
         """Report that a file holds something else than this data set."""
         return RatersError(message, kind="dataset", file=file)
+
+    @contextmanager
+    def reading(self, path: Path, what: str, *also: type[Exception]) -> Iterator[None]:
+        """Report what a file is not (`what`) where reading it fails; `also` are further errors."""
+        try:
+            yield
+        except (OSError, ValueError, EOFError, *also) as error:
+            raise self.wrong(f"{what}: {error}", path) from None
+
+    def table(self, path: Path, **options: Any) -> pd.DataFrame:  # noqa: ANN401
+        """Read a CSV file as texts; options are those of pandas."""
+        import pandas as pd
+
+        with self.reading(path, "not a table"):
+            return pd.read_csv(path, **{"dtype": str, "keep_default_na": False, **options})
+
+    def only(self, files: Sequence[Path], source: Path, hint: str) -> Path | None:
+        """Return the only file of some, None if there is none; several are rejected."""
+        if len(files) > 1:
+            names = ", ".join(path.name for path in files)
+            raise self.wrong(f"found {names}, expected one {hint}", source)
+        return files[0] if files else None
 
     def expected(self) -> str:
         """Show the layout."""

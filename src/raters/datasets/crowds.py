@@ -59,12 +59,9 @@ def read_labelme(source: Path) -> Study:
 
 def _numbers(path: Path) -> Labels:
     """Read whole numbers, `(rows, columns)`, and reject what is no class."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an empty file: its shape is rejected below
-            table = np.loadtxt(path, dtype=float, ndmin=2)
-    except (ValueError, OSError) as error:
-        raise LABELME.wrong(f"found no table of numbers: {error}", path) from None
+    with LABELME.reading(path, "found no table of numbers"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty file: its shape is rejected below
+        table = np.loadtxt(path, dtype=float, ndmin=2)
     whole = np.isin(table, range(_NOBODY, len(SCENES)))
     if not whole.all():
         value = table[~whole][0]
@@ -89,10 +86,8 @@ def _answers(path: Path, images: int) -> Labels:
 
 
 def _scene_features(path: Path, images: int, truth: Path) -> Array:
-    try:
+    with LABELME.reading(path, "not a whole array"):
         array: Array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise LABELME.wrong(f"not a whole array: {error}", path) from None
     if array.ndim != 2 or len(array) != images:
         message = f"found shape {array.shape}, expected ({images}, features) as in {truth.name}"
         raise LABELME.wrong(message, path)
@@ -165,13 +160,8 @@ def _columns() -> list[str]:
 
 def _table(path: Path, crowd: bool) -> pd.DataFrame:
     """Read a table and check its columns and genres."""
-    import pandas as pd
-
     kept = ["id", *(["annotator"] if crowd else []), "class"]
-    try:
-        frame = pd.read_csv(path, dtype=dict.fromkeys(kept, str), keep_default_na=False)
-    except (ValueError, OSError) as error:
-        raise MUSIC.wrong(f"not a table: {error}", path) from None
+    frame = MUSIC.table(path, dtype=dict.fromkeys(kept, str))
     for column in (*kept, *_columns()):
         if column not in frame.columns:
             found = ", ".join(map(str, frame.columns[:4]))

@@ -276,11 +276,11 @@ def _read_tables(source: Path, tables: dict[str, Path]) -> Cases:
 
 def _riga_rows(table: Path) -> list[tuple[str, str]]:
     """Return image and mask of the rows of the final label, one per image, with `/` in paths."""
-    try:
-        with open(table, encoding="gbk", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RIGA.wrong(f"not a table: {error}", table) from None
+    with (
+        RIGA.reading(table, "not a table", csv.Error),
+        open(table, encoding="gbk", newline="") as file,
+    ):
+        rows = list(csv.DictReader(file))
     found = list(rows[0]) if rows else []
     for column in _COLUMNS:
         if column not in found:

@@ -38,11 +38,11 @@ def read_anaesthetists(source: Path) -> Study:
 
 
 def _check_columns(path: Path) -> None:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            found = [cell.strip() for cell in next(csv.reader(file), [])]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ANAESTHETIST.wrong(f"not a table: {error}", path) from None
+    with (
+        ANAESTHETIST.reading(path, "not a table", csv.Error),
+        open(path, encoding="utf-8-sig", newline="") as file,
+    ):
+        found = [cell.strip() for cell in next(csv.reader(file), [])]
     if sorted(found) != sorted(READINGS):
         message = f"found columns {', '.join(found)}, expected {', '.join(READINGS)}"
         raise ANAESTHETIST.wrong(message, path)
@@ -110,21 +110,13 @@ def _table(source: Path) -> Path:
     if source.is_file():
         return source
     files = listed(IMAGE_TABLE.need(source), ".csv")
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise IMAGE_TABLE.wrong(f"found {names}, expected one table: name the file", source)
-    return files[0] if files else IMAGE_TABLE.need(source / "labels.csv")
+    found = IMAGE_TABLE.only(files, source, "table: name the file")
+    return found or IMAGE_TABLE.need(source / "labels.csv")
 
 
 def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     """Read the table as texts; return also which column holds what."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (ValueError, OSError) as error:
-        raise IMAGE_TABLE.wrong(f"not a table: {error}", path) from None
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
+    frame = IMAGE_TABLE.table(path, encoding="utf-8-sig").rename(columns=str.strip)
     frame = frame.apply(lambda column: column.str.strip())
     found = {}
     for what, names in COLUMNS.items():

