@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from raters.wording import printable
+from raters.wording import expected_one_of, printable
 
 
 class RatersError(Exception):
@@ -54,6 +54,28 @@ class RatersError(Exception):
             case=self.case or case,
             rater=self.rater or rater,
         )
+
+
+def one_of(known: Iterable[str], name: str, what: str) -> str:
+    """Return a name that is known; the one look-up of all registries.
+
+    Args:
+        known: All names: a registry, or any list.
+        name: The one that was given.
+        what: What was found, as the message begins: `"the method"`, `"no rater"`.
+
+    Raises:
+        RatersError: that lists the names, or the nearest.
+
+    Example:
+        >>> one_of(["vote", "staple"], "stapel", "the method")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found the method 'stapel', expected one of vote, staple; did ...
+    """
+    listed = list(known)
+    if name not in listed:
+        raise RatersError(f"found {what} {name!r}, {expected_one_of(listed, name)}")
+    return name
 
 
 @contextmanager

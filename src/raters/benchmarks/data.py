@@ -20,7 +20,7 @@ from raters.benchmarks.folds import own_study
 from raters.benchmarks.in_memory import dealt, in_memory
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.rows import to_json
 from raters.simulate import simulate, true_confusion
 from raters.simulate.classes import SPREAD
@@ -31,7 +31,6 @@ from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.read import read
 from raters.study.study import Study
-from raters.wording import expected_one_of
 
 Places = Mapping[str, Path]
 """Folders of data sets by name; '' is the folder that holds one folder for each."""
@@ -118,10 +117,7 @@ def source_of(data: Mapping[str, Any]) -> Source:
     Raises:
         RatersError: that lists them.
     """
-    name = str(data.get("source", ""))
-    if name not in SOURCES:
-        raise RatersError(f"found the source {name!r}, {expected_one_of(SOURCES, name)}")
-    return SOURCES[name]
+    return SOURCES[one_of(SOURCES, str(data.get("source", "")), "the source")]
 
 
 def place_of(name: str, places: Places) -> Path:

@@ -9,10 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.study.paths import temporary_beside
 from raters.study.places import Inputs
-from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     from raters.export.truth import Place, Truth
@@ -69,9 +68,7 @@ def format_named(name: str) -> Format:
         >>> format_named("onnx").suffix
         '.onnx'
     """
-    if name in FORMATS:
-        return FORMATS[name]
-    raise RatersError(f"found the format {name!r}, {expected_one_of(FORMATS, name)}")
+    return FORMATS[one_of(FORMATS, name, "the format")]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from typing import (
     overload,
 )
 
-from raters.errors import RatersError
-from raters.wording import expected_one_of
+from raters.errors import RatersError, one_of
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
@@ -235,6 +234,4 @@ def method_of(name: str) -> Method:
     Raises:
         RatersError: that lists the names.
     """
-    if name not in METHODS:
-        raise RatersError(f"found the method {name!r}, {expected_one_of(METHODS, name)}")
-    return METHODS[name]
+    return METHODS[one_of(METHODS, name, "the method")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.methods import bootstrap_options as b
 from raters.methods import coarse_options as coarse
 from raters.methods import crowd_options as crowd
@@ -14,7 +14,6 @@ from raters.methods import prism_options as prism
 from raters.methods import sampling_options as s
 from raters.methods import weak_options as weak
 from raters.methods.entry import MethodEntry as MethodEntry
-from raters.wording import expected_one_of
 
 _NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
 _FUSED = "raters.methods.supervised:FusedMethod"
@@ -397,6 +396,4 @@ def learning_method(name: str) -> MethodEntry:
         >>> learning_method("pixel-cm").about
         'matrices at each pixel'
     """
-    if name not in METHODS:
-        raise RatersError(f"found the method {name!r}, {expected_one_of(METHODS, name)}")
-    return METHODS[name]
+    return METHODS[one_of(METHODS, name, "the method")]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.study.whole_numbers import MOST_VALUES
 
 MISSING = -1
@@ -194,15 +194,12 @@ class Classes:
 
         In masks background stays and takes what is not chosen; in tables that becomes MISSING.
         """
-        wanted = list(names)
         by_name = {c.name: k for k, c in enumerate(self.items)} | {
             str(c.value): k for k, c in enumerate(self.items) if str(c.value) not in self.names
         }
-        for name in wanted:
-            if name not in by_name:
-                raise RatersError(
-                    f"found no class {name!r}, expected one of {', '.join(self.names)}"
-                )
+        wanted = [
+            name if name in by_name else one_of(self.names, name, "no class") for name in names
+        ]
         chosen = sorted({by_name[name] for name in wanted} | ({0} if keep_background else set()))
         table = np.full(len(self) + 1, 0 if keep_background else MISSING, np.int16)
         table[chosen] = np.arange(len(chosen))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Floats
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.rows import html
 from raters.study import annotations as kinds
 from raters.study.case import Case
@@ -333,12 +333,8 @@ class Study(StudyData):
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
     def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        for name in wanted:
-            if name not in self.raters:
-                raise RatersError(
-                    f"found no rater {name!r}, expected one of {', '.join(self.raters[:20])}"
-                )
-        return tuple(name for name in self.raters if name in set(wanted))
+        chosen = {one_of(self.raters, name, "no rater") for name in wanted}
+        return tuple(name for name in self.raters if name in chosen)
 
     def split(self, seed: int = 0, **fractions: float) -> Study:
         """Assign cases to splits by group, so that no group is in two of them.

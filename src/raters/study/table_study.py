@@ -23,7 +23,7 @@ from raters.study.packed import open_array
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import Study
-from raters.study.table_files import CellRules, Missing, as_text
+from raters.study.table_files import CellRules, Missing, as_text, open_table, reading
 from raters.study.tables import read_table, triplets_of
 from raters.study.triplets import TableBackend, Triplets
 
@@ -160,24 +160,18 @@ def _lines(path: Path) -> list[str]:
 
 def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
     """Read one column of a table by task; a repeated task must have the same value."""
-    import pandas as pd
-
-    refuse_special(path)
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path).astype(str)
-        else:
-            frame = pd.read_csv(path, dtype=str, sep=None, engine="python", keep_default_na=False)
-    except FileNotFoundError:
-        raise RatersError("no such file", kind="missing-file", file=path) from None
-    except (ValueError, OSError) as error:
-        raise RatersError(f"not a table: {error}", kind="unreadable", file=path) from None
-    for name in (task, column):
-        if name not in frame.columns:
-            listed = ", ".join(map(str, frame.columns[:20]))
-            message = f"found columns {listed}, expected a column {name!r}; {hint}"
-            raise RatersError(message, kind="columns", file=path)
-    return one_per_task(frame[task].tolist(), frame[column].tolist(), column, path)
+    cells: tuple[list[str], list[str]] = [], []
+    with reading(path):
+        source = open_table(path, wide=False, header=True, rules=CellRules())
+        for name in (task, column):
+            if name not in source.names:
+                listed = ", ".join(source.names[:20])
+                message = f"found columns {listed}, expected a column {name!r}; {hint}"
+                raise RatersError(message, kind="columns")
+        for batch in source.batches([source.names.index(name) for name in (task, column)]):
+            for own, part in zip(cells, batch, strict=True):
+                own += part.to_pylist()
+    return one_per_task(*cells, column, path)
 
 
 def one_per_task(
