@@ -7,12 +7,14 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError, placed
 from raters.rows import write_cells
 from raters.study import formats
@@ -22,6 +24,7 @@ from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.files_index import read_cells
+from raters.study.geometry import Geometry
 from raters.study.paths import (
     case_path,
     file_name,
@@ -33,13 +36,11 @@ from raters.study.paths import (
 from raters.study.plain_yaml import read_plain_yaml
 from raters.study.study import Study
 
-if TYPE_CHECKING:
-    from raters.study.write import CaseArrays
-
-
 STUDY_FILE = "study.yaml"
 CASES_FILE = "cases.csv"
 FORMAT = "raters-study/1"
+PART = ".part"
+"""What arrays end with until they are whole."""
 
 Form = Literal["canonical", "packed"]
 
@@ -152,15 +153,47 @@ WRITTEN = (".nii.gz", ".nrrd", ".npy", ".png")
 """The endings that `formats.image_suffix` and `formats.label_suffix` choose from."""
 
 
-class CanonicalWriter:
-    """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
+@dataclass(frozen=True)
+class CaseArrays:
+    """All of one case in memory, for as long as it takes to write it."""
+
+    id: str
+    labels: Labels | None
+    image: Array | None
+    reference: Labels | None
+    geometry: Geometry
+
+
+class Writer:
+    """Writes cases in one form.
+
+    Attributes:
+        content: What `study.yaml` will say.
+        by_case: Whether there is anything to write case by case.
+    """
 
     by_case = True
 
     def __init__(self, study: Study, folder: Path, content: StudyFile) -> None:
-        self.content = content
-        self._folder, self._raters = folder, study.raters
-        self._classes, self._ignore = study.classes, content.ignore
+        self._study, self._folder, self.content = study, folder, content
+
+    def write(self, position: int, arrays: CaseArrays) -> None:
+        """Write one case; called again for the same case, it writes the same."""
+        raise NotImplementedError
+
+    def discard(self, case: str) -> None:
+        """Remove what was written of a case that cannot be read any more."""
+
+    def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
+        """Write what is left when all cases are there; give further columns of `cases.csv`."""
+        return {}
+
+    def close(self) -> None:
+        """Let go of files, however the import ended."""
+
+
+class CanonicalWriter(Writer):
+    """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
 
     def write(self, position: int, arrays: CaseArrays) -> None:  # noqa: ARG002
         """Write the masks of all raters who labelled something, the image and the reference."""
@@ -170,7 +203,8 @@ class CanonicalWriter:
             suffix = formats.image_suffix(arrays.image, affine)
             formats.write_image(self._folder / f"images/{name}{suffix}", arrays.image, affine)
         self._remove(f"images/{name}", suffix)
-        masks = [] if arrays.labels is None else list(zip(self._raters, arrays.labels, strict=True))
+        labels = [] if arrays.labels is None else list(arrays.labels)
+        masks = zip(self._study.raters, labels, strict=bool(labels))
         folders = {f"labels/{file_name(rater)}": mask for rater, mask in masks}
         if arrays.reference is not None:
             folders["reference"] = arrays.reference
@@ -180,7 +214,7 @@ class CanonicalWriter:
         for folder, mask in (folders | {"reference": arrays.reference}).items():
             suffix = None
             if mask is not None and folder in said:
-                values = self._classes.decode(mask, self._ignore)
+                values = self._study.classes.decode(mask, self.content.ignore)
                 suffix = formats.label_suffix(values, affine)
                 formats.write_labels(self._folder / f"{folder}/{name}{suffix}", values, affine)
             self._remove(f"{folder}/{name}", suffix)
@@ -193,16 +227,9 @@ class CanonicalWriter:
 
     def discard(self, case: str) -> None:
         """Remove the files of a case."""
-        labels = [f"labels/{file_name(rater)}" for rater in self._raters]
+        labels = [f"labels/{file_name(rater)}" for rater in self._study.raters]
         for folder in ("images", "reference", *labels):
             self._remove(f"{folder}/{case_path(case)}", None)
-
-    def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
-        """All is written already."""
-        return {}
-
-    def close(self) -> None:
-        """No file is open."""
 
 
 def open_canonical(

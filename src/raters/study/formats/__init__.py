@@ -272,5 +272,5 @@ def _write(
         message = f"{format_of(path).name} is read but not written"
         raise RatersError(message, kind="unwritable", file=path)
     array = array.astype(np.uint8) if array.dtype == bool else array
-    with whole(path, suffix_of(path)) as temporary:
+    with whole(path) as temporary:
         write(temporary, array, matrix)

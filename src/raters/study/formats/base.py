@@ -7,7 +7,6 @@ import math
 import os
 import re
 import threading
-import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import numpy as np
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.geometry import Header, Volume
-from raters.study.paths import refuse_special
+from raters.study.paths import refuse_special, temporary_beside
 
 Affine = Floats | None
 Write = Callable[[Path, Array, Affine], None]
@@ -133,19 +132,17 @@ def _describe(error: Exception, name: str) -> str:
 
 
 @contextmanager
-def whole(path: Path, suffix: str) -> Iterator[Path]:
-    """A temporary file beside `path` that becomes `path` if nothing goes wrong.
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that becomes `path` if nothing goes wrong; its folder is made.
 
-    Args:
-        path: The file to be written; its folder is made.
-        suffix: The ending that tells libraries the format.
+    Unlike `written_whole` it is not open, for libraries that open files themselves; its ending, in
+    lower case, tells them the format.
     """
-    # Not tempfile: its files are private to the user, whatever the umask says.
-    temporary = path.with_name(f".{uuid.uuid4().hex}{suffix}")
+    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_beside(path.with_name(path.name.lower()))
         yield temporary
-        os.replace(temporary, path)  # noqa: PTH105 (says what it does)
+        temporary.replace(path)
     except RatersError as error:  # of a writer, which knows the temporary file only
         raise RatersError(error.message, kind=error.kind, file=path) from error.__cause__
     except (OSError, RuntimeError) as error:
@@ -153,7 +150,8 @@ def whole(path: Path, suffix: str) -> Iterator[Path]:
         raise RatersError(message, kind="unwritable", file=path) from error
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
 
 def usable_memory() -> int:
