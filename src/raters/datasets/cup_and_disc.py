@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from raters.arrays import Array, Flags, Labels
-from raters.datasets.base import Dataset, listed, of_all
+from raters.datasets.base import Dataset, folders_in, listed, of_all
 from raters.errors import RatersError
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
@@ -107,7 +107,7 @@ def read_refuge(source: Path) -> Study:
     REFUGE.need(source)
     cases: dict[str, tuple[str, CaseFiles]] = {}
     for folder, split in _FOLDERS.items():
-        for place in _places(source / folder):
+        for place in folders_in(source / folder):
             cases[f"{split}/{place.name}"] = split, _refuge_files(place)
     if not cases:
         raise REFUGE.missing(source / next(iter(_FOLDERS)))
@@ -116,13 +116,6 @@ def read_refuge(source: Path) -> Study:
     index = CaseIndex.of(list(cases), splits=[split for split, _ in cases.values()])
     backend = _DiscsAndCups([files for _, files in cases.values()], LabelRules())
     return Study(backend, index, REFUGE_RATERS, about=REFUGE.about(_RULE, *notes), _classes=CLASSES)
-
-
-def _places(folder: Path) -> list[Path]:
-    """List the folders of images, in the natural order of their names."""
-    below = folder.iterdir() if folder.is_dir() else ()
-    places = [path for path in below if path.is_dir() and not path.name.startswith(".")]
-    return sorted(places, key=lambda path: natural_key(path.name))
 
 
 def _refuge_files(place: Path) -> CaseFiles:
