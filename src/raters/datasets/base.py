@@ -112,9 +112,10 @@ class Dataset:
     @contextmanager
     def reading(self, path: Path, what: str, *also: type[Exception]) -> Iterator[None]:
         """Report what a file is not (`what`) where reading it fails; `also` are further errors."""
+        errors: tuple[type[Exception], ...] = (OSError, ValueError, EOFError, *also)
         try:
             yield
-        except (OSError, ValueError, EOFError, *also) as error:
+        except errors as error:
             raise self.wrong(f"{what}: {error}", path) from None
 
     def table(self, path: Path, **options: Any) -> pd.DataFrame:  # noqa: ANN401
@@ -122,7 +123,9 @@ class Dataset:
         import pandas as pd
 
         with self.reading(path, "not a table"):
-            return pd.read_csv(path, **{"dtype": str, "keep_default_na": False, **options})
+            given = {"dtype": str, "keep_default_na": False, **options}
+            frame: pd.DataFrame = pd.read_csv(path, **given)
+        return frame
 
     def only(self, files: Sequence[Path], source: Path, hint: str) -> Path | None:
         """Return the only file of some, None if there is none; several are rejected."""
