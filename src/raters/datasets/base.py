@@ -21,6 +21,7 @@ from raters.study.classes import Classes
 from raters.study.data import ANONYMOUS
 from raters.study.pattern import natural_key, there
 from raters.study.study import Study
+from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,9 +151,6 @@ def of_all(found: int, official: int, what: str) -> str:
     return "" if found == official else f"{found:,} of {official:,} {what}"
 
 
-_MOST_NAMES = 5
-
-
 def of_named(found: Collection[str], official: Sequence[str], what: str) -> str:
     """Note where a source is not the whole data set, and name what is missing; '' where it is.
 
@@ -163,9 +161,8 @@ def of_named(found: Collection[str], official: Sequence[str], what: str) -> str:
     missing = [name for name in official if name not in found]
     if not missing:
         return ""
-    more = f" and {len(missing) - _MOST_NAMES:,} more" if len(missing) > _MOST_NAMES else ""
     count = of_all(len(official) - len(missing), len(official), what)
-    return f"{count}: no {', '.join(missing[:_MOST_NAMES])}{more}"
+    return f"{count}: no {listing(missing, 5)}"
 
 
 def _packed_or_not(path: Path) -> Path:

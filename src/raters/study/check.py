@@ -22,7 +22,7 @@ from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.study_file import sum_errors
 from raters.study.triplets import TableBackend
-from raters.wording import many
+from raters.wording import listing, many
 
 
 def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: ANN401
@@ -201,7 +201,6 @@ class _Tally:
         self.unlabelled = [str(name) for name in study.index.ids[~answered]]
 
 
-_NAMED = 10
 _LISTED = 20
 
 
@@ -249,10 +248,8 @@ def left_out_note(cases: Sequence[str]) -> str:
         >>> left_out_note(["a", "b"])
         '2 cases were left out because of unreadable files: a, b'
     """
-    more = f" and {len(cases) - _NAMED:,} more" if len(cases) > _NAMED else ""
-    was = "was" if len(cases) == 1 else "were"
-    listed = ", ".join(cases[:_NAMED]) + more
-    return f"{many(len(cases), 'case')} {was} left out because of unreadable files: {listed}"
+    left_out = f"{many(len(cases), 'case')} {'was' if len(cases) == 1 else 'were'} left out"
+    return f"{left_out} because of unreadable files: {listing(cases, 10)}"
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study import formats
+from raters.wording import listing
 
 _BESIDE = {
     "--images": ("images", "image", "imgs", "img"),
@@ -68,7 +69,6 @@ def _suffix(folder: Path) -> str:
 
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
-_SHOWN = 6
 
 
 def is_pattern(text: str) -> bool:
@@ -239,9 +239,7 @@ def there(folder: Path) -> str:
     names = _listed(folder)
     if not names:
         return f"{folder} is empty" if folder.exists() else f"{folder} is not there"
-    shown = ", ".join(repr(n) for n in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"there are {shown}{more}" if len(names) > 1 else f"there is {shown}"
+    return f"there {'are' if len(names) > 1 else 'is'} {listing(names, 6, repr)}"
 
 
 _DIGITS = re.compile("[0-9]+")
