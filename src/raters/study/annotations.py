@@ -161,8 +161,8 @@ def refuse_complementary(
     keep = f"leave them out (--raters{listed}), " if others else ""
     raise RatersError(
         f"found negative drawings of {len(classes) - 1} classes by {listing(found, 20, repr)}, "
-        f"expected labels that say what a pixel is: {what} cannot use what it is not; {keep}take one class "
-        f"at a time (--classes {classes[1]}), or train a method that learns from both "
+        f"expected labels that say what a pixel is: {what} cannot use what it is not; {keep}take "
+        f"one class at a time (--classes {classes[1]}), or train a method that learns from both "
         "(raters train -m coarse)",
         kind="annotation",
         rater=found[0],
