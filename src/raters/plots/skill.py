@@ -183,7 +183,8 @@ def _class_rows(rows: Sequence[Row], class_name: str | None) -> list[Row]:
         class_name = names[1]
     if class_name is None:
         return list(rows)
-    one_of(map(str, names), class_name, "no class")
+    if class_name not in names:
+        one_of(map(str, names), class_name, "no class")
     return [row for row in rows if row.get("class") == class_name]
 
 
