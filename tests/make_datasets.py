@@ -20,7 +20,7 @@ import tifffile
 from PIL import Image
 
 from raters import Study
-from raters.study.study import name_array
+from raters.study.cases import name_array
 
 Make = Callable[[Path], Path]
 Check = Callable[[Study], None]

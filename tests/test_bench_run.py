@@ -21,7 +21,7 @@ from raters.benchmarks import cell as cells_module
 from raters.benchmarks import run as runs
 from raters.benchmarks.cell import Cell, cells_of, read_result, run_cell
 from raters.benchmarks.run import run_cells
-from raters.study.lock import LOCK_FILE, only_one
+from raters.study.results import LOCK_FILE, only_one
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
 UNTRAINED = {"annotators": {"method": "annotators"}}

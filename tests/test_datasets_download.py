@@ -16,7 +16,7 @@ import raters
 from make_datasets import MADE, mnist
 from raters import RatersError
 from raters.datasets import DATASETS, Download, fetch, prepare
-from raters.datasets import download as download_module
+from raters.datasets import files as download_module
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 700_000, np.uint8).tobytes()
 CUT = 300_000

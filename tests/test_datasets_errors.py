@@ -34,8 +34,8 @@ from raters import RatersError
 from raters.datasets import DATASETS, open_dataset, prepare
 from raters.datasets import mnist as mnist_module
 from raters.datasets.brats2019_slices import SPLITS, choose
+from raters.datasets.files import load_pickle, load_torch_pickle
 from raters.datasets.lidc_contours import cluster, draw
-from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
 
 MISSING_FILES = {
     "anaesthetist": "anaesthetist.csv",

@@ -12,8 +12,7 @@ import SimpleITK
 
 from raters.errors import RatersError
 from raters.study import formats
-from raters.study.formats.geometry import plane, unplane
-from raters.study.geometry import Volume
+from raters.study.geometry import Volume, plane, unplane
 
 TURN = [[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]]
 RAS = np.array([-1.0, -1.0, 1.0])

@@ -15,7 +15,7 @@ import raters
 from command_line import Outcome, run_in_process
 from makers import save
 from raters.study import formats
-from raters.study.journal import Journal
+from raters.study.results import Journal
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
 

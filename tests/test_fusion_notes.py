@@ -15,7 +15,7 @@ from raters.errors import RatersError
 from raters.fusion.spatial_staple import spatial_staple
 from raters.fusion.write import write_consensus
 from raters.rows import write_json, write_long_json
-from raters.study.journal import Journal
+from raters.study.results import Journal
 from raters.study.study import Study
 
 

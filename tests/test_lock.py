@@ -22,7 +22,7 @@ import torch
 import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
 from raters.errors import RatersError
-from raters.study.lock import LOCK_FILE, is_empty, only_one, refuse_locked
+from raters.study.results import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.training.options import checked_options
 from raters.training.prepare import plan_training
 from raters.training.run import Record
@@ -31,7 +31,7 @@ PATIENCE = 300  # seconds until a process that says nothing is given up
 
 HOLD = """
 import os, sys
-from raters.study.lock import only_one
+from raters.study.results import only_one
 with only_one(sys.argv[1]):
     {more}
     print("held", flush=True)

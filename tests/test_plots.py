@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import raters
 from makers import ODD_NAMES, quick
 from raters import RatersError, Study, plots, scores
-from raters.plots.calibration import hit_curve
+from raters.plots.lines import hit_curve
 from raters.plots.pairs import clustered
 from raters.plots.pictures import border_path
 from raters.plots.sizes import relative_volumes

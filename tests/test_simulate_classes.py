@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from raters.confusion.measures import is_dominant
+from raters.confusion.matrices import is_dominant
 from raters.errors import RatersError
 from raters.simulate.classes import (
     CIFAR_CLASSES,

@@ -16,6 +16,7 @@ from raters.simulate import phantom_study, simulate, true_confusion, true_transi
 from raters.simulate.coarse import (
     LEVELS,
     boxes,
+    coarse_raters,
     deepest,
     draw_area,
     draw_boxes,
@@ -23,7 +24,6 @@ from raters.simulate.coarse import (
     near_a_centre,
     scribble,
 )
-from raters.simulate.coarse_raters import coarse_raters
 from raters.simulate.layers import Layers
 from raters.simulate.masks import DRAWERS
 from raters.simulate.shape import Shape

@@ -9,7 +9,7 @@ import raters
 from raters.benchmarks.data import make_data
 from raters.errors import RatersError
 from raters.simulate import disc_study, true_confusion
-from raters.simulate.discs import BIASES, NOISE, draw_borders, hands
+from raters.simulate.drawn import BIASES, NOISE, draw_borders, hands
 from raters.simulate.shape import Shape
 
 STUDY = disc_study(24, seed=1)

@@ -13,8 +13,8 @@ from raters.simulate.backend import rater_confusion
 from raters.simulate.calibrate import DiceOf, calibrate
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, drawer_of
-from raters.simulate.noise import smooth_noise
 from raters.simulate.phantoms import PHANTOMS, draw
+from raters.simulate.shape import smooth_noise
 
 ALL = sorted(DRAWERS)
 

@@ -17,8 +17,8 @@ from raters.simulate import (
     write_true_confusion,
 )
 from raters.simulate.calibrate import dice
-from raters.simulate.noise import generator
 from raters.simulate.phantoms import streak_parts
+from raters.simulate.shape import generator
 from raters.study.study import Study
 from raters.study.write import import_study
 

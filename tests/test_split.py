@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from makers import quick
 from raters.errors import RatersError
-from raters.study.study import Study, assign_splits
+from raters.study.cases import assign_splits
+from raters.study.study import Study
 
 group_lists = st.lists(st.sampled_from([f"p{k}" for k in range(12)]), min_size=3, max_size=60)
 shares = st.lists(st.floats(0.05, 5), min_size=1, max_size=3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.confusion.measures import is_dominant
+from raters.confusion.matrices import is_dominant
 from raters.rater_models import SharedConfusion, log_likelihood, trace_term
 
 Array = NDArray[np.float64]

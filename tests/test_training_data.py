@@ -18,8 +18,9 @@ from makers import few, quick, save
 from raters import read
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
 from raters.training import normalise
 from raters.training.dataset import CaseDataset, Item, collate

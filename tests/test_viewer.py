@@ -22,7 +22,7 @@ from browser import MISSING as NO_BROWSER
 from browser import Visit, browser, visit
 from makers import quick
 from raters import RatersError, Study, plots, report
-from raters.plots.views import view_of
+from raters.plots.pictures import view_of
 from raters.report.case_view import cases_block, label_maps
 from raters.report.viewer import Picture, within
 from raters.study.classes import MISSING

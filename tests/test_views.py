@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 import raters
 from raters import plots, report
 from raters.errors import RatersError
-from raters.plots.pictures import picture
-from raters.plots.views import view_of
+from raters.plots.pictures import picture, view_of
 from raters.prediction.prediction import Prediction
 from raters.report.run_cases import _figure
 from raters.study.study import Study

@@ -19,7 +19,7 @@ import raters
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
-from raters.plots.views import view_of
+from raters.plots.pictures import view_of
 from raters.simulate import disc_study
 from raters.simulate.coarse import draw_area, draw_boxes, draw_scribbles
 from raters.simulate.layers import Layers

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from raters.wording import expected_one_of, printable
-
-T = TypeVar("T")
 
 
 class RatersError(Exception):
@@ -59,6 +56,28 @@ class RatersError(Exception):
         )
 
 
+def one_of(known: Iterable[str], name: str, what: str) -> str:
+    """Return a name that is known; the one look-up of all registries.
+
+    Args:
+        known: All names: a registry, or any list.
+        name: The one that was given.
+        what: What was found, as the message begins: `"the method"`, `"no rater"`.
+
+    Raises:
+        RatersError: that lists the names, or the nearest.
+
+    Example:
+        >>> one_of(["vote", "staple"], "stapel", "the method")
+        Traceback (most recent call last):
+        raters.errors.RatersError: found the method 'stapel', expected one of vote, staple; did ...
+    """
+    listed = list(known)
+    if name not in listed:
+        raise RatersError(f"found {what} {name!r}, {expected_one_of(listed, name)}")
+    return name
+
+
 @contextmanager
 def placed(
     *, file: str | Path | None = None, case: str | None = None, rater: str | None = None
@@ -93,19 +112,3 @@ def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator
         place = "" if case is None else f" for case {case!r}"
         message = f"found too little memory{place} ({str(error) or 'MemoryError'}), expected more"
         raise RatersError(message, kind="memory", case=case, rater=rater) from None
-
-
-def named(registry: Mapping[str, T], what: str, name: str) -> T:
-    """Return an entry of a registry by its name.
-
-    Raises:
-        RatersError: that lists the names.
-
-    Example:
-        >>> named({"onnx": ".onnx"}, "format", "onx")
-        Traceback (most recent call last):
-        raters.errors.RatersError: found the format 'onx', expected one of onnx; did you mean ...
-    """
-    if name not in registry:
-        raise RatersError(f"found the {what} {name!r}, {expected_one_of(registry, name)}")
-    return registry[name]

@@ -31,8 +31,7 @@ def write_csv(path: Path, rows: Sequence[Row], exact: bool = False) -> None:
         rows: The rows.
         exact: Leave texts as they are, in files that are read again.
     """
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    write_long_csv(path, rows, columns, exact)
+    write_long_csv(path, rows, _columns(rows), exact)
 
 
 def write_long_csv(
@@ -57,8 +56,13 @@ def to_csv(rows: Sequence[Row]) -> str:
         ['row,dice', 'vote,91.5', "'=1+1,"]
     """
     text = io.StringIO()
-    _write_lines(text, _cells(rows, list(dict.fromkeys(c for row in rows for c in row)), False))
+    _write_lines(text, _cells(rows, _columns(rows), False))
     return text.getvalue()
+
+
+def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all columns, in the order in which rows bring them."""
+    return list(dict.fromkeys(column for row in rows for column in row))
 
 
 def _cells(rows: Iterable[Row], columns: Sequence[str], exact: bool) -> Iterator[list[Any]]:
@@ -206,9 +210,9 @@ def html(title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(dict.fromkeys(column for row in rows[:MOST_ROWS] for column in row))
-    lines = [_line("th", columns[:MOST_COLUMNS])]
-    lines += [_line("td", [row.get(c) for c in columns[:MOST_COLUMNS]]) for row in rows[:MOST_ROWS]]
+    columns = _columns(rows[:MOST_ROWS])[:MOST_COLUMNS]
+    lines = [_line("th", columns)]
+    lines += [_line("td", [row.get(c) for c in columns]) for row in rows[:MOST_ROWS]]
     more = f" (the first {MOST_ROWS} of {len(rows):,})" if len(rows) > MOST_ROWS else ""
     return f"<p>{_cell(name)}{more}</p><table>{''.join(lines)}</table>"
 

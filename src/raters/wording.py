@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+T = TypeVar("T")
 
 MOST_LISTED = 12
 """Words that are listed one by one; of more, only the nearest is named."""
@@ -116,14 +118,33 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
         "expected a known one; did you mean 'epochs'?"
     """
     listed = list(known)
-    few = len(listed) <= MOST_LISTED
     close = get_close_matches(found, listed, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    if few:
-        return f"expected one of {', '.join(listed)}{hint}"
-    if close:
+    if close and len(listed) > MOST_LISTED:
         return f"expected a known one{hint}"
-    return f"expected one of {', '.join(listed[:MOST_LISTED])} and {len(listed) - MOST_LISTED} more"
+    return f"expected one of {listing(listed, MOST_LISTED)}{hint}"
+
+
+def listing(items: Sequence[object], most: int, form: Callable[[object], str] = str) -> str:
+    """Return the first of some things, and how many more there are.
+
+    Example:
+        >>> listing(["a", "b"], most=5), listing(range(1500), most=2, form=repr)
+        ('a, b', '0, 1 and 1,498 more')
+    """
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
+    return ", ".join(map(form, items[:most])) + more
+
+
+def first_repeated(items: Iterable[T]) -> T | None:
+    """Return the first thing that was there before; None if each is there once.
+
+    Example:
+        >>> first_repeated("abcb"), first_repeated("abc")
+        ('b', None)
+    """
+    seen: set[T] = set()
+    return next((item for item in items if item in seen or seen.add(item)), None)  # type: ignore[func-returns-value]
 
 
 def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:

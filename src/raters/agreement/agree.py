@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
-from raters.study.study import many
-from raters.wording import expected_one_of
+from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +62,7 @@ class Agreement:
         """Return one of the tables ('overall', 'pairs', 'raters', 'cases') as a DataFrame."""
         import pandas as pd
 
-        if table not in TABLES:
-            raise RatersError(f"found the table {table!r}, {expected_one_of(TABLES, table)}")
-        return pd.DataFrame(getattr(self, table))
+        return pd.DataFrame(getattr(self, one_of(TABLES, table, "the table")))
 
     def write(self, folder: str | Path) -> None:
         """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`."""

@@ -13,8 +13,9 @@ from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row, known
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.triplets import Triplets
+from raters.wording import many
 
 
 def answer_agreement(study: Study) -> Agreement:
@@ -38,6 +39,21 @@ def votes_of(study: Study) -> Ints:
     return votes
 
 
+def readings_of(triplets: Triplets, num_classes: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Count what each rater said of each task; repeated readings are together.
+
+    Returns:
+        The task and the rater of each reading, its labels by class `(readings, L)`, and the reading
+        that each answer belongs to.
+    """
+    raters = max(len(triplets.raters), 1)
+    code = triplets.task.astype(np.int64) * raters + triplets.rater
+    own, place = np.unique(code, return_inverse=True)
+    counts = np.zeros((len(own), num_classes), np.int64)
+    np.add.at(counts, (place, triplets.label), 1)
+    return own // raters, own % raters, counts, place
+
+
 def pairs_of_tasks(study: Study) -> Ints:
     """Count of each task the pairs of readings by two raters: equal ones, and all, `(tasks, 2)`.
 
@@ -48,11 +64,7 @@ def pairs_of_tasks(study: Study) -> Ints:
         >>> pairs_of_tasks(study).tolist()
         [[1, 3], [3, 3]]
     """
-    given, raters, classes = study.triplets, max(len(study.raters), 1), len(study.classes)
-    reading = given.task.astype(np.int64) * raters + given.rater
-    own, place = np.unique(reading, return_inverse=True)
-    counts = np.zeros((len(own), classes), np.int64)
-    np.add.at(counts, (place, given.label), 1)
+    task, _, counts, _ = readings_of(study.triplets, len(study.classes))
 
     def pairs(number: Ints) -> Ints:
         return number * (number - 1) // 2
@@ -60,7 +72,7 @@ def pairs_of_tasks(study: Study) -> Ints:
     votes = votes_of(study)
     repeats = np.zeros((len(study), 2), np.int64)
     within = np.stack([pairs(counts).sum(axis=1), pairs(counts.sum(axis=1))], axis=1)
-    np.add.at(repeats, own // raters, within)
+    np.add.at(repeats, task, within)
     every = np.stack([pairs(votes).sum(axis=1), pairs(votes.sum(axis=1))], axis=1)
     return np.asarray(every - repeats)
 
@@ -190,11 +202,7 @@ class _Readings:
     """
 
     def __init__(self, triplets: Triplets, tasks: int, num_classes: int) -> None:
-        reading = triplets.task.astype(np.int64) * max(len(triplets.raters), 1) + triplets.rater
-        pairs, place = np.unique(reading, return_inverse=True)
-        counts = np.zeros((len(pairs), num_classes))
-        np.add.at(counts, (place, triplets.label), 1)
-        self.task = pairs // max(len(triplets.raters), 1)
+        self.task, _, counts, _ = readings_of(triplets, num_classes)
         self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         self.tasks = tasks
 
@@ -242,8 +250,7 @@ def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     triplets, classes = study.triplets, len(study.classes)
     compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
     labels = np.bincount(triplets.rater, minlength=len(study.raters))
-    pairs = np.unique(triplets.task.astype(np.int64) * max(len(study.raters), 1) + triplets.rater)
-    tasks = np.bincount(pairs % max(len(study.raters), 1), minlength=len(study.raters))
+    tasks = np.bincount(readings_of(triplets, classes)[1], minlength=len(study.raters))
     repeated = {
         int(a): _agreeing(counts)
         for a, b, counts in zip(couples.first, couples.second, couples.counts, strict=True)
@@ -266,10 +273,7 @@ def _against_rest(
     triplets: Triplets, votes: Ints, raters: int, num_classes: int
 ) -> tuple[Ints, Ints]:
     """Compare each reading with what most of the other readings say; ties count for nothing."""
-    reading = triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater
-    pairs, place = np.unique(reading, return_inverse=True)
-    own = np.zeros((len(pairs), num_classes), np.int64)
-    np.add.at(own, (place, triplets.label), 1)
+    _, _, own, place = readings_of(triplets, num_classes)
     others = votes[triplets.task] - own[place]
     best = others.max(axis=1, initial=0)
     decided = ((others == best[:, np.newaxis]).sum(axis=1) == 1) & (best > 0)

@@ -17,7 +17,8 @@ from raters.rows import Row, known
 from raters.scores.overlap import dice_from_counts, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.case import Case
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 
 def mask_agreement(

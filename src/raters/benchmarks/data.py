@@ -27,7 +27,7 @@ from raters.benchmarks.studies import (
 )
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
-from raters.errors import RatersError, named
+from raters.errors import RatersError, one_of
 from raters.rows import to_json
 from raters.simulate import simulate, true_confusion
 from raters.simulate.classes import SPREAD
@@ -124,7 +124,7 @@ def source_of(data: Mapping[str, Any]) -> Source:
     Raises:
         RatersError: that lists them.
     """
-    return named(SOURCES, "source", str(data.get("source", "")))
+    return SOURCES[one_of(SOURCES, str(data.get("source", "")), "the source")]
 
 
 def place_of(name: str, places: Places) -> Path:

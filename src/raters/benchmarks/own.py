@@ -27,9 +27,9 @@ from raters.errors import RatersError
 from raters.fusion.cluster import Tell
 from raters.fusion.methods import METHODS as FUSIONS
 from raters.methods.registry import learning_method
-from raters.study.journal import source_of
 from raters.study.places import Inputs
 from raters.study.read import read
+from raters.study.results import source_of
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.wording import many

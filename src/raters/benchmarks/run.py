@@ -22,7 +22,7 @@ from raters.benchmarks.data import Places, missing_data
 from raters.errors import RatersError, enough_memory
 from raters.fusion.cluster import Tell, on_cluster
 from raters.progress import track
-from raters.study.lock import only_one
+from raters.study.results import only_one
 from raters.wording import many
 
 _NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)

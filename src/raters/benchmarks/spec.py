@@ -45,7 +45,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from raters.benchmarks.scores import SCORES
-from raters.errors import RatersError, named, placed
+from raters.errors import RatersError, one_of, placed
 from raters.study.paths import read_text
 from raters.study.plain_yaml import read_plain_yaml
 from raters.wording import expected_one_of
@@ -328,7 +328,7 @@ class View(_Part):
 
 
 def _selected(what: str, names: tuple[str, ...] | None, known: dict[str, T]) -> dict[str, T]:
-    return {name: named(known, what, name) for name in names or known}
+    return {name: known[one_of(known, name, f"the {what}")] for name in names or known}
 
 
 def _kept(names: tuple[str, ...] | None, known: Collection[str]) -> tuple[str, ...] | None:

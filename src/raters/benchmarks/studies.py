@@ -15,8 +15,9 @@ from raters.errors import RatersError
 from raters.simulate import disc_study, phantom_study, simulate, streak_study
 from raters.simulate.specs import How
 from raters.study.case import Case
+from raters.study.cases import CaseIndex, assign_splits
 from raters.study.read import read as open_study
-from raters.study.study import CaseIndex, Study, assign_splits
+from raters.study.study import Study
 from raters.wording import many
 
 

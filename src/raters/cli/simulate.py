@@ -148,7 +148,7 @@ def _say(study: Study) -> None:
     """Report who the raters are, and whether their labels could reveal the truth."""
     typer.echo(study.about.get("simulated raters", ""))
     if study.kind == "classification":
-        from raters.confusion.measures import dominance_margin
+        from raters.confusion.matrices import dominance_margin
         from raters.simulate.study import true_confusion
 
         margin = dominance_margin(true_confusion(study, 0))

@@ -145,7 +145,7 @@ def _checked(method: str | None, options: dict[str, Any], config: str) -> Checke
 
 def refuse_place(out: str, resume: bool, method: str | None, options: dict[str, Any]) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
-    from raters.study.lock import refuse_locked
+    from raters.study.results import refuse_locked
     from raters.training.resume import refuse_other_options, refuse_run
     from raters.training.run import first_process, refuse_foreign
 
@@ -229,8 +229,8 @@ def _extend(
 ) -> None:
     """Add the study's new raters to a run, and write the longer one to a new folder."""
     from raters.networks.options import allow
-    from raters.study.lock import only_one
     from raters.study.places import RUN_FILES, Inputs
+    from raters.study.results import only_one
     from raters.training.run import first_process, refuse_no_model
 
     for name in (name for name, value in given.items() if value):
@@ -264,7 +264,7 @@ def _extend(
 
 def _refuse_used(out: str) -> None:
     """Refuse a folder that somebody writes to, or that holds anything."""
-    from raters.study.lock import is_empty
+    from raters.study.results import is_empty
     from raters.training.run import refuse_foreign
 
     refuse_foreign(out)

@@ -13,7 +13,7 @@ import typer
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from raters.errors import RatersError
+from raters.errors import RatersError, placed
 from raters.methods.registry import METHODS, learning_method
 from raters.training.options import DEFAULT_METHOD, TrainingOptions
 from raters.wording import expected_one_of
@@ -283,22 +283,11 @@ def read_config(file: str, method: str | None = None) -> TrainConfig:
         file: The file; no tag in it makes an object.
         method: The method that takes the place of the file's own.
     """
-    import yaml
+    from raters.study.plain_yaml import read_yaml
 
-    from raters.study.paths import read_text
-    from raters.study.plain_yaml import load_plain
-
-    try:
-        return _understood(load_plain(read_text(Path(file))), method)
-    except RatersError as error:
-        raise error.at(file=file) from None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise RatersError(f"cannot be read ({why}), expected a YAML file", file=file) from None
-    except yaml.YAMLError as error:
-        raise RatersError(
-            f"found no plain YAML ({error}), expected method, options and training", file=file
-        ) from None
+    with placed(file=file):
+        plain = read_yaml(Path(file), "a YAML file of method, options and training")
+        return _understood(plain, method)
 
 
 def _understood(found: Any, method: str | None) -> TrainConfig:  # noqa: ANN401

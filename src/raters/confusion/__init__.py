@@ -10,17 +10,15 @@ from raters.confusion.counts import (
     normalise,
     pool,
 )
-from raters.confusion.measures import (
+from raters.confusion.matrices import (
     dominance_margin,
-    is_dominant,
-    root_mean_square,
-    squared_frobenius,
-)
-from raters.confusion.orders import (
     from_crowdkit,
     from_itk,
     from_sklearn,
     from_transpose,
+    is_dominant,
+    root_mean_square,
+    squared_frobenius,
     to_crowdkit,
     to_transpose,
 )

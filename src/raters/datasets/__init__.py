@@ -9,27 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raters.datasets.anaesthetist import TABLE
 from raters.datasets.base import Dataset
-from raters.datasets.brats2019 import BRATS2019, SLICES
-from raters.datasets.chase_db1 import CHASE
+from raters.datasets.brats import BRATS2019, QU_BRATS2020, SLICES
+from raters.datasets.challenges import GLEASON, ISBI2015, QUBIQ
 from raters.datasets.cifar10 import CIFAR10
 from raters.datasets.cityscapes import COARSE, FINE
-from raters.datasets.download import Download, fetch
-from raters.datasets.gleason2019 import GLEASON
-from raters.datasets.image_table import TABLE as IMAGE_TABLE
-from raters.datasets.isbi2015_ms import ISBI2015
-from raters.datasets.labelme import LABELME
-from raters.datasets.les_av import KINDS, LES_AV
+from raters.datasets.crowds import LABELME, MUSIC
+from raters.datasets.cup_and_disc import REFUGE, RIGA
+from raters.datasets.files import Download, fetch
+from raters.datasets.label_tables import ANAESTHETIST, IMAGE_TABLE
 from raters.datasets.lidc import LIDC
 from raters.datasets.lidc_dicom import DICOM
-from raters.datasets.mnist import MASKS, MNIST
-from raters.datasets.music_genre import MUSIC
-from raters.datasets.noisy_mnist import NOISY
-from raters.datasets.qu_brats2020 import QU_BRATS2020
-from raters.datasets.qubiq import QUBIQ
-from raters.datasets.refuge import REFUGE
-from raters.datasets.riga import RIGA
+from raters.datasets.mnist import MASKS, MNIST, NOISY
+from raters.datasets.vessels import CHASE, KINDS, LES_AV
 from raters.errors import RatersError
 from raters.wording import expected_one_of
 
@@ -40,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["DATASETS", "Dataset", "Download", "fetch", "find", "open_dataset", "prepare"]
 
 DATASETS: dict[str, Dataset] = {
-    "anaesthetist": TABLE,
+    "anaesthetist": ANAESTHETIST,
     "brats2019": BRATS2019,
     "brats2019-slices": SLICES,
     "chase-db1": CHASE,

@@ -1,19 +1,32 @@
-"""What every public data set says of itself, and the checks that all loaders share."""
+"""What every public data set says of itself, the checks that loaders share, studies from arrays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from raters.datasets.download import Download
+import numpy as np
+
+from raters.arrays import Array
+from raters.datasets.files import Download
 from raters.errors import RatersError
+from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex, name_array
+from raters.study.classes import Classes
+from raters.study.data import ANONYMOUS
 from raters.study.pattern import natural_key, there
-from raters.study.study import ANONYMOUS
+from raters.study.study import Study
+from raters.wording import listing
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from raters.study.backend import Backend
     from raters.study.study import Study
 
 Form = Literal["canonical", "packed"]
@@ -97,6 +110,31 @@ class Dataset:
         """Report that a file holds something else than this data set."""
         return RatersError(message, kind="dataset", file=file)
 
+    @contextmanager
+    def reading(self, path: Path, what: str, *also: type[Exception]) -> Iterator[None]:
+        """Report what a file is not (`what`) where reading it fails; `also` are further errors."""
+        errors: tuple[type[Exception], ...] = (OSError, ValueError, EOFError, *also)
+        try:
+            yield
+        except errors as error:
+            raise self.wrong(f"{what}: {error}", path) from None
+
+    def table(self, path: Path, **options: Any) -> pd.DataFrame:  # noqa: ANN401
+        """Read a CSV file as texts; options are those of pandas."""
+        import pandas as pd
+
+        with self.reading(path, "not a table"):
+            given = {"dtype": str, "keep_default_na": False, **options}
+            frame: pd.DataFrame = pd.read_csv(path, **given)
+        return frame
+
+    def only(self, files: Sequence[Path], source: Path, hint: str) -> Path | None:
+        """Return the only file of some, None if there is none; several are rejected."""
+        if len(files) > 1:
+            names = ", ".join(path.name for path in files)
+            raise self.wrong(f"found {names}, expected one {hint}", source)
+        return files[0] if files else None
+
     def expected(self) -> str:
         """Show the layout."""
         tree = "\n".join(f"    {line}" for line in self.layout.strip().splitlines())
@@ -113,9 +151,6 @@ def of_all(found: int, official: int, what: str) -> str:
     return "" if found == official else f"{found:,} of {official:,} {what}"
 
 
-_MOST_NAMES = 5
-
-
 def of_named(found: Collection[str], official: Sequence[str], what: str) -> str:
     """Note where a source is not the whole data set, and name what is missing; '' where it is.
 
@@ -126,9 +161,8 @@ def of_named(found: Collection[str], official: Sequence[str], what: str) -> str:
     missing = [name for name in official if name not in found]
     if not missing:
         return ""
-    more = f" and {len(missing) - _MOST_NAMES:,} more" if len(missing) > _MOST_NAMES else ""
     count = of_all(len(official) - len(missing), len(official), what)
-    return f"{count}: no {', '.join(missing[:_MOST_NAMES])}{more}"
+    return f"{count}: no {listing(missing, 5)}"
 
 
 def _packed_or_not(path: Path) -> Path:
@@ -159,3 +193,108 @@ def folders_in(folder: Path, name: str = r"[^.].*") -> list[Path]:
     inside = folder.iterdir() if folder.is_dir() else ()
     fitting = [path for path in inside if re.fullmatch(name, path.name) and path.is_dir()]
     return sorted(fitting, key=lambda path: natural_key(path.name))
+
+
+Arrays = Any
+"""An array, or a sequence of arrays (or None) by case."""
+
+
+_REMEMBERED = 8
+
+
+class Lazy(Sequence[Any]):
+    """Arrays that are made when they are asked for; the last few are remembered.
+
+    The masks of all raters of a case are made at once and asked for one by one.
+
+    Example:
+        >>> list(Lazy(3, lambda k: k * k))
+        [0, 1, 4]
+    """
+
+    def __init__(self, length: int, make: Callable[[int], Any]) -> None:
+        self._length, self._make = length, lru_cache(_REMEMBERED)(make)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, position: Any) -> Any:  # noqa: ANN401
+        return self._make(range(self._length)[position])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._make(k) for k in range(self._length))
+
+
+class SourceArrays(ArraysBackend):
+    """Arrays that know which files they were read from, so a changed file is imported again."""
+
+    def __init__(self, sources: Sequence[Path], *args: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **options)
+        self._sources = list(sources)
+
+    def files(self, case: int) -> list[Path]:  # noqa: ARG002
+        """List the files of the whole data set: each holds all cases."""
+        return self._sources
+
+
+def masks_study(
+    sources: Sequence[Path],
+    index: CaseIndex,
+    classes: Classes,
+    about: dict[str, str],
+    *,
+    images: Arrays = None,
+    labels: Arrays = None,
+    reference: Arrays = None,
+    raters: Sequence[str] = (),
+    affines: Arrays = None,
+) -> Study:
+    """Make a study of masks; nothing is looked at before it is asked for."""
+    backend = SourceArrays(sources, raters, labels, images, reference, affines)
+    return Study(backend, index, tuple(raters), about=about, _classes=classes)
+
+
+def class_study(
+    inputs: Backend | None,
+    index: CaseIndex,
+    classes: Classes,
+    about: dict[str, str],
+    reference: Array,
+    *,
+    raters: Sequence[str] = (),
+    answers: tuple[Any, Any, Any] = ((), (), ()),
+) -> Study:
+    """Make a study of class labels.
+
+    Args:
+        inputs: Where images or features come from.
+        index: The cases.
+        classes: The classes.
+        about: Title, licence, citation.
+        reference: The true class of each case, MISSING where unknown.
+        raters: The names of the raters.
+        answers: Positions of task, rater and label of each answer.
+    """
+    from raters.study.triplets import TableBackend, Triplets
+
+    task, rater, label = (np.asarray(column, np.int32) for column in answers)
+    triplets = Triplets(task, rater, label, index.ids, tuple(raters), classes.values)  # type: ignore[arg-type]
+    backend = TableBackend(triplets, inputs, np.asarray(reference, np.int16))
+    return Study(backend, index, tuple(raters), "classification", about=about, _classes=classes)
+
+
+def grouped(study: Study, group: Callable[[str], str]) -> Study:
+    """Return cases the group that their name tells."""
+    groups = name_array(group(case) for case in study.index.ids)
+    return replace(study, index=replace(study.index, groups=groups))
+
+
+def rows_of_answers(dense: Array) -> tuple[Any, Any, Any]:
+    """Turn `(cases, raters)` with negative numbers for 'no answer' into columns of answers.
+
+    Example:
+        >>> rows_of_answers(np.array([[1, -1], [-1, 0]]))
+        (array([0, 1]), array([0, 1]), array([1, 0]))
+    """
+    task, rater = np.nonzero(dense >= 0)
+    return task, rater, dense[task, rater]

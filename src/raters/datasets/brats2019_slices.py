@@ -19,16 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Ints
-from raters.datasets.arrays import Lazy
-from raters.datasets.base import Dataset, of_all
+from raters.datasets.base import Dataset, Lazy, of_all
 from raters.datasets.brats import CLASSES, MODALITIES, volumes
 from raters.errors import RatersError
 from raters.progress import ordered_map
 from raters.study.backend import Axes, Image, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
-from raters.study.formats.geometry import plane
-from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study, assign_splits
+from raters.study.cases import CaseIndex, assign_splits
+from raters.study.geometry import Geometry, plane
+from raters.study.study import Study
 
 SIDE = 192
 """How many rows and columns are kept."""

@@ -17,16 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Labels
-from raters.datasets.arrays import Lazy, SourceArrays, class_study, rows_of_answers
-from raters.datasets.base import Dataset, first_there, folder_of, listed, of_all
-from raters.datasets.download import Download
-from raters.datasets.safe_pickle import load_pickle, load_torch_pickle
+from raters.datasets.base import (
+    Dataset,
+    Lazy,
+    SourceArrays,
+    class_study,
+    first_there,
+    folder_of,
+    listed,
+    of_all,
+    rows_of_answers,
+)
+from raters.datasets.files import Download, load_pickle, load_torch_pickle
 from raters.errors import RatersError
 from raters.simulate.classes import CIFAR_CLASSES as CLASSES
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 if TYPE_CHECKING:
     from raters.study.backend import Backend
@@ -183,13 +192,11 @@ def _zip_reader(path: Path, members: list[str]) -> Any:  # noqa: ANN401
         from PIL import Image
 
         name = members[position]
-        try:
+        with CIFAR10.reading(path / name, "cannot be read", zipfile.BadZipFile):
             with lock:
                 content = archive.read(name)
             with Image.open(io.BytesIO(content)) as image:
                 return np.moveaxis(np.asarray(image.convert("RGB")), -1, 0)
-        except (OSError, zipfile.BadZipFile, ValueError) as error:
-            raise CIFAR10.wrong(f"cannot be read: {error}", path / name) from None
 
     return picture
 
@@ -235,12 +242,7 @@ def _humans(folder: Path, pictures: _Pictures) -> Labels | None:
 
 def _from_table(path: Path, pictures: _Pictures) -> Labels:
     """Read `path,class,human1,human2,human3`; images match by path."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, OSError) as error:
-        raise CIFAR10.wrong(f"not a table: {error}", path) from None
+    frame = CIFAR10.table(path)
     if tuple(frame.columns) != _COLUMNS:
         found = ",".join(map(str, frame.columns))
         raise CIFAR10.wrong(f"found columns {found}, expected {','.join(_COLUMNS)}", path)

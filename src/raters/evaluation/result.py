@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
 
@@ -120,9 +120,7 @@ class Evaluation:
         """
         import pandas as pd
 
-        if table not in TABLES:
-            raise RatersError(f"found the table {table!r}, expected one of {', '.join(TABLES)}")
-        return pd.DataFrame(getattr(self, table))
+        return pd.DataFrame(getattr(self, one_of(TABLES, table, "the table")))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

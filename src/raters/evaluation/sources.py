@@ -34,8 +34,8 @@ from raters.study.paths import (
     refuse_special,
 )
 from raters.study.pattern import Pattern, is_pattern, there
-from raters.study.read_table import labels_of_tasks
 from raters.study.study_file import files_below
+from raters.study.table_study import labels_of_tasks
 from raters.study.whole_numbers import value_counts
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,6 @@ from raters.evaluation.result import CaseVectors, Evaluation
 from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
-
-if TYPE_CHECKING:
-    pass
 
 Floats = NDArray[np.float64]
 FORMS = ("joint", "marginal", "as the truth")

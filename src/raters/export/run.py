@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raters.errors import RatersError, named
+from raters.errors import RatersError, one_of
 from raters.study.paths import temporary_beside
 from raters.study.places import Inputs
 
@@ -70,7 +70,7 @@ def format_named(name: str) -> Format:
         >>> format_named("onnx").suffix
         '.onnx'
     """
-    return named(FORMATS, "format", name)
+    return FORMATS[one_of(FORMATS, name, "the format")]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from raters.rows import Row, html
 from raters.study.annotations import refuse_complementary
 from raters.study.classes import MISSING
 from raters.study.read import study_of
-from raters.study.study import many
+from raters.wording import many
 
 if TYPE_CHECKING:
     from pathlib import Path

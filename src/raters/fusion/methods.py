@@ -26,7 +26,7 @@ from typing import (
     overload,
 )
 
-from raters.errors import RatersError, named
+from raters.errors import RatersError, one_of
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
@@ -258,4 +258,4 @@ def method_of(name: str) -> Method:
     Raises:
         RatersError: that lists the names.
     """
-    return named(METHODS, "method", name)
+    return METHODS[one_of(METHODS, name, "the method")]

@@ -2,7 +2,7 @@
 
 The likelihood of labels has several maxima, and EM climbs the one that it starts below. So it is
 started from several guesses of the truth, and of the solutions whose raters are right more often
-than wrong (column dominance, `raters.confusion.measures`) the most likely is kept.
+than wrong (column dominance, `raters.confusion.matrices`) the most likely is kept.
 
     vote     the class that most raters say
     mean     the share of raters who say each class
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats, Labels
-from raters.confusion.measures import dominance_margin
+from raters.confusion.matrices import dominance_margin
 from raters.errors import RatersError
 from raters.fusion.columns import Columns
 from raters.fusion.em import (

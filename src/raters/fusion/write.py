@@ -29,10 +29,9 @@ from raters.progress import ordered_map, track
 from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
 from raters.study.classes import MISSING
-from raters.study.journal import Journal, source_of
-from raters.study.lock import only_one
 from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
+from raters.study.results import Journal, only_one, source_of
 from raters.study.write import ImportResult
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ class AggNet(CountingMethod):
     Of masks, where raters differ, or where only one labelled, the C of q are counted at such pixels
     alone. Pixels on which several agree say nothing of who is right, and are so many that whoever
     draws too much hardly ever seems wrong: counted with them, the largest drawer is believed. Where
-    raters agree, C is counted at all pixels, as it is for predictions: by the other one, which never
+    raters agree, C is counted at all pixels, as it is for predictions: by the other, which never
     saw them agree, what all say would hardly count.
 
     Albarqouni et al., AggNet: deep learning from crowds for mitosis detection in breast cancer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,10 +27,6 @@ from raters.methods.targets import cross_entropy, mean_label, soft_entropy
 from raters.networks.backbone import convolution
 from raters.rater_models.start import constant_head
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    pass
-
 
 FASTER = 4.0
 """How much faster than all else the scales and shifts of raters learn: they are few, and shared."""
@@ -111,8 +107,8 @@ class MRNet(OfLabelled, NetworkMethod):
         features = _repeated(self.network(batch["image"])[0], many)
         said = self._said(features, weights.flatten(0, 1))
         number = (labels != MISSING).sum(1)
-        # With the number of labels as factor, what is summed over pixels is a sum over labels. Where
-        # none of those who count labelled there is no target, and nothing to take the mean of.
+        # With the number of labels as factor, what is summed over pixels is a sum over labels.
+        # Where none of those who weigh anything labelled, there is no target to average over.
         target = mean_label(labels, self.task.num_classes, weights) * number[:, None, None]
         observed, weighed = number.sum(), (number[:, None] * (target.sum(2) > 0)).sum()
         target = target.flatten(0, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +24,6 @@ from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy
 from raters.networks.latent import LatentHead, bounded
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    pass
 
 DRAWS = 8
 """Draws of a rater's latent that 'as rater X' is the mean of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,9 +28,6 @@ from raters.networks.prism import ConP, DivP
 from raters.rater_models.confidence import LEAST, columns_at
 from raters.rater_models.likelihood import sum_and_count
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    pass
 
 SHUFFLES = 3
 """Shuffles of confidences in each recurrence (section 4.3.2)."""

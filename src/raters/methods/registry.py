@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from raters.errors import RatersError, named
+from raters.errors import RatersError, one_of
 from raters.methods import mask_options as m
 from raters.methods import options as o
 from raters.methods.entry import MethodEntry as MethodEntry
@@ -383,4 +383,4 @@ def learning_method(name: str) -> MethodEntry:
         >>> learning_method("pixel-cm").about
         'matrices at each pixel'
     """
-    return named(METHODS, "method", name)
+    return METHODS[one_of(METHODS, name, "the method")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +27,6 @@ from raters.methods.targets import cross_entropy
 from raters.rater_models.confusion import per_answer
 from raters.rater_models.start import pointwise
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    pass
 
 RATE = 0.05
 """The learning rate of the weights: a few numbers behind frozen heads, which cannot go astray."""

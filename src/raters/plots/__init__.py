@@ -11,9 +11,8 @@ Example:
     2
 """
 
-from raters.plots.calibration import reliability
 from raters.plots.error_maps import error_colours, errors
-from raters.plots.history import curves
+from raters.plots.lines import curves, reliability
 from raters.plots.matrices import confusion
 from raters.plots.overlays import overlay
 from raters.plots.pairs import agreement, difficulty

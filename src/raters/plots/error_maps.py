@@ -15,9 +15,8 @@ from raters import plots
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots import style
-from raters.plots.pictures import mask_stack, most_disputed
+from raters.plots.pictures import Letters, draw_letters, mask_stack, most_disputed, view_of
 from raters.plots.style import Theme
-from raters.plots.views import Letters, draw_letters, view_of
 from raters.scores.conventions import label_array, label_pair
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
@@ -67,7 +66,7 @@ def errors(
         slice: The slice of volumes, as the file counts; by default where raters and truth differ
             most.
         axis: The axis of space that slices are counted on; by default as
-            `raters.plots.views.view_of` says.
+            `raters.plots.pictures.view_of` says.
         theme: The page.
         affine: Of volumes, voxel indices to millimetres (RAS); see `overlay`.
 

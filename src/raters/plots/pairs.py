@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from raters.agreement.agree import Agreement
-
 
 Order = Literal["given", "clustered"]
 

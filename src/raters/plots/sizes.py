@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Floats, Ints
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.style import Theme
 from raters.progress import track
@@ -91,9 +91,7 @@ def case_volumes(study: Study, class_name: str | None = None, progress: bool = F
         array([[ 2., nan]])
     """
     names = study.classes.names
-    if class_name is not None and class_name not in names:
-        raise RatersError(f"found no class {class_name!r}, expected one of: {', '.join(names)}")
-    number = None if class_name is None else names.index(class_name)
+    number = None if class_name is None else names.index(one_of(names, class_name, "no class"))
     found = np.full((len(study), len(study.raters)), np.nan)
     for row, case in zip(found, track(study, len(study), "measuring", progress), strict=True):
         labels = case.labels.reshape(len(case.labels), -1)
@@ -283,9 +281,7 @@ def distance_counts(
     if study.kind == "classification":
         raise RatersError("found a table, expected masks: tables have no borders")
     names = study.classes.names
-    if class_name is not None and class_name not in names:
-        raise RatersError(f"found no class {class_name!r}, expected one of: {', '.join(names)}")
-    number = 1 if class_name is None else names.index(class_name)
+    number = 1 if class_name is None else names.index(one_of(names, class_name, "no class"))
     empty = np.zeros((len(study.raters), np.size(bins) - 1), np.int64)
     total = DistanceCounts(np.asarray(bins, np.float64), empty, empty)
     for case, fusion in track(consensus.iter_cases(), len(study), "measuring", progress):

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from raters.arrays import Floats
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.style import Theme
 from raters.rows import Row
@@ -184,8 +184,7 @@ def _class_rows(rows: Sequence[Row], class_name: str | None) -> list[Row]:
     if class_name is None:
         return list(rows)
     if class_name not in names:
-        known = ", ".join(map(str, names))
-        raise RatersError(f"found no class {class_name!r}, expected one of: {known}")
+        one_of(map(str, names), class_name, "no class")
     return [row for row in rows if row.get("class") == class_name]
 
 

@@ -26,10 +26,9 @@ from raters.prediction.writing import (
     write_transition,
 )
 from raters.progress import track
-from raters.study.journal import Journal, source_of
-from raters.study.lock import only_one
 from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
+from raters.study.results import Journal, only_one, source_of
 from raters.study.write import ImportResult
 
 if TYPE_CHECKING:

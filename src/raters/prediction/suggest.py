@@ -168,7 +168,7 @@ class Suggestions:
 
     def draw(self, model: Model, study: Study, folder: str | Path) -> None:
         """Draw the first images with what a label would tell and the patches, as a PNG."""
-        from raters.plots.suggestions import Suggested, suggestions
+        from raters.plots.overlays import Suggested, suggestions
 
         first = [str(row["case"]) for row in self.cases[:_SHOWN]]
         if study.kind == "classification" or not first:

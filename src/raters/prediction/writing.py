@@ -44,7 +44,7 @@ from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
     from raters.study.case import Case
-    from raters.study.journal import Journal
+    from raters.study.results import Journal
     from raters.training.model import Model, Weights
 
 Array = NDArray[Any]

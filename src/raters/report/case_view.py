@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from raters.agreement.case import entropy_map
 from raters.arrays import Array, Flags
 from raters.errors import RatersError
-from raters.plots.pictures import channels_of, most_disputed, value_window
-from raters.plots.views import View, view_of
+from raters.plots.pictures import View, channels_of, most_disputed, value_window, view_of
 from raters.progress import ordered_map, track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
@@ -65,7 +64,7 @@ def viewer_case(
         facts: Shown beside the case; the list shows the first one.
         channels: `study.channels`, the names of the image's channels.
         axis: The axis of space that slices are stacked on; by default axial slices or those that
-            were acquired, turned as `raters.plots.views.view_of` says.
+            were acquired, turned as `raters.plots.pictures.view_of` says.
         budget: About how many bytes it may take: pictures of volumes become smaller, and slices
             that nobody marked are left out, until they fit.
 

@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags
 from raters.plots.pairs import pair_matrix
-from raters.plots.pictures import most_disputed
+from raters.plots.pictures import most_disputed, view_of
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
-from raters.plots.views import view_of
 from raters.progress import ordered_map
 from raters.report.blocks import Card, Matrix, Number
 from raters.report.figures import outline_path, picture
 from raters.rows import Row, known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 CARDS = 6
 """Cases on the first screen."""

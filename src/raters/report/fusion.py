@@ -47,7 +47,8 @@ from raters.report.study import study_notes
 from raters.report.viewer import free_name
 from raters.rows import Row, known
 from raters.study.case import Case
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"

@@ -18,8 +18,8 @@ from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.study.paths import read_text
-from raters.study.read_table import labels_of_tasks
 from raters.study.study import Study
+from raters.study.table_study import labels_of_tasks
 
 SUMMARY = "raters.json"
 LABELS = "labels.csv"

@@ -27,8 +27,9 @@ from raters.report.say import say
 from raters.report.study import study_notes
 from raters.rows import Row
 from raters.study.classes import MISSING
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.triplets import Triplets
+from raters.wording import many
 
 _MOST_LEFT_OUT = 20
 _ENOUGH = 10

@@ -25,7 +25,8 @@ from raters.report.first import CARDS, agreement_matrix, mean_number
 from raters.report.say import in_line, link, say
 from raters.rows import Row
 from raters.study.classes import MISSING
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 _ENOUGH = 10
 _FAR = 0.15

@@ -47,8 +47,8 @@ from raters.report.study import study_notes
 from raters.report.viewer import free_name
 from raters.rows import Row, known
 from raters.scores.bootstrap import mean_sums
-from raters.study.study import many
 from raters.training.run import read_scores
+from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation

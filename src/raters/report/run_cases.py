@@ -13,10 +13,9 @@ from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
-from raters.plots.pictures import most_disputed
+from raters.plots.pictures import most_disputed, view_of
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import ERROR_LEGEND
-from raters.plots.views import view_of
 from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report import viewer

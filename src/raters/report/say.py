@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.environment import TemplateModule
 from markupsafe import Markup, escape
 
-from raters.study.study import many
+from raters.wording import many
 
 ALL_RATERS = "all raters"
 """The name of all raters together, where they are anonymous."""

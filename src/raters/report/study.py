@@ -43,7 +43,8 @@ from raters.report.findings import (
 from raters.report.first import CARDS, agreement_matrix, mean_number, picture_cards
 from raters.report.say import say
 from raters.rows import Row
-from raters.study.study import Study, many
+from raters.study.study import Study
+from raters.wording import many
 
 _EQUAL = 0.02
 _ANONYMOUS = (

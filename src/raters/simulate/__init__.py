@@ -10,12 +10,11 @@ from raters.simulate.classes import (
     hammer_spammer,
     pairwise_flipper,
 )
-from raters.simulate.discs import disc_study
+from raters.simulate.drawn import disc_study, streak_study
 from raters.simulate.layers import draw_classes
 from raters.simulate.masks import DRAWERS, Drawer
 from raters.simulate.phantoms import PHANTOMS, phantom_study
 from raters.simulate.specs import COARSE, Spec, parse_assign, parse_raters
-from raters.simulate.streaks import streak_study
 from raters.simulate.study import simulate, true_confusion, true_transition, write_true_confusion
 
 __all__ = [

@@ -17,7 +17,7 @@ from raters.errors import RatersError
 from raters.simulate.coarse import transition_of
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import Drawer
-from raters.simulate.noise import generator
+from raters.simulate.shape import generator
 from raters.study.annotations import UNMARKED, Annotation, Unmarked, explicit, reading
 from raters.study.backend import Axes, Image, RawMask
 from raters.study.classes import MISSING

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.simulate.backend import DrawingRater, MaskRater, SimulatedMasks
-from raters.simulate.coarse_raters import coarse_raters
+from raters.simulate.coarse import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
-from raters.simulate.noise import generator
+from raters.simulate.shape import generator
 from raters.simulate.specs import COARSE, How, Spec
 from raters.simulate.study import described, given_cases
 from raters.study.annotations import UNMARKED, Unmarked
 from raters.study.backend import LabelRules
 from raters.study.study import Study
+from raters.wording import first_repeated
 
 TOLERANCE = 0.002
 ACCEPTED = 0.01
@@ -222,7 +223,9 @@ def simulate_masks(
         if spec.kind in COARSE
     }
     names = [r.name for spec in specs for r in coarse.get(spec.name, [spec])]
-    _refuse_twice(names)
+    twice = first_repeated(names)
+    if twice is not None:  # the name of a class may be added to a name
+        raise RatersError(f"found two raters named {twice!r}, expected other names: 'ann=over'")
     given = given_cases(source, names, assign, seed)
     drawers = [spec for spec in specs if spec.kind not in COARSE]
     drawn = {r.name: r for r in _Severities(source, seed, number).of(drawers, amounts)}
@@ -246,13 +249,6 @@ def simulate_masks(
         _chosen=None,
         _annotations={rater.name: rater.annotation for rater in raters},
     )
-
-
-def _refuse_twice(names: Sequence[str]) -> None:
-    """Refuse two raters of one name: that of a class may be added to a name."""
-    for name in names:
-        if names.count(name) > 1:
-            raise RatersError(f"found two raters named {name!r}, expected other names: 'ann=over'")
 
 
 def _class_number(source: Study, target: str) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Floats, Labels
-from raters.confusion.measures import dominance_margin, is_dominant
+from raters.confusion.matrices import dominance_margin, is_dominant
 from raters.errors import RatersError
 from raters.study.classes import MISSING
 

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Floats, Labels
-from raters.errors import RatersError
-from raters.simulate.noise import smooth_noise
-from raters.simulate.shape import Mask, Shape
-from raters.wording import expected_one_of
+from raters.errors import RatersError, one_of
+from raters.simulate.shape import Mask, Shape, smooth_noise
 
 
 def blank(shape: Shape, severity: float, rng: np.random.Generator) -> Mask:
@@ -375,6 +373,4 @@ def drawer_of(name: str) -> Drawer:
     Raises:
         RatersError: that lists the names.
     """
-    if name not in DRAWERS:
-        raise RatersError(f"found the rater {name!r}, {expected_one_of(DRAWERS, name)}")
-    return DRAWERS[name]
+    return DRAWERS[one_of(DRAWERS, name, "the rater")]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Flags, Floats, Labels
-from raters.errors import RatersError
-from raters.simulate.noise import generator, smooth_noise
-from raters.simulate.shape import Mask
+from raters.errors import RatersError, one_of
+from raters.simulate.shape import Mask, generator, smooth_noise
 from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
 
 Space = tuple[int, ...]
 Rng = np.random.Generator
@@ -316,8 +316,7 @@ def draw(kind: str, shape: Sequence[int], rng: np.random.Generator) -> tuple[Ima
         >>> image.shape, image.dtype, np.unique(truth).tolist()
         ((1, 64, 64), dtype('float32'), [0, 1, 2])
     """
-    if kind not in PHANTOMS:
-        raise RatersError(f"found the phantom {kind!r}, expected one of {', '.join(PHANTOMS)}")
+    one_of(PHANTOMS, kind, "the phantom")
     space = tuple(int(n) for n in shape)
     if len(space) not in (2, 3) or min(space) < 16:
         raise RatersError(f"found the shape {space}, expected 2 or 3 axes of at least 16")
@@ -334,8 +333,7 @@ def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed
         >>> simulate(truth, "good:0.5,over:2")
         Study(segmentation, 3 cases, 2 raters, 2 classes)
     """
-    if kind not in PHANTOMS:
-        raise RatersError(f"found the phantom {kind!r}, expected one of {', '.join(PHANTOMS)}")
+    one_of(PHANTOMS, kind, "the phantom")
     # A case is drawn from its name: one of fixed length does not depend on how many there are.
     digits = len(str(cases - 1)) if kind in _PADDED else 5
     names = [f"{kind}{k:0{digits}d}" for k in range(cases)]

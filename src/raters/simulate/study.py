@@ -14,7 +14,7 @@ from raters.errors import RatersError
 from raters.progress import ordered_map, track
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
-from raters.simulate.noise import generator, uniforms
+from raters.simulate.shape import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
 from raters.study.annotations import UNMARKED, Unmarked, known_unmarked

@@ -10,7 +10,7 @@ import numpy as np
 from raters.arrays import Labels
 from raters.errors import RatersError
 from raters.study.classes import MISSING
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, listing
 
 Annotation = Literal["mask", "positive", "negative", "scribble", "box"]
 """What a rater's labels mean.
@@ -160,9 +160,9 @@ def refuse_complementary(
     listed = f" {','.join(others)}" if len(others) <= 5 else ""
     keep = f"leave them out (--raters{listed}), " if others else ""
     raise RatersError(
-        f"found negative drawings of {len(classes) - 1} classes by {_named(found)}, expected "
-        f"labels that say what a pixel is: {what} cannot use what it is not; {keep}take one class "
-        f"at a time (--classes {classes[1]}), or train a method that learns from both "
+        f"found negative drawings of {len(classes) - 1} classes by {listing(found, 20, repr)}, "
+        f"expected labels that say what a pixel is: {what} cannot use what it is not; {keep}take "
+        f"one class at a time (--classes {classes[1]}), or train a method that learns from both "
         "(raters train -m coarse)",
         kind="annotation",
         rater=found[0],
@@ -220,9 +220,8 @@ def told(
     for kind in ANNOTATIONS[1:]:
         names = [rater for rater, own in annotations.items() if own == kind]
         if names:
-            more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-            who = f"{', '.join(names[:20])}{more}"
-            sentences.append(f"{_CALLED[kind]} by {who}: {_meaning(kind, unmarked, classes)}")
+            meaning = _meaning(kind, unmarked, classes)
+            sentences.append(f"{_CALLED[kind]} by {listing(names, 20)}: {meaning}")
     return sentences
 
 
@@ -373,8 +372,3 @@ def _place(place: Sequence[slice]) -> str:
     names = ("rows", "columns") if len(place) == 2 else [f"axis {k}" for k in range(len(place))]
     parts = zip(names, place, strict=True)
     return ", ".join(f"{name} {part.start} to {part.stop - 1}" for name, part in parts)
-
-
-def _named(raters: Sequence[str]) -> str:
-    more = f" and {len(raters) - 20:,} more" if len(raters) > 20 else ""
-    return ", ".join(map(repr, raters[:20])) + more

@@ -16,9 +16,10 @@ from raters.errors import RatersError
 from raters.study.classes import MISSING, Classes
 from raters.study.geometry import Geometry
 from raters.study.triplets import TableBackend, Triplets
+from raters.wording import first_repeated
 
 if TYPE_CHECKING:
-    from raters.study.study import Kind
+    from raters.study.data import Kind
 
 Absent = Literal["missing", "empty"]
 Overlap = Literal["error", "priority", "combine"]
@@ -268,11 +269,9 @@ def names_of_cases(given: Sequence[str] | None, number: int) -> list[str]:
         RatersError: that names the one that comes twice or is empty.
     """
     names = [str(name) for name in (range(number) if given is None else given)]
-    seen: set[str] = set()
-    for name in names:
-        if name in seen or not name:
-            raise RatersError(f"found the case name {name!r} twice or empty, expected each once")
-        seen.add(name)
+    wrong = "" if "" in names else first_repeated(names)
+    if wrong is not None:
+        raise RatersError(f"found the case name {wrong!r} twice or empty, expected each once")
     return names
 
 

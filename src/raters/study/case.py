@@ -20,7 +20,8 @@ from raters.study.scan import MaskFacts, facts_of
 from raters.study.triplets import CaseAnswers
 
 if TYPE_CHECKING:
-    from raters.study.study import Kind, Study
+    from raters.study.data import Kind
+    from raters.study.study import Study
 
 _NOT_SCALED = "files without geometry are scaled only where all sides have the same ratio"
 

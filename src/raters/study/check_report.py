@@ -13,8 +13,9 @@ from raters.errors import RatersError
 from raters.rows import html
 from raters.study.annotations import Annotation
 from raters.study.classes import Classes
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.triplets import Triplets
+from raters.wording import many
 
 _LIKE_MISSING = {"na", "n/a", "nan", "null", "?", "-"}
 _FEWEST_NAMES = 5
@@ -22,7 +23,7 @@ _SHOWN = 3
 _HANDFUL = 8  # pixels
 
 if TYPE_CHECKING:
-    from raters.study.check import MaskScan
+    from raters.study.check_case import MaskScan
 
 
 def coding_hints(report: CheckReport) -> Iterator[Problem]:

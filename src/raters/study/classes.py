@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.study.whole_numbers import MOST_VALUES
+from raters.wording import first_repeated, listing
 
 MISSING = -1
 """This rater did not label this pixel."""
@@ -154,7 +155,6 @@ class Classes:
         return labels
 
     def _unknown(self, found: Array, expected: Sequence[int]) -> RatersError:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         hint = (
             "a grey mask needs --threshold; numbers of segments are no classes: write their "
             "boundaries, or one class at a time"
@@ -162,7 +162,7 @@ class Classes:
             else "--values names the classes, --ignore a value that means 'not labelled'"
         )
         return RatersError(
-            f"found value {', '.join(map(str, found[:5].tolist()))}{more}, "
+            f"found value {listing(found.tolist(), 5)}, "
             f"expected one of {', '.join(map(str, expected[:20]))} ({hint})",
             kind="unknown-value",
         )
@@ -194,15 +194,12 @@ class Classes:
 
         In masks background stays and takes what is not chosen; in tables that becomes MISSING.
         """
-        wanted = list(names)
         by_name = {c.name: k for k, c in enumerate(self.items)} | {
             str(c.value): k for k, c in enumerate(self.items) if str(c.value) not in self.names
         }
-        for name in wanted:
-            if name not in by_name:
-                raise RatersError(
-                    f"found no class {name!r}, expected one of {', '.join(self.names)}"
-                )
+        wanted = [
+            name if name in by_name else one_of(self.names, name, "no class") for name in names
+        ]
         chosen = sorted({by_name[name] for name in wanted} | ({0} if keep_background else set()))
         table = np.full(len(self) + 1, 0 if keep_background else MISSING, np.int16)
         table[chosen] = np.arange(len(chosen))
@@ -211,11 +208,9 @@ class Classes:
 
 
 def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
-    seen: set[int | str] = set()
-    for item in items:
-        if item in seen:
-            raise RatersError(f"found the {what} {item!r} twice, expected each once")
-        seen.add(item)
+    twice = first_repeated(items)
+    if twice is not None:
+        raise RatersError(f"found the {what} {twice!r} twice, expected each once")
 
 
 def _stay(values: Array, numbers: Mapping[int, int]) -> bool:

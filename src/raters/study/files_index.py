@@ -12,9 +12,9 @@ from raters.errors import RatersError, placed
 from raters.study import formats
 from raters.study.annotations import Annotation, known_annotation, names_by_kind
 from raters.study.backend_files import CaseFiles
+from raters.study.cases import CaseIndex
 from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
-from raters.study.study import CaseIndex
 
 NOT_IDENTITY = ("rater", "class", "modality")
 """Names in a pattern that do not tell one case from another; all others do."""
@@ -229,22 +229,21 @@ def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     refuse_special(path)
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        with placed(file=path), open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             columns = [c.strip() for c in next(reader, [])]
-            rows = list(_whole_rows(reader, len(columns), path))
+            return columns, list(_whole_rows(reader, len(columns)))
     except OSError as error:
         raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise RatersError(f"not a CSV file: {error}", kind="unreadable", file=path) from None
-    return columns, rows
 
 
-def _whole_rows(reader: Iterator[list[str]], expected: int, path: Path) -> Iterator[list[str]]:
+def _whole_rows(reader: Iterator[list[str]], expected: int) -> Iterator[list[str]]:
     for line, cells in enumerate(reader, start=2):
         if cells and len(cells) != expected:
             message = f"found {len(cells)} cells in row {line}, expected {expected}"
-            raise RatersError(message, kind="columns", file=path)
+            raise RatersError(message, kind="columns")
         if cells:
             yield cells
 
@@ -260,19 +259,24 @@ def index_manifest(path: Path) -> FilesIndex:
     """Read a manifest; paths in it are relative to the folder it is in."""
     columns, cells = read_cells(path)
     rows = [dict(zip(columns, (c.strip() for c in row), strict=True)) for row in cells]
-    _refuse_bad_columns(columns, path)
-    annotations = _name_by_kind(rows, path) if "annotation" in columns else {}
+    with placed(file=path):
+        return _index_rows(columns, rows, path)
+
+
+def _index_rows(columns: list[str], rows: list[dict[str, str]], path: Path) -> FilesIndex:
+    _refuse_bad_columns(columns)
+    annotations = _name_by_kind(rows) if "annotation" in columns else {}
     files: dict[str, CaseFiles] = {}
     facts: dict[str, dict[str, str]] = {}
     problems: list[RatersError] = []
     for line, row in enumerate(rows, start=2):
         if not row["case"]:
-            raise RatersError(f"found no case in row {line}, expected a name", file=path)
+            raise RatersError(f"found no case in row {line}, expected a name")
         case = files.setdefault(row["case"], CaseFiles())
         problems += _add_row(row, case, path, line)
-        _add_facts(row, facts.setdefault(row["case"], {}), path, line)
+        _add_facts(row, facts.setdefault(row["case"], {}), line)
     if not files:
-        raise RatersError("found no rows, expected a row per mask", kind="empty", file=path)
+        raise RatersError("found no rows, expected a row per mask", kind="empty")
     ids, cases = sorted(files, key=natural_key), files.values()
     named = {name for c in cases for group in (*c.masks.values(), c.reference) for name in group}
     modalities = {name for case in cases for name in case.images}
@@ -290,27 +294,25 @@ def index_manifest(path: Path) -> FilesIndex:
     )
 
 
-def _name_by_kind(rows: list[dict[str, str]], path: Path) -> dict[str, Annotation]:
+def _name_by_kind(rows: list[dict[str, str]]) -> dict[str, Annotation]:
     """Name a rater with several kinds of drawings once for each; return the kinds by name."""
     found: dict[str, list[Annotation]] = {}
-    with placed(file=path):
-        for line, row in enumerate(rows, start=2):
-            kind = known_annotation(row["annotation"] or "mask", f" in row {line}")
-            if row.get("mask"):
-                found.setdefault(row["rater"], []).append(kind)
-        names = names_by_kind(found)
+    for line, row in enumerate(rows, start=2):
+        kind = known_annotation(row["annotation"] or "mask", f" in row {line}")
+        if row.get("mask"):
+            found.setdefault(row["rater"], []).append(kind)
+    names = names_by_kind(found)
     for row in rows:
         if row.get("mask"):
             row["rater"] = names[row["rater"], known_annotation(row["annotation"] or "mask")]
     return {name: kind for (_, kind), name in names.items()}
 
 
-def _refuse_bad_columns(columns: list[str], path: Path) -> None:
+def _refuse_bad_columns(columns: list[str]) -> None:
     if len(columns) == 1 and (";" in columns[0] or "\t" in columns[0]):
         raise RatersError(
             f"found the header {columns[0]!r}, expected commas between the columns of a manifest",
             kind="columns",
-            file=path,
         )
     for column in columns:
         close = get_close_matches(column.lower(), COLUMNS, n=1, cutoff=0.75)
@@ -319,7 +321,7 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
                 f"found column {column!r}, expected {close[0]!r} "
                 f"(the columns of a manifest are {', '.join(COLUMNS)})"
             )
-            raise RatersError(message, kind="columns", file=path)
+            raise RatersError(message, kind="columns")
     only_images = "image" in columns and "mask" not in columns
     for needed in ("case",) if only_images else ("case", "rater"):
         if needed not in columns:
@@ -327,7 +329,7 @@ def _refuse_bad_columns(columns: list[str], path: Path) -> None:
                 f"found columns {', '.join(columns)}, expected a column {needed!r} "
                 f"(the columns of a manifest are {', '.join(COLUMNS)})"
             )
-            raise RatersError(message, kind="columns", file=path)
+            raise RatersError(message, kind="columns")
 
 
 def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Iterator[RatersError]:
@@ -336,7 +338,7 @@ def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Ite
     given = [(case.images, modality, "image"), (case.reference, name, "reference")]
     if row.get("mask"):
         if not row["rater"]:
-            raise RatersError(f"found a mask without a rater in row {line}", file=path)
+            raise RatersError(f"found a mask without a rater in row {line}")
         given.insert(0, (case.masks.setdefault(row["rater"], {}), name, "mask"))
     for files, key, role in given:
         if row.get(role):
@@ -350,12 +352,11 @@ def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Ite
                 yield RatersError(message, kind="duplicate", file=path)
 
 
-def _add_facts(row: dict[str, str], facts: dict[str, str], path: Path, line: int) -> None:
+def _add_facts(row: dict[str, str], facts: dict[str, str], line: int) -> None:
     for column in FACTS:
         value = row.get(column)
         if value and facts.setdefault(column, value) != value:
             raise RatersError(
                 f"found {column} {value!r} for case {row['case']!r} in row {line}, "
-                f"expected {facts[column]!r} as in an earlier row",
-                file=path,
+                f"expected {facts[column]!r} as in an earlier row"
             )

@@ -103,7 +103,8 @@ def _named(thing: object) -> str:
 
 
 def _of_simpleitk(image: Any) -> Volume:  # noqa: ANN401
-    from raters.study.formats import geometry, itk
+    from raters.study import geometry
+    from raters.study.formats import itk
 
     dims = image.GetDimension()
     if dims not in (2, 3):
@@ -113,7 +114,7 @@ def _of_simpleitk(image: Any) -> Volume:  # noqa: ANN401
 
 
 def _of_nibabel(image: Any) -> Volume:  # noqa: ANN401
-    from raters.study.formats import geometry
+    from raters.study import geometry
 
     array = np.asanyarray(image.dataobj)
     space = array.shape[:3]

@@ -17,18 +17,17 @@ from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
 from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
-from raters.study.study_file import StudyFile
-from raters.study.write import PART, CaseArrays
+from raters.study.study_file import PART, CaseArrays, StudyFile, Writer
 
 
-class PackedWriter:
-    """Writes cases into rows of arrays; the first case says which shape and type they have."""
+class PackedWriter(Writer):
+    """Writes cases into rows of arrays; the first case says which shape and type they have.
 
-    by_case = True
+    Rows of a case that is discarded stay; `cases.csv` does not name them.
+    """
 
     def __init__(self, study: Study, folder: Path, content: StudyFile) -> None:
-        self.content = content
-        self._folder, self._study = folder, study
+        super().__init__(study, folder, content)
         self._label_type = np.dtype(np.int8 if len(study.classes) <= 127 else np.int16)
         self._files: dict[str, RowFile] = {}
         self._left = {name for name in EMPTY if any(folder.glob(f"{name}.npy*"))}
@@ -109,9 +108,6 @@ class PackedWriter:
             else:
                 file.truncate(offset + shape[0] * len(empty))
         return RowFile(part, shape, dtype, offset)
-
-    def discard(self, case: str) -> None:
-        """Rows stay; `cases.csv` does not name them."""
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
         """Return the arrays their names; where cases failed, say in which row the others are."""

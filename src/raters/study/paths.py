@@ -120,8 +120,9 @@ def map_folder(name: str) -> str:
 
 def temporary_beside(path: Path) -> Path:
     """Return a hidden name with the same suffix beside `path`, to write to before a rename."""
+    # Not tempfile: its files are private to the user, whatever the umask says.
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f"{_TEMPORARY}{uuid4().hex[:12]}-{path.name}")
+    return path.with_name(f"{_TEMPORARY}{uuid4().hex[:12]}-{path.name[-40:]}")  # may be long
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Ints
 from raters.errors import RatersError
 from raters.study import formats
+from raters.wording import listing
 
 _BESIDE = {
     "--images": ("images", "image", "imgs", "img"),
@@ -69,7 +69,6 @@ def _suffix(folder: Path) -> str:
 
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
-_SHOWN = 6
 
 
 def is_pattern(text: str) -> bool:
@@ -240,13 +239,10 @@ def there(folder: Path) -> str:
     names = _listed(folder)
     if not names:
         return f"{folder} is empty" if folder.exists() else f"{folder} is not there"
-    shown = ", ".join(repr(n) for n in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"there are {shown}{more}" if len(names) > 1 else f"there is {shown}"
+    return f"there {'are' if len(names) > 1 else 'is'} {listing(names, 6, repr)}"
 
 
 _DIGITS = re.compile("[0-9]+")
-_MOST_DIGITS = 18  # that int64 surely holds
 
 
 def natural_key(name: str) -> str:
@@ -276,27 +272,5 @@ def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
         >>> natural_order(["b", "a10", "a9"])
         array([2, 1, 0])
     """
-    numbers = _numbers_after_prefix(names)
-    if numbers is not None:
-        order = np.argsort(numbers)
-        if (np.diff(numbers[order]) > 0).all():  # "7" and "07" need their keys
-            return order
     keys = [natural_key(name) for name in names]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
-
-
-def _numbers_after_prefix(names: Sequence[str]) -> Ints | None:
-    """Read names such as "task-12" as numbers: much the faster way for millions."""
-    if not names:
-        return None
-    prefix = names[0].rstrip("0123456789")
-    if not all(name.startswith(prefix) for name in names):
-        return None
-    tails = [name[len(prefix) :] for name in names]
-    digits = "".join(tails)
-    lengths = set(map(len, tails))
-    if not (digits.isascii() and digits.isdecimal() and 0 not in lengths):
-        return None
-    if max(lengths) > _MOST_DIGITS:
-        return None
-    return np.array(tails, dtype=object).astype(np.int64)

@@ -22,10 +22,10 @@ from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.annotations import Annotation, Unmarked
-from raters.study.lock import is_empty
 from raters.study.paths import case_path, written_whole
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.plain_yaml import read_plain_yaml
+from raters.study.results import is_empty
 
 if TYPE_CHECKING:
     from raters.study.study import Study

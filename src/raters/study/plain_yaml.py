@@ -85,6 +85,23 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def read_yaml(path: Path, expected: str) -> Any:  # noqa: ANN401
+    """Return the plain data of a YAML file.
+
+    Raises:
+        RatersError: that says why it cannot be read, and what was `expected`.
+    """
+    try:
+        return load_plain(read_text(path))
+    except OSError as error:
+        why = f"cannot be read ({error.strerror or error})"
+    except UnicodeDecodeError as error:
+        why = f"not a YAML file: cannot be read ({error})"
+    except yaml.YAMLError as error:
+        why = f"not a YAML file: found no plain YAML ({error})"
+    raise RatersError(f"{why}, expected {expected}", kind="unreadable", file=path)
+
+
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
     """Read a file and reject what is not understood.
 
@@ -96,12 +113,7 @@ def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
     Raises:
         RatersError: that names the key and what was expected.
     """
-    try:
-        plain: Any = load_plain(read_text(path))
-    except OSError as error:
-        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RatersError(f"not a YAML file: {error}", kind="unreadable", file=path) from None
+    plain = read_yaml(path, f"a file of format {form}")
     try:
         return content.model_validate(plain)
     except ValidationError as error:

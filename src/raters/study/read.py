@@ -17,13 +17,15 @@ from raters.study.annotations import UNMARKED
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
+from raters.study.data import ANONYMOUS
 from raters.study.foreign import library_class
-from raters.study.journal import JOURNAL_FILE
 from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.study import ANONYMOUS, Study, many
+from raters.study.results import JOURNAL_FILE
+from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, STUDY_FILE
 from raters.study.table_files import Missing
+from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +133,7 @@ def read(
         _refuse_for_tables(columns, text)
         study = _of_files(files_index.index_manifest(Path(text)), values, rules)
     else:
-        from raters.study.read_table import read_table_study
+        from raters.study.table_study import read_table_study
 
         study = read_table_study(Path(text), columns, images, reference, values)
     if strict and study.problems:

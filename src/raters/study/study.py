@@ -2,126 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Flags, Floats, Labels
-from raters.errors import RatersError
+from raters.arrays import Floats
+from raters.errors import RatersError, one_of
 from raters.rows import html
 from raters.study import annotations as kinds
-from raters.study.annotations import UNMARKED, Annotation, Unmarked
-from raters.study.backend import Backend, LabelRules
 from raters.study.case import Case
-from raters.study.classes import MISSING, Classes
-from raters.wording import expected_one_of
-from raters.wording import many as many
+from raters.study.cases import CaseIndex, assign_splits, name_array
+from raters.study.data import StudyData
+from raters.wording import many
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from raters.study.backend_files import FilesBackend
     from raters.study.table_files import Missing
     from raters.study.to_torch import TorchDataset
-    from raters.study.triplets import Triplets
 
 
-def assign_splits(
-    groups: Iterable[str], fractions: Mapping[str, float], seed: int = 0
-) -> list[str]:
-    """Assign each case to a split, whole groups at a time, in an order drawn from the seed.
-
-    The fractions are of cases and need not sum to one. Groups are dealt in random order, each to
-    the split that is furthest below its share, so that every split with a share gets a group as
-    long as there are groups.
-
-    Example:
-        >>> assign_splits(["p1", "p1", "p2", "p3"], {"train": 0.5, "test": 0.5}, seed=0)
-        ['test', 'test', 'train', 'train']
-    """
-    total = sum(fractions.values())
-    if not fractions or not all(0 < share < np.inf for share in fractions.values()):
-        raise RatersError(
-            f"found shares {dict(fractions)}, expected positive numbers such as train=0.8, test=0.2"
-        )
-    if seed < 0:
-        raise RatersError(f"found the seed {seed}, expected 0 or more")
-    group_of = [str(group) for group in groups]
-    names, sizes = np.unique(group_of, return_counts=True)
-    if len(names) < len(fractions):
-        raise RatersError(
-            f"found {len(names)} groups for {len(fractions)} splits, expected a group for each"
-        )
-    share = np.array(list(fractions.values())) / total * len(group_of)
-    filled = np.zeros(len(share))
-    split_of: dict[str, str] = {}
-    for k in np.random.default_rng(seed).permutation(len(names)):
-        goal = int(np.argmin(filled / share))
-        filled[goal] += sizes[k]
-        split_of[str(names[k])] = list(fractions)[goal]
-    return [split_of[group] for group in group_of]
-
-
-Kind = Literal["segmentation", "classification"]
-Names = NDArray[np.object_]
-
-
-ANONYMOUS = "anonymous"
-"""What `about["raters"]` says where columns of labels are not people."""
-
-
-def name_array(names: Iterable[str]) -> Names:
-    """Hold names in an array, so that a selection of cases is one indexing."""
-    listed = list(names)
-    array = np.empty(len(listed), object)
-    array[:] = listed
-    return array
-
-
-@dataclass(frozen=True)
-class CaseIndex:
-    """The names of cases, the group (patient) of each, its split and its diagnosis ('': none)."""
-
-    ids: Names
-    groups: Names
-    splits: Names
-    diagnoses: Names
-
-    @classmethod
-    def of(
-        cls,
-        ids: Sequence[str],
-        groups: Sequence[str] | None = None,
-        splits: Sequence[str] | None = None,
-        diagnoses: Sequence[str] | None = None,
-    ) -> CaseIndex:
-        """Make an index; without groups every case is its own."""
-        names, nothing = name_array(ids), [""] * len(ids)
-        return cls(
-            names,
-            names if groups is None else name_array(groups),
-            name_array(nothing if splits is None else splits),
-            name_array(nothing if diagnoses is None else diagnoses),
-        )
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, rows: NDArray[np.intp]) -> CaseIndex:
-        """Keep some cases, by position."""
-        columns = (self.ids, self.groups, self.splits, self.diagnoses)
-        return CaseIndex(*(column[rows] for column in columns))
-
-
-@dataclass(frozen=True, eq=False)
-class Study:
+class Study(StudyData):
     """What several raters said of the same cases.
 
     Make one with `raters.read` (files, folders, tables), `Study.from_arrays` or `Study.from_frame`.
@@ -157,47 +63,6 @@ class Study:
         (Case('0', 2 raters), Study(segmentation, 1 case, 2 raters, 2 classes))
     """
 
-    backend: Backend
-    index: CaseIndex
-    raters: tuple[str, ...]
-    kind: Kind = "segmentation"
-    rules: LabelRules = field(default_factory=LabelRules)
-    channels: tuple[str, ...] = ()
-    about: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[RatersError, ...] = ()
-    rows: NDArray[np.intp] | None = None
-    folder: Path | None = None
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    opened: Mapping[str, Any] | None = None
-    unmarked: Unmarked = UNMARKED
-    _classes: Classes | None = None
-    _chosen: tuple[str, ...] | None = None
-    _annotations: Mapping[str, Annotation] = field(default_factory=dict)
-
-    @property
-    def anonymous(self) -> bool:
-        """Whether a rater's name in one case and in the next may be different people.
-
-        Then no rater can be ranked or fitted: `about["raters"]` says 'anonymous'.
-        """
-        return self.about.get("raters") == ANONYMOUS
-
-    @cached_property
-    def annotations(self) -> Mapping[str, Annotation]:
-        """What the labels of each rater mean (`raters.study.annotations`): 'mask' unless told."""
-        return {rater: self._annotations.get(rater, "mask") for rater in self.raters}
-
-    @property
-    def drawn(self) -> bool:
-        """Whether a rater gave anything else than masks."""
-        return any(kind != "mask" for kind in self.annotations.values())
-
-    @property
-    def negatives(self) -> tuple[str, ...]:
-        """The raters whose labels say what a pixel is not; none with two classes."""
-        return kinds.complementary(self.annotations, len(self.classes)) if self.drawn else ()
-
     def without_negatives(self) -> Study:
         """Return the study of the raters whose labels say what a pixel is; a note names the others.
 
@@ -213,12 +78,6 @@ class Study:
         note = f"left out, as negative drawings say what a pixel is not: {', '.join(out)}"
         others = self.select(raters=[rater for rater in self.raters if rater not in out])
         return replace(others, notes=(*self.notes, note), opened=self.opened)
-
-    def readings(self) -> list[str]:
-        """Return how drawings are read, a sentence for each kind; none where all gave masks."""
-        if not self.drawn:
-            return []
-        return kinds.told(self.annotations, self.unmarked, self.classes.names)
 
     def annotate(self, annotations: Mapping[str, Any] | None, unmarked: str | None = None) -> Study:
         """Return the study with what the labels of some raters mean.
@@ -350,7 +209,7 @@ class Study:
         Long: one row per label, with columns for task, rater and label. Wide: one row per task and
         one column per rater, tasks named by a column or by the index. A frame with a column of
         raters or of labels is long, any other is wide. Columns are known by usual names
-        (`raters.study.frames.USUAL`): task, case or item; worker, rater or annotator; label or
+        (`raters.study.table_study.USUAL`): task, case or item; worker, rater or annotator; label or
         answer; reference or truth; group or patient; split; diagnosis. All other columns of a wide
         frame are raters.
 
@@ -379,7 +238,7 @@ class Study:
             >>> Study.from_frame(wide).triplets.frame().to_numpy().tolist()
             [['t1', 'ann', 0], ['t1', 'bob', 0], ['t2', 'ann', 1]]
         """
-        from raters.study.frames import frame_study
+        from raters.study.table_study import frame_study
 
         named = {"task": task, "worker": worker, "label": label}
         beside = {"reference": reference, "group": group, "split": split, "diagnosis": diagnosis}
@@ -420,40 +279,8 @@ class Study:
             return self.take(np.arange(len(self))[case])
         if isinstance(case, range | list) or (hasattr(case, "__array__") and np.ndim(case) == 1):
             several = list(case) if isinstance(case, range | list) else np.asarray(case).tolist()
-            return self.take(self._several(several))
-        return Case(self, self._where(case))
-
-    def _where(self, case: Any) -> int:  # noqa: ANN401
-        """Return the position of a case by name or number."""
-        if isinstance(case, str):
-            if case not in self._positions:
-                raise RatersError(
-                    f"found no case {case!r} among {many(len(self), 'case')}, "
-                    f"{expected_one_of(self.cases, case)}"
-                )
-            return self._positions[case]
-        if isinstance(case, bool) or not isinstance(case, int | np.integer):
-            raise RatersError(
-                f"found {case!r}, expected the name or number of a case, a slice, or a list of "
-                "names, of numbers, or of True and False for each case"
-            )
-        if not -len(self) <= case < len(self):
-            last = f"0 to {len(self) - 1}" if len(self) else "none: the study has no cases"
-            raise RatersError(f"found case number {case}, expected {last}")
-        return range(len(self))[case]
-
-    def _several(self, wanted: list[Any]) -> NDArray[np.intp]:
-        """Return the positions of several cases by name, by number or by a mask."""
-        if wanted and all(isinstance(one, bool | np.bool_) for one in wanted):
-            if len(wanted) != len(self):
-                raise RatersError(f"found a mask of {len(wanted)}, expected one of {len(self)}")
-            return np.flatnonzero(wanted)
-        found = np.array([self._where(one) for one in wanted], np.intp)
-        known, times = np.unique(found, return_counts=True)
-        if len(known) < len(found):
-            twice = self.index.ids[known[times > 1][0]]
-            raise RatersError(f"found case {twice!r} twice, expected each once")
-        return found
+            return self.take(self.index.several(several))
+        return Case(self, self.index.where(case))
 
     def take(self, positions: NDArray[np.intp]) -> Study:
         """Return the study of some cases, by position."""
@@ -466,114 +293,10 @@ class Study:
 
     __iter__ = iter_cases
 
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: k for k, name in enumerate(self.index.ids)}
-
     @property
     def cases(self) -> tuple[str, ...]:
         """The names of the cases."""
         return tuple(self.index.ids)
-
-    @cached_property
-    def _all_classes(self) -> Classes:
-        if self._classes is not None:
-            return self._classes
-        # Found over the whole store, so that a part of the study numbers its classes as the whole.
-        return cast("FilesBackend", self.backend).classes
-
-    @cached_property
-    def _choice(self) -> tuple[Classes, Labels | None]:
-        if self._chosen is None:
-            return self._all_classes, None
-        return self._all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
-
-    @property
-    def classes(self) -> Classes:
-        """The classes; if they were not named, all masks are read once to find their values."""
-        return self._choice[0]
-
-    @property
-    def all_classes(self) -> Classes:
-        """The classes of the whole study, also those that were not chosen."""
-        return self._all_classes
-
-    @property
-    def classes_named(self) -> bool:
-        """Whether the classes are known without reading the masks."""
-        return self._classes is not None
-
-    @property
-    def ignored(self) -> tuple[int, ...]:
-        """The values in raw masks that mean MISSING."""
-        return getattr(self.backend, "ignored", self.rules.ignore)
-
-    def row(self, position: int) -> int:
-        """Where a case of this study is in the store."""
-        return position if self.rows is None else int(self.rows[position])
-
-    def encode(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
-        """Turn the values of a mask into class numbers of this study.
-
-        Args:
-            values: Values as files hold them, or class numbers of the whole study if `coded`.
-            coded: Whether `values` are class numbers.
-            ignore: Values that mean MISSING; by default those of the study's own files.
-        """
-        table, numbers = self._choice[1], self._numbers(values, coded, ignore)
-        return numbers if table is None else table[numbers]
-
-    def _numbers(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
-        """Turn the values of a mask into class numbers of the whole study."""
-        if coded:
-            _refuse_unknown(values, len(self._all_classes))
-        ignored = self.ignored if ignore is None else ignore
-        labels = values if coded else self._all_classes.encode(values, ignored)
-        return labels.astype(np.int16)
-
-    def encode_drawing(
-        self, values: Array, coded: bool, rater: str, settle: bool = False
-    ) -> Labels:
-        """Turn what a rater drew into class numbers of this study, not yet read as its kind.
-
-        Args:
-            values: Values as files hold them, or class numbers of the whole study if `coded`.
-            coded: Whether `values` are class numbers.
-            rater: Who drew it.
-            settle: Say with MISSING where nothing is said, so that MISSING may be added.
-
-        Raises:
-            RatersError: for boxes that are none.
-        """
-        kind, every = self.annotations[rater], self._all_classes
-        if kind == "mask":
-            return self.encode(values, coded)
-        labels, table = self._numbers(values, coded), self._choice[1]
-        if kind == "box":
-            kinds.refuse_no_box(labels, every.names)
-        if table is None and not settle:
-            return labels
-        labels = kinds.explicit(labels, kind, self.unmarked, len(every))
-        return labels if table is None else kinds.chosen(labels, kind, table, len(self.classes))
-
-    @cached_property
-    def triplets(self) -> Triplets:
-        """All answers of a classification study in long form, as selected."""
-        from raters.study.triplets import TableBackend
-
-        if not isinstance(self.backend, TableBackend):
-            raise RatersError("found masks, expected a table: triplets are for class labels")
-        rows = np.arange(len(self)) if self.rows is None else self.rows
-        return self.backend.selected(rows, self.raters, self.classes, self._choice[1])
-
-    @cached_property
-    def reference_labels(self) -> Labels | None:
-        """The true class of each case of a classification study, MISSING where unknown."""
-        whole = getattr(self.backend, "reference", None)
-        if whole is None or self.kind != "classification":
-            return None
-        chosen = whole if self.rows is None else whole[self.rows]
-        return self.encode(chosen, coded=True)
 
     def select(
         self,
@@ -595,11 +318,11 @@ class Study:
         """
         keep = np.ones(len(self), bool)
         if cases is not None:
-            keep &= self._named(cases)
+            keep &= self.index.named(cases)
         if split is not None:
-            keep &= _those_of("split", split, self.index.splits)
+            keep &= self.index.of_column("split", split)
         if diagnosis is not None:
-            keep &= _those_of("diagnosis", diagnosis, self.index.diagnoses)
+            keep &= self.index.of_column("diagnosis", diagnosis)
         chosen = replace(
             self.take(np.flatnonzero(keep)),
             raters=self.raters if raters is None else self._known_raters(raters),
@@ -609,27 +332,9 @@ class Study:
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
 
-    def _named(self, wanted: Sequence[str]) -> Flags:
-        keep = np.zeros(len(self), bool)
-        for name in wanted:
-            if name in self._positions:
-                keep[self._positions[name]] = True
-                continue
-            fits = np.array([fnmatchcase(case, name) for case in self.index.ids], bool)
-            if not fits.any():
-                raise RatersError(
-                    f"found no case {name!r}, expected a name like {self.index.ids[0]!r}"
-                )
-            keep |= fits
-        return keep
-
     def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        for name in wanted:
-            if name not in self.raters:
-                raise RatersError(
-                    f"found no rater {name!r}, expected one of {', '.join(self.raters[:20])}"
-                )
-        return tuple(name for name in self.raters if name in set(wanted))
+        chosen = {one_of(self.raters, name, "no rater") for name in wanted}
+        return tuple(name for name in self.raters if name in chosen)
 
     def split(self, seed: int = 0, **fractions: float) -> Study:
         """Assign cases to splits by group, so that no group is in two of them.
@@ -674,26 +379,3 @@ class Study:
 
 def _unknown(name: object) -> bool:
     return name is None or (isinstance(name, float | np.floating) and bool(np.isnan(name)))
-
-
-_SEVERAL = {"split": "splits", "diagnosis": "diagnoses"}
-
-
-def _those_of(column: str, name: str, values: Names) -> Flags:
-    """Return which cases are of a split, or of a diagnosis."""
-    keep = np.asarray(values == name, bool)
-    if not keep.any():
-        found = sorted(set(values) - {""})
-        nothing = f"this study has no {_SEVERAL[column]}"
-        known = f"expected one of {', '.join(found)}" if found else nothing
-        raise RatersError(f"found no case in the {column} {name!r}, {known}")
-    return keep
-
-
-def _refuse_unknown(numbers: Array, num_classes: int) -> None:
-    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
-        raise RatersError(
-            f"found class numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {MISSING} (missing) to {num_classes - 1}",
-            kind="unknown-value",
-        )

@@ -1,35 +1,46 @@
-"""`study.yaml`, `cases.csv` and the canonical folder: what `raters` writes as files, and finds."""
+"""`study.yaml`, `cases.csv`, checksums and the canonical folder: what `raters` writes as files."""
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError, placed
 from raters.rows import write_cells
 from raters.study import formats
 from raters.study.annotations import Annotation, Unmarked, checked
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.files_index import read_cells
-from raters.study.paths import case_path, file_name, from_file_name, written_whole
+from raters.study.geometry import Geometry
+from raters.study.paths import (
+    case_path,
+    file_name,
+    from_file_name,
+    read_text,
+    refuse_special,
+    written_whole,
+)
 from raters.study.plain_yaml import read_plain_yaml
-from raters.study.study import CaseIndex, Study
-
-if TYPE_CHECKING:
-    from raters.study.write import CaseArrays
-
+from raters.study.study import Study
 
 STUDY_FILE = "study.yaml"
 CASES_FILE = "cases.csv"
 FORMAT = "raters-study/1"
+PART = ".part"
+"""What arrays end with until they are whole."""
 
 Form = Literal["canonical", "packed"]
 
@@ -142,15 +153,47 @@ WRITTEN = (".nii.gz", ".nrrd", ".npy", ".png")
 """The endings that `formats.image_suffix` and `formats.label_suffix` choose from."""
 
 
-class CanonicalWriter:
-    """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
+@dataclass(frozen=True)
+class CaseArrays:
+    """All of one case in memory, for as long as it takes to write it."""
+
+    id: str
+    labels: Labels | None
+    image: Array | None
+    reference: Labels | None
+    geometry: Geometry
+
+
+class Writer:
+    """Writes cases in one form.
+
+    Attributes:
+        content: What `study.yaml` will say.
+        by_case: Whether there is anything to write case by case.
+    """
 
     by_case = True
 
     def __init__(self, study: Study, folder: Path, content: StudyFile) -> None:
-        self.content = content
-        self._folder, self._raters = folder, study.raters
-        self._classes, self._ignore = study.classes, content.ignore
+        self._study, self._folder, self.content = study, folder, content
+
+    def write(self, position: int, arrays: CaseArrays) -> None:
+        """Write one case; called again for the same case, it writes the same."""
+        raise NotImplementedError
+
+    def discard(self, case: str) -> None:
+        """Remove what was written of a case that cannot be read any more."""
+
+    def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
+        """Write what is left when all cases are there; give further columns of `cases.csv`."""
+        return {}
+
+    def close(self) -> None:
+        """Let go of files, however the import ended."""
+
+
+class CanonicalWriter(Writer):
+    """Writes cases as files below `images/`, `labels/<rater>/` and `reference/`."""
 
     def write(self, position: int, arrays: CaseArrays) -> None:  # noqa: ARG002
         """Write the masks of all raters who labelled something, the image and the reference."""
@@ -160,7 +203,8 @@ class CanonicalWriter:
             suffix = formats.image_suffix(arrays.image, affine)
             formats.write_image(self._folder / f"images/{name}{suffix}", arrays.image, affine)
         self._remove(f"images/{name}", suffix)
-        masks = [] if arrays.labels is None else list(zip(self._raters, arrays.labels, strict=True))
+        labels = [] if arrays.labels is None else list(arrays.labels)
+        masks = zip(self._study.raters, labels, strict=bool(labels))
         folders = {f"labels/{file_name(rater)}": mask for rater, mask in masks}
         if arrays.reference is not None:
             folders["reference"] = arrays.reference
@@ -170,7 +214,7 @@ class CanonicalWriter:
         for folder, mask in (folders | {"reference": arrays.reference}).items():
             suffix = None
             if mask is not None and folder in said:
-                values = self._classes.decode(mask, self._ignore)
+                values = self._study.classes.decode(mask, self.content.ignore)
                 suffix = formats.label_suffix(values, affine)
                 formats.write_labels(self._folder / f"{folder}/{name}{suffix}", values, affine)
             self._remove(f"{folder}/{name}", suffix)
@@ -183,16 +227,9 @@ class CanonicalWriter:
 
     def discard(self, case: str) -> None:
         """Remove the files of a case."""
-        labels = [f"labels/{file_name(rater)}" for rater in self._raters]
+        labels = [f"labels/{file_name(rater)}" for rater in self._study.raters]
         for folder in ("images", "reference", *labels):
             self._remove(f"{folder}/{case_path(case)}", None)
-
-    def finish(self, positions: list[int]) -> dict[str, list[str]]:  # noqa: ARG002
-        """All is written already."""
-        return {}
-
-    def close(self) -> None:
-        """No file is open."""
 
 
 def open_canonical(
@@ -243,3 +280,69 @@ def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
                 path = Path(parent, name)
                 relative = path.relative_to(folder).as_posix()
                 yield relative.removesuffix(formats.suffix_of(path)), path
+
+
+SUMS_FILE = "sums.json"
+_BLOCK = 1 << 20  # bytes
+
+
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Write size and CRC-32 of those files that are there; no file if none is."""
+    there = [name for name in sorted(names) if (folder / name).is_file()]
+    if not there:
+        (folder / SUMS_FILE).unlink(missing_ok=True)
+        return
+    sums = {name: _sum(folder / name) for name in there}
+    with written_whole(folder / SUMS_FILE) as file:
+        file.write(json.dumps(sums, indent=2) + "\n")
+
+
+def _sum(path: Path) -> dict[str, int]:
+    check = 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            check = zlib.crc32(block, check)
+        return {"bytes": file.tell(), "crc32": check}
+
+
+def sum_errors(folder: Path) -> Iterator[RatersError]:
+    """Compare files with what was written; a folder without sums says nothing."""
+    path = folder / SUMS_FILE
+    if not path.exists():
+        return
+    try:
+        expected = _expected(path)
+    except RatersError as error:
+        yield error
+        return
+    for name, known in expected.items():
+        file = folder / name
+        try:
+            refuse_special(file)
+            found = _sum(file)
+        except OSError as error:
+            message = f"{error.strerror or error}, expected {known['bytes']:,} bytes as written"
+            yield RatersError(message, kind="missing-file", file=file)
+            continue
+        except RatersError as error:
+            yield error
+            continue
+        if found["bytes"] != known["bytes"]:
+            message = f"found {found['bytes']:,} bytes, expected {known['bytes']:,} as written"
+            yield RatersError(message, kind="damaged", file=file)
+        elif found["crc32"] != known["crc32"]:
+            message = "found other content than was written, expected the same checksum"
+            yield RatersError(message, kind="damaged", file=file)
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path))
+        return {
+            # A stranger's file may name anything: only what lies in the folder is read.
+            Path(name).name: {key: int(known[key]) for key in ("bytes", "crc32")}
+            for name, known in content.items()
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        message = f"cannot be read ({type(error).__name__}), expected sizes and checksums by file"
+        raise RatersError(message, kind="unreadable", file=path) from None

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from raters.errors import RatersError
 from raters.study import table_text
 from raters.study.paths import refuse_special
+from raters.wording import first_repeated, listing
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _NO_LABEL = {"", "nan"}
@@ -73,7 +74,6 @@ def number(text: str) -> Decimal | None:
     return value if value is None or abs(value) < 2**63 else None
 
 
-_SHOWN = 6
 _PANDAS_INDEX = ("", "__index_level_0__")
 
 
@@ -84,11 +84,8 @@ def position(source: TableFile, name: str) -> int:
         return found[0]
     if found:
         _refuse_repeated_column(source, name)
-    columns = ", ".join(map(repr, source.names[:_SHOWN]))
-    left = len(source.names) - _SHOWN
-    more = f" and {left:,} more" if left > 0 else ""
     raise RatersError(
-        f"has no column {name!r}; found {columns}{more}. "
+        f"has no column {name!r}; found {listing(source.names, 6, repr)}. "
         "Columns of labels are set by --task NAME --worker NAME --label NAME "
         "(a table with one column per rater needs --wide); "
         "a manifest of mask files needs the columns case, rater, mask",
@@ -119,7 +116,7 @@ def refuse_bad_raters(source: TableFile, raters: list[str]) -> None:
             "(if the first row is data, say that there is no header)",
             kind="columns",
         )
-    repeated = _first_repeated(raters)
+    repeated = first_repeated(raters)
     if repeated is not None:
         _refuse_repeated_column(source, repeated)
 
@@ -128,7 +125,7 @@ def refuse_bad_ids(source: TableFile, task: str, ids: list[str]) -> None:
     """Reject rows of a wide table that do not name different tasks."""
     if "" in ids:
         refuse_empty_name(source, task, ids.index("") + 1)
-    repeated = _first_repeated(ids)
+    repeated = first_repeated(ids)
     if repeated is not None:
         first = ids.index(repeated)
         again = ids.index(repeated, first + 1)
@@ -137,15 +134,6 @@ def refuse_bad_ids(source: TableFile, task: str, ids: list[str]) -> None:
             "expected one row per task in a wide table",
             kind="table",
         )
-
-
-def _first_repeated(names: list[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def _refuse_repeated_column(source: TableFile, name: str) -> NoReturn:

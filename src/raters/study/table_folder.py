@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from raters.arrays import Ints, Labels
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend, Backend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
 from raters.study.paths import refuse_special, written_whole
-from raters.study.study import CaseIndex, Study
-from raters.study.study_file import CASES_FILE, StudyFile, open_canonical
+from raters.study.study import Study
+from raters.study.study_file import CASES_FILE, CaseArrays, StudyFile, Writer, open_canonical
 from raters.study.triplets import TableBackend, Triplets
-from raters.study.write import CaseArrays, Writer
 
 _NAMES = b"raters.names"
 _ROW_GROUP = 1 << 26  # one dictionary of names for all rows, unless there are very many
@@ -128,13 +128,13 @@ def _values(values: Sequence[int | str]) -> pa.Array:
 LABELS_FILE = "labels.parquet"
 
 
-class TableWriter:
+class TableWriter(Writer):
     """Writes images by another writer, features as one array, and all answers at the end."""
 
     def __init__(self, study: Study, folder: Path, images: Writer) -> None:
         assert isinstance(study.backend, TableBackend)
-        self.content, self.by_case = images.content, study.backend.has_inputs
-        self._study, self._folder, self._images = study, folder, images
+        super().__init__(study, folder, images.content)
+        self.by_case, self._images = study.backend.has_inputs, images
         self._features = PackedWriter(study, folder, images.content)
 
     def write(self, position: int, arrays: CaseArrays) -> None:

@@ -52,10 +52,14 @@ class Column:
 
     def _order(self) -> NDArray[np.intp] | None:
         """Find the natural order; None is the order as it is."""
-        numbered = _prefix_and_numbers(pa.chunked_array([self.names], pa.string()))
+        numbered = _prefix_and_numbers(pa.chunked_array([self.names], pa.string()), exact=False)
         if numbered is None:
             return natural_order(self.names)
-        return None if (np.diff(numbered[1]) > 0).all() else np.argsort(numbered[1])
+        if (np.diff(numbered[1]) > 0).all():
+            return None
+        order = np.argsort(numbered[1])
+        # "7" and "07" are told apart by how they are written.
+        return order if (np.diff(numbered[1][order]) > 0).all() else natural_order(self.names)
 
 
 class Names:
@@ -128,10 +132,10 @@ def _ranks(numbers: Ints) -> tuple[NDArray[np.int32], pa.Array]:
     return ranks[numbers], pa.array(np.flatnonzero(seen))
 
 
-def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, Ints] | None:
+def _prefix_and_numbers(texts: pa.ChunkedArray, exact: bool = True) -> tuple[str, Ints] | None:
     """Read names such as "task-12": counting is several times as fast as looking up texts.
 
-    Names that a number would not give back ("task-012") are left alone.
+    If `exact`, names that a number would not give back ("task-012") are left alone.
     """
     if not len(texts):
         return None
@@ -144,6 +148,8 @@ def _prefix_and_numbers(texts: pa.ChunkedArray) -> tuple[str, Ints] | None:
     if longest > _MOST_DIGITS or not pc.all(pc.ascii_is_decimal(digits)).as_py():
         return None
     numbers = digits.cast(pa.int64()).to_numpy()
+    if not exact:
+        return prefix, numbers
     needed = numbers.size + sum(np.count_nonzero(numbers >= 10**k) for k in range(1, longest))
     return (prefix, numbers) if needed == pc.sum(lengths).as_py() else None
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Array, Flags, Labels
-from raters.errors import RatersError
+from raters.errors import one_of
 from raters.study.classes import MISSING, Classes
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ class CaseAnswers:
 
     def of(self, rater: str) -> Labels:
         """Return all answers of one rater, by name: none, one or several."""
-        if rater not in self.raters:
-            known = ", ".join(self.raters[:20])
-            raise RatersError(f"found no rater {rater!r}, expected one of {known}", rater=rater)
+        one_of(self.raters, rater, "no rater")
         return np.asarray(self.label[self.rater == self.raters.index(rater)])
 
     def by_rater(self) -> list[Labels]:

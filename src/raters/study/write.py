@@ -13,27 +13,31 @@ import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
-from raters.arrays import Array, Labels
 from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
-from raters.study.geometry import Geometry
-from raters.study.journal import JOURNAL_FILE, SUMS_FILE, Journal, source_of, write_sums
-from raters.study.lock import is_empty, only_one
 from raters.study.paths import case_path
 from raters.study.places import Inputs
+from raters.study.results import JOURNAL_FILE, Journal, is_empty, only_one, source_of
 from raters.study.study import Study
-from raters.study.study_file import CASES_FILE, STUDY_FILE, Form, StudyFile
+from raters.study.study_file import (
+    CASES_FILE,
+    PART,
+    STUDY_FILE,
+    SUMS_FILE,
+    CaseArrays,
+    Form,
+    StudyFile,
+    Writer,
+    write_sums,
+)
 
-_TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-|\.[0-9a-f]{32}\.")
-
-PART = ".part"
-"""What arrays end with until they are whole."""
+_TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-")
 
 OWN_FOLDERS = ("images", "labels", "reference")
 OWN_FILES = (
@@ -51,45 +55,6 @@ class ImportResult:
     skipped: int = 0
     failures: list[RatersError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class CaseArrays:
-    """All of one case in memory, for as long as it takes to write it."""
-
-    id: str
-    labels: Labels | None
-    image: Array | None
-    reference: Labels | None
-    geometry: Geometry
-
-
-class Writer(Protocol):
-    """Writes cases in one form.
-
-    Attributes:
-        content: What `study.yaml` will say.
-        by_case: Whether there is anything to write case by case.
-    """
-
-    content: StudyFile
-    by_case: bool
-
-    def write(self, position: int, arrays: CaseArrays) -> None:
-        """Write one case; called again for the same case, it writes the same."""
-        ...
-
-    def discard(self, case: str) -> None:
-        """Remove what was written of a case that cannot be read any more."""
-        ...
-
-    def finish(self, positions: list[int]) -> dict[str, list[str]]:
-        """Write what is left when all cases are there; give further columns of `cases.csv`."""
-        ...
-
-    def close(self) -> None:
-        """Let go of files, however the import ended."""
-        ...
 
 
 def write_study(study: Study, folder: str | Path, form: str = "canonical", **options: Any) -> Study:  # noqa: ANN401

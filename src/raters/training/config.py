@@ -16,8 +16,8 @@ from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, Own, own_name
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
-from raters.study.paths import read_text, written_whole
-from raters.study.plain_yaml import load_plain
+from raters.study.paths import written_whole
+from raters.study.plain_yaml import read_yaml
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
@@ -171,17 +171,10 @@ def write_config(folder: Path, config: ModelConfig) -> None:
 
 def read_config(path: Path) -> ModelConfig:
     """Read a `config.yaml`; reading it runs no code."""
+    plain = read_yaml(path, f"a model's {CONFIG}")
     try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        why = f"cannot be read ({error}), expected a model's {CONFIG}"
-        raise RatersError(why, file=path) from None
-    try:
-        config = ModelConfig.model_validate(load_plain(text))
+        config = ModelConfig.model_validate(plain)
         _refuse_odd(config)
-    except yaml.YAMLError as error:
-        why = f"found no plain YAML ({error}), expected a model's {CONFIG}"
-        raise RatersError(why, file=path) from None
     except ValidationError as error:
         raise RatersError(worded(error), file=path) from None
     except RatersError as error:

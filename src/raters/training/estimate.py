@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
 from raters.training.options import Checked, checked_options
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.survey import left_out
 from raters.training.trainer import own_randomness
-from raters.wording import duration
+from raters.wording import duration, many
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader

@@ -12,9 +12,9 @@ from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.registry import method_of_options
 from raters.study.check import all_named
-from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.read import study_of
+from raters.study.results import only_one
 from raters.study.study import Study
 from raters.training.cases import cache_folder
 from raters.training.cuts import Cuts, find_cuts

@@ -22,7 +22,7 @@ from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
 from raters.study.paths import refuse_special, written_whole
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.training.config import ModelConfig, read_config, write_config
 from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
@@ -35,7 +35,7 @@ from raters.training.run import (
     refuse_no_model,
     write_progress,
 )
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, many
 
 if TYPE_CHECKING:
     from raters.methods.base import Method

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
 from raters.networks.options import allowed, is_own
-from raters.study.paths import read_text
-from raters.study.plain_yaml import load_plain
+from raters.study.plain_yaml import read_yaml
 from raters.training.run import CHECKPOINT, CONFIG, SPLITS, first_process, holds_run, read_splits
 
 if TYPE_CHECKING:
@@ -162,11 +161,9 @@ def _shown(value: object) -> str:
 
 def _plain(path: Path) -> dict[str, Any]:
     """Read a file as far as it can be read: what is wrong with it is said when it is needed."""
-    import yaml
-
     try:
-        found = load_plain(read_text(path))
-    except (OSError, ValueError, yaml.YAMLError, RatersError):
+        found = read_yaml(path, "a model's config")
+    except RatersError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, write_cells, write_csv, write_json
-from raters.study.lock import LOCK_FILE
 from raters.study.paths import read_text, refuse_special
 from raters.study.pattern import there
+from raters.study.results import LOCK_FILE
 from raters.version import __version__
 
 if TYPE_CHECKING:

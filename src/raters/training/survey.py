@@ -20,8 +20,9 @@ from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.geometry import difference
 from raters.study.scan import MaskFacts
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.training.normalise import image_of
+from raters.wording import many
 
 HELD_OUT = ("val", "valid", "validate", "validation", "dev")
 

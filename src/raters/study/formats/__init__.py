@@ -16,8 +16,7 @@ from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
 from raters.study.formats.base import Format, Write, reading, whole
-from raters.study.formats.geometry import embed, fits_float32
-from raters.study.geometry import Header, Volume
+from raters.study.geometry import Header, Volume, embed, fits_float32
 
 __all__ = [
     "BY_SUFFIX",
@@ -273,5 +272,5 @@ def _write(
         message = f"{format_of(path).name} is read but not written"
         raise RatersError(message, kind="unwritable", file=path)
     array = array.astype(np.uint8) if array.dtype == bool else array
-    with whole(path, suffix_of(path)) as temporary:
+    with whole(path) as temporary:
         write(temporary, array, matrix)

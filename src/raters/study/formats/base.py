@@ -7,7 +7,6 @@ import math
 import os
 import re
 import threading
-import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import numpy as np
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.study.geometry import Header, Volume
-from raters.study.paths import refuse_special
+from raters.study.paths import refuse_special, temporary_beside
 
 Affine = Floats | None
 Write = Callable[[Path, Array, Affine], None]
@@ -96,9 +95,14 @@ def _ignore_warnings() -> Iterator[None]:
 _quiet = SharedContext(_ignore_warnings)
 
 
+def unreadable(message: str, file: Path | None = None) -> RatersError:
+    """Report that a file is not what it should be; `reading` names it, unless it is another one."""
+    return RatersError(message, kind="unreadable", file=file)
+
+
 @contextmanager
 def reading(path: Path, name: str) -> Iterator[None]:
-    """Turn whatever goes wrong while reading `path` into a `RatersError`.
+    """Turn whatever goes wrong while reading `path` into a `RatersError` that names it.
 
     Args:
         path: The file or folder.
@@ -109,17 +113,17 @@ def reading(path: Path, name: str) -> Iterator[None]:
         raise RatersError(f"{dead}there is no such file", kind="missing-file", file=path)
     refuse_special(path)
     if path.is_file() and path.stat().st_size == 0:
-        raise RatersError("file is empty (0 bytes)", kind="unreadable", file=path)
+        raise unreadable("file is empty (0 bytes)", path)
     try:
         with _quiet:
             yield
-    except RatersError:
-        raise
+    except RatersError as error:
+        raise error.at(file=path) from error.__cause__
     except MemoryError as error:
         message = f"needs more memory than there is ({error or 'MemoryError'})"
         raise RatersError(message, kind="memory", file=path) from error
     except Exception as error:
-        raise RatersError(_describe(error, name), kind="unreadable", file=path) from error
+        raise unreadable(_describe(error, name), path) from error
 
 
 def _describe(error: Exception, name: str) -> str:
@@ -133,19 +137,17 @@ def _describe(error: Exception, name: str) -> str:
 
 
 @contextmanager
-def whole(path: Path, suffix: str) -> Iterator[Path]:
-    """A temporary file beside `path` that becomes `path` if nothing goes wrong.
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that becomes `path` if nothing goes wrong; its folder is made.
 
-    Args:
-        path: The file to be written; its folder is made.
-        suffix: The ending that tells libraries the format.
+    Unlike `written_whole` it is not open, for libraries that open files themselves; its ending, in
+    lower case, tells them the format.
     """
-    # Not tempfile: its files are private to the user, whatever the umask says.
-    temporary = path.with_name(f".{uuid.uuid4().hex}{suffix}")
+    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_beside(path.with_name(path.name.lower()))
         yield temporary
-        os.replace(temporary, path)  # noqa: PTH105 (says what it does)
+        temporary.replace(path)
     except RatersError as error:  # of a writer, which knows the temporary file only
         raise RatersError(error.message, kind=error.kind, file=path) from error.__cause__
     except (OSError, RuntimeError) as error:
@@ -153,7 +155,8 @@ def whole(path: Path, suffix: str) -> Iterator[Path]:
         raise RatersError(message, kind="unwritable", file=path) from error
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
 
 def usable_memory() -> int:
@@ -202,27 +205,27 @@ def check_claim(
         message = f"{claim}, but there are {usable_memory():,} bytes of memory"
     else:
         return
-    raise RatersError(message, kind="unreadable", file=path)
+    raise unreadable(message)
 
 
-def check_dtype(path: Path, dtype: np.dtype[Any]) -> None:
+def check_dtype(dtype: np.dtype[Any]) -> None:
     """Reject values that are not plain numbers or truth values."""
     if dtype.kind not in "buif":
-        message = f"found values of type {dtype}, expected real numbers"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise unreadable(f"found values of type {dtype}, expected real numbers")
 
 
-def one_channel(path: Path, channels: int | None) -> None:
+def one_channel(channels: int | None) -> None:
     """Reject labels with several channels."""
     if channels is not None and channels > 1:
-        message = f"found {channels} channels, expected one label per voxel"
-        raise RatersError(message, kind="channels", file=path)
+        raise RatersError(
+            f"found {channels} channels, expected one label per voxel", kind="channels"
+        )
 
 
-def refuse_jpeg(path: Path) -> NoReturn:
+def refuse_jpeg() -> NoReturn:
     """Reject labels that were stored by a lossy method."""
     message = "JPEG changes values while storing them, so that labels are lost; expected PNG"
-    raise RatersError(message, kind="lossy", file=path)
+    raise RatersError(message, kind="lossy")
 
 
 def library(name: str) -> Any:  # noqa: ANN401
@@ -272,7 +275,7 @@ def image_of(pixels: Pixels) -> tuple[Array, bool]:
     return (np.moveaxis(values, -1, 0) if sampled else values), sampled
 
 
-def labels_of(pixels: Pixels, path: Path) -> Array:
+def labels_of(pixels: Pixels) -> Array:
     """One label per pixel, `(*space)`.
 
     The label of a palette picture is the grey value if all used entries are grey and differ,
@@ -286,17 +289,17 @@ def labels_of(pixels: Pixels, path: Path) -> Array:
         shades = padded(pixels.palette, used)[used]
         if not is_grey(shades) or len(np.unique(shades[:, 0])) < len(used):
             return pixels.values
-        _check_opaque(pixels, path)
+        _check_opaque(pixels)
         return padded(pixels.palette, used)[..., 0][pixels.values]
-    _check_opaque(pixels, path)
+    _check_opaque(pixels)
     if not pixels.sampled:
         return pixels.values
     first = pixels.values[..., 0]
     if (pixels.values == first[..., None]).all():
         return first
     if pixels.values.shape[-1] != 3:
-        one_channel(path, pixels.values.shape[-1])
-    raise RatersError(_describe_colours(pixels.values), kind="colours", file=path)
+        one_channel(pixels.values.shape[-1])
+    raise RatersError(_describe_colours(pixels.values), kind="colours")
 
 
 def is_grey(palette: Array) -> bool:
@@ -317,10 +320,10 @@ def _transparent(pixels: Pixels) -> int:
     return int(np.count_nonzero(pixels.alpha != np.iinfo(pixels.alpha.dtype).max))
 
 
-def _check_opaque(pixels: Pixels, path: Path) -> None:
+def _check_opaque(pixels: Pixels) -> None:
     if count := _transparent(pixels):
         message = f"found {count:,} transparent pixels, expected an opaque mask"
-        raise RatersError(message, kind="transparent", file=path)
+        raise RatersError(message, kind="transparent")
 
 
 def _describe_colours(values: Array) -> str:

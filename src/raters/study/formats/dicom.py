@@ -12,8 +12,9 @@ import numpy as np
 
 from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.study.formats import geometry, itk
-from raters.study.formats.base import UNLIMITED, Format, check_claim, library, reading
+from raters.study import geometry
+from raters.study.formats import itk
+from raters.study.formats.base import UNLIMITED, Format, check_claim, library, reading, unreadable
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
@@ -60,12 +61,10 @@ def read_labels(path: Path) -> Volume:
     See `geometry.embed` for the way from there to the image's grid.
     """
     if path.is_dir():
-        message = "found a folder, expected a DICOM segmentation file as labels"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise unreadable("found a folder, expected a DICOM segmentation file as labels")
     header = probe(path)
     if not header.names:
-        message = "found a DICOM image, expected a DICOM segmentation as labels"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise unreadable("found a DICOM image, expected a DICOM segmentation as labels")
     try:
         volume = _highdicom(path).seg.segread(str(path)).get_volume(combine_segments=True)
     except RuntimeError as error:
@@ -121,11 +120,9 @@ def _series_files(folder: Path) -> list[str]:
         _refuse_left_out(folder, files)
         return files
     if not series:
-        message = "found no DICOM series in this folder, expected one"
-    else:
-        counts = ", ".join(f"{uid} ({len(files)} files)" for uid, files in series.items())
-        message = f"found {len(series)} DICOM series, expected one: {counts}"
-    raise RatersError(message, kind="unreadable", file=folder)
+        raise unreadable("found no DICOM series in this folder, expected one")
+    counts = ", ".join(f"{uid} ({len(files)} files)" for uid, files in series.items())
+    raise unreadable(f"found {len(series)} DICOM series, expected one: {counts}")
 
 
 def _refuse_left_out(folder: Path, files: list[str]) -> None:
@@ -144,7 +141,7 @@ def _refuse_left_out(folder: Path, files: list[str]) -> None:
         if not (alike or _has_preamble(file)) or _class(file) not in ("", image_class):
             continue
         message = "not a readable DICOM slice, though it lies among those of the series"
-        raise RatersError(message, kind="unreadable", file=file)
+        raise unreadable(message, file)
 
 
 def _without_digits(name: str) -> str:
@@ -163,13 +160,12 @@ def _name_bad_slice(files: list[str]) -> None:
 def _probe_series(folder: Path) -> tuple[Header, list[str]]:
     files = _series_files(folder)
     readers = [itk.open_reader(Path(file), _IO) for file in files]
-    first = itk.header_of(folder, readers[0])
+    first = itk.header_of(readers[0])
     if len(files) == 1:
         return first, files
     if len({reader.GetSize() for reader in readers}) > 1:
         sizes = sorted({reader.GetSize()[:2] for reader in readers})
-        message = f"found slices of different sizes {sizes}, expected one size"
-        raise RatersError(message, kind="unreadable", file=folder)
+        raise unreadable(f"found slices of different sizes {sizes}, expected one size")
     shape = (*first.shape[:2], len(files))
     affine = _stack(folder, np.asarray(first.affine), readers, files)
     bits = first.dtype.itemsize * 8 * (first.channels or 1)
@@ -198,7 +194,7 @@ def _stack(folder: Path, affine: Floats, readers: list[Any], files: list[str]) -
 
 
 def _probe_single(path: Path, reader: Any) -> Header:  # noqa: ANN401
-    header = itk.header_of(path, reader)
+    header = itk.header_of(reader)
     bits = header.dtype.itemsize * 8 * (header.channels or 1)
     check_claim(path, header.shape, bits, factor=UNLIMITED)
     if len(header.shape) < 3 or header.shape[2] > 1:

@@ -15,7 +15,8 @@ import numpy as np
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.study.formats import base, geometry
+from raters.study import geometry
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 from raters.study.paths import refuse_special
 
@@ -40,7 +41,7 @@ def probe(path: Path) -> Header:
     """The header of an NRRD or MetaImage file; Slicer's segment names are its names."""
     stored = _stored(path)
     reader = open_reader(path, _io(path))
-    header = header_of(path, reader)
+    header = header_of(reader)
     _check_size(path, stored, header, reader)
     return header
 
@@ -55,7 +56,7 @@ def read_image(path: Path) -> Volume:
 def read_labels(path: Path) -> Volume:
     """Read labels: scalars."""
     header = probe(path)
-    base.one_channel(path, header.channels)
+    base.one_channel(header.channels)
     return Volume(_voxels(path).reshape(header.shape), header.affine)
 
 
@@ -122,25 +123,25 @@ def _io(path: Path) -> str:
     return "MetaImageIO" if path.suffix.lower() in (".mha", ".mhd") else "NrrdImageIO"
 
 
-def header_of(path: Path, reader: Any) -> Header:  # noqa: ANN401
+def header_of(reader: Any) -> Header:  # noqa: ANN401
     """What a SimpleITK reader knows, in the terms of this package."""
     size = tuple(int(length) for length in reader.GetSize())
     if not 2 <= len(size) <= 4:
-        raise RatersError(f"found {len(size)} axes, expected 2 to 4", kind="unreadable", file=path)
+        raise base.unreadable(f"found {len(size)} axes, expected 2 to 4")
     dims = min(len(size), 3)
     affine = geometry.from_itk(reader.GetDirection(), reader.GetSpacing(), reader.GetOrigin(), dims)
     components = int(reader.GetNumberOfComponents())
     if len(size) == 4 and components > 1 and size[3] > 1:
         message = f"found shape {size} with {components} components, expected one of both"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise base.unreadable(message)
     channels = components if components > 1 else (size[3] if len(size) == 4 else None)
     space = size[:3] if dims == 3 else size[::-1]
     fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
     affine = _exact_affine(fields.get(_AFFINE, ""), affine)
-    return Header(space, _dtype(path, reader), affine, channels, _slicer_names(fields))
+    return Header(space, _dtype(reader), affine, channels, _slicer_names(fields))
 
 
-def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
+def _dtype(reader: Any) -> np.dtype[Any]:  # noqa: ANN401
     sitk = base.library("SimpleITK")
 
     for name in _TYPES:
@@ -148,8 +149,7 @@ def _dtype(path: Path, reader: Any) -> np.dtype[Any]:  # noqa: ANN401
         if reader.GetPixelID() in kinds:
             return np.dtype(name.lower())
     found = sitk.GetPixelIDValueAsString(reader.GetPixelID())
-    message = f"found voxels of type {found}, expected real numbers"
-    raise RatersError(message, kind="unreadable", file=path)
+    raise base.unreadable(f"found voxels of type {found}, expected real numbers")
 
 
 def _exact_affine(text: str, affine: Floats) -> Floats:
@@ -188,7 +188,7 @@ def _check_size(path: Path, stored: _Stored, header: Header, reader: Any) -> Non
     if stored.file is not None:
         if not stored.file.exists():
             message = f"its data file {stored.file.name} is not there"
-            raise RatersError(message, kind="missing-file", file=path)
+            raise RatersError(message, kind="missing-file")
         factor = _FACTORS.get(stored.encoding, base.UNLIMITED)
         size = stored.file.stat().st_size - stored.offset
     base.check_claim(path, shape, header.dtype.itemsize * 8, stored=size, factor=factor)
@@ -200,8 +200,8 @@ def _stored(path: Path) -> _Stored:
     fields, end = _text_header(path, is_meta)
     needed = ("ndims", "dimsize", "elementtype", "elementdatafile") if is_meta else ("nrrd",)
     if not set(needed) <= set(fields):
-        message = f"not a {'MetaImage' if is_meta else 'NRRD'} file: its header is incomplete"
-        raise RatersError(message, kind="unreadable", file=path)
+        kind = "MetaImage" if is_meta else "NRRD"
+        raise base.unreadable(f"not a {kind} file: its header is incomplete")
     encoding = _meta_encoding(fields) if is_meta else fields.get("encoding", "raw").lower()
     name = fields.get("elementdatafile" if is_meta else "datafile", "LOCAL")
     if name.upper() == "LOCAL":
@@ -254,7 +254,7 @@ def _voxels(path: Path) -> Array:
 
     stored = _stored(path)
     if stored.is_meta and stored.encoding == "gzip" and stored.file is not None:
-        _check_zlib(path, stored.file, stored.offset)
+        _check_zlib(stored.file, stored.offset)
     with quiet:
         return array_of(sitk.ReadImage(str(path), imageIO=_io(path)))
 
@@ -270,7 +270,7 @@ def array_of(image: Any) -> Array:  # noqa: ANN401
     return _reversed(array, array.ndim - min(image.GetDimension(), 3))
 
 
-def _check_zlib(path: Path, file: Path, offset: int) -> None:
+def _check_zlib(file: Path, offset: int) -> None:
     """MetaIO takes a corrupt stream for voxels and reports it nowhere but on the terminal."""
     decoder = zlib.decompressobj()
     with open(file, "rb") as stream:
@@ -278,7 +278,7 @@ def _check_zlib(path: Path, file: Path, offset: int) -> None:
         while not decoder.eof and (chunk := stream.read(1 << 16)):
             decoder.decompress(chunk)
     if not decoder.eof:
-        raise RatersError("truncated: its zlib stream has no end", kind="unreadable", file=path)
+        raise base.unreadable("truncated: its zlib stream has no end")
 
 
 def _reversed(array: Array, first: int) -> Array:

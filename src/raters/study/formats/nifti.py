@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array
-from raters.errors import RatersError
-from raters.study.formats import base, geometry
+from raters.study import geometry
+from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
 _CHUNK = 1 << 24
@@ -56,7 +56,7 @@ def read_labels(path: Path) -> Volume:
     """Read labels; a fourth axis of length 1 is dropped."""
     with _open(path) as file:
         layout = _layout(path, file)
-        base.one_channel(path, layout.header.channels)
+        base.one_channel(layout.header.channels)
         array = _voxels(path, file, layout)
     return Volume(array.reshape(layout.header.shape, order="F"), layout.header.affine)
 
@@ -89,7 +89,7 @@ def _zipped(path: Path) -> bool:
 
 def _layout(path: Path, file: BinaryIO) -> _Layout:
     """Read and check the header; nothing is believed that the file's size contradicts."""
-    header = _header(path, file)
+    header = _header(file)
     shape = tuple(int(length) for length in header.get_data_shape())
     dtype, offset = header.get_data_dtype(), int(header.get_data_offset())
     stored = path.stat().st_size
@@ -99,17 +99,17 @@ def _layout(path: Path, file: BinaryIO) -> _Layout:
         base.check_claim(path, shape, dtype.itemsize * 8, stored=stored - offset, factor=base.RAW)
     slope, inter = header.get_slope_inter()
     slope, inter = (1.0, 0.0) if slope is None else (float(slope), float(inter or 0.0))
-    space, channels = _axes(path, shape, dtype)
+    space, channels = _axes(shape, dtype)
     affine = np.asarray(header.get_best_affine(), dtype=np.float64)
     affine = geometry.plane(affine) if len(space) == 2 else affine
     scaled = (slope, inter) != (1.0, 0.0)
     one = dtype if dtype.fields is None else np.dtype(np.uint8)  # colours are records of bytes
     kind = np.dtype(np.float64) if scaled else one.newbyteorder("=")
-    base.check_dtype(path, kind)
+    base.check_dtype(kind)
     return _Layout(shape, dtype, offset, slope, inter, Header(space, kind, affine, channels))
 
 
-def _header(path: Path, file: BinaryIO) -> Any:  # noqa: ANN401
+def _header(file: BinaryIO) -> Any:  # noqa: ANN401
     nibabel = base.library("nibabel")
 
     size = file.read(4)
@@ -119,22 +119,20 @@ def _header(path: Path, file: BinaryIO) -> Any:  # noqa: ANN401
     found = [kind for length, kind in kinds.items() if length in sizes]
     if not found:
         message = f"not a NIfTI file: its first bytes are {size!r}, expected the number 348 or 540"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise base.unreadable(message)
     header = found[0].from_fileobj(file, check=False)
     header.check_fix(logger=_SILENT)
     return header
 
 
-def _axes(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> tuple[tuple[int, ...], int | None]:
+def _axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[tuple[int, ...], int | None]:
     """The spatial shape and the number of channels of a shape on disk."""
     colours = len(dtype.fields) if dtype.fields else None
     rest = math.prod(shape[3:])
     several = sum(length > 1 for length in shape[3:])
     if len(shape) < 2 or several > 1 or (several and colours):
         message = f"found shape {shape}, expected two or three spatial axes and one of channels"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise base.unreadable(message)
     return shape[:3], colours or (rest if len(shape) > 3 else None)
 
 
@@ -142,7 +140,7 @@ def _voxels(path: Path, file: BinaryIO, layout: _Layout) -> Array:
     """The scaled voxels: `(*space)`, or `(*space, channels)`."""
     count = math.prod(layout.shape) * layout.dtype.itemsize
     file.seek(layout.offset)
-    flat = _read_exactly(path, file, count)
+    flat = _read_exactly(file, count)
     if _zipped(path):
         file.read(_CHUNK)  # reaches the end, where gzip compares its checksum
     channels = layout.header.channels
@@ -154,14 +152,13 @@ def _voxels(path: Path, file: BinaryIO, layout: _Layout) -> Array:
     return array if layout.header.dtype == array.dtype else array * layout.slope + layout.inter
 
 
-def _read_exactly(path: Path, file: BinaryIO, count: int) -> NDArray[np.uint8]:
+def _read_exactly(file: BinaryIO, count: int) -> NDArray[np.uint8]:
     array = np.empty(count, np.uint8)
     view, done = memoryview(cast(Any, array)), 0
     while done < count:
         got = cast(Any, file).readinto(view[done : done + _CHUNK])
         if not got:
-            message = f"truncated: expected {count:,} bytes of voxels, found {done:,}"
-            raise RatersError(message, kind="unreadable", file=path)
+            raise base.unreadable(f"truncated: expected {count:,} bytes of voxels, found {done:,}")
         done += got
     return array
 

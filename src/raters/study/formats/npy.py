@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.errors import RatersError
-from raters.study.formats.base import RAW, Affine, Format, check_claim, check_dtype, native
+from raters.study.formats.base import (
+    RAW,
+    Affine,
+    Format,
+    check_claim,
+    check_dtype,
+    native,
+    unreadable,
+)
 from raters.study.geometry import Header, Volume
 
 
@@ -22,7 +29,7 @@ def probe(path: Path) -> Header:
         else:
             shape, _, dtype = np.lib.format.read_array_header_2_0(file)
         stored = path.stat().st_size - file.tell()
-    _check(path, shape, dtype)
+    _check(shape, dtype)
     check_claim(path, shape, dtype.itemsize * 8, stored=stored, factor=RAW)
     return Header(shape, dtype.newbyteorder("="))
 
@@ -37,8 +44,7 @@ def read_labels(path: Path) -> Volume:
     """Read an array of two or three axes."""
     volume = read_image(path)
     if volume.array.ndim > 3:
-        message = f"found shape {volume.array.shape}, expected two or three axes"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise unreadable(f"found shape {volume.array.shape}, expected two or three axes")
     return volume
 
 
@@ -55,11 +61,9 @@ def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG
 FORMAT = Format("NPY", (".npy",), probe, read_image, read_labels, write_image, write_labels)
 
 
-def _check(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def _check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if dtype.hasobject:
-        message = "found Python objects, which are not read for safety; expected numbers"
-        raise RatersError(message, kind="unreadable", file=path)
-    check_dtype(path, dtype)
+        raise unreadable("found Python objects, which are not read for safety; expected numbers")
+    check_dtype(dtype)
     if not 2 <= len(shape) <= 4:
-        message = f"found shape {shape}, expected two or three axes, and one of channels"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise unreadable(f"found shape {shape}, expected two or three axes, and one of channels")

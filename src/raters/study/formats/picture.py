@@ -55,10 +55,10 @@ def png_header(path: Path) -> PngHeader:
         RatersError: that says that the file is truncated.
     """
     with open(path, "rb") as file:
-        return _header(path, file, path.stat().st_size)
+        return _header(file, path.stat().st_size)
 
 
-def _header(path: Path, file: IO[bytes], size: int) -> PngHeader:
+def _header(file: IO[bytes], size: int) -> PngHeader:
     start = file.read(33)
     columns, rows, depth, colour = struct.unpack(">IIBB", start[16:26].ljust(10, b"\0"))
     plain = depth >= 8 and colour != _PALETTE
@@ -69,7 +69,7 @@ def _header(path: Path, file: IO[bytes], size: int) -> PngHeader:
         end = file.seek(length + 4, 1)
         if not kind.strip(b"\0") or end > size:
             message = f"truncated: the file ends after {size:,} bytes, before its last part"
-            raise RatersError(message, kind="unreadable", file=path)
+            raise base.unreadable(message)
         plain = plain and kind not in _NOT_PLAIN
     return PngHeader(rows, columns, depth, _SAMPLES.get(colour, 1), plain)
 
@@ -86,7 +86,7 @@ def read_plain_png(path: Path) -> base.Pixels | None:
         if start != SIGNATURE:
             return None
         data = start + file.read()
-    header = _header(path, io.BytesIO(data), len(data))
+    header = _header(io.BytesIO(data), len(data))
     if not header.plain:
         return None
     bits = header.depth * header.samples
@@ -149,10 +149,10 @@ def read_image(path: Path) -> Volume:
 
 
 def read_labels(path: Path) -> Volume:
-    """Read one label per pixel: 1-bit pictures are bool, palettes as `colour.labels_of` says."""
+    """Read one label per pixel: 1-bit pictures are bool, palettes as `base.labels_of` says."""
     if path.suffix.lower() in (".jpg", ".jpeg"):
-        base.refuse_jpeg(path)
-    return Volume(base.labels_of(_read(path, lossless=True), path))
+        base.refuse_jpeg()
+    return Volume(base.labels_of(_read(path, lossless=True)))
 
 
 def write_image(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
@@ -195,8 +195,8 @@ def _open(path: Path) -> Iterator[ImageFile]:
         start = file.read(16)
         kinds = [kind for kind in _KINDS if _accepts(kind, start)]
         if not kinds:
-            message = f"not a {path.suffix[1:].upper()} file: its first bytes are {start[:8]!r}"
-            raise RatersError(message, kind="unreadable", file=path)
+            kind = path.suffix[1:].upper()
+            raise base.unreadable(f"not a {kind} file: its first bytes are {start[:8]!r}")
         file.seek(0)
         factory, _ = Image.OPEN[kinds[0]]
         picture: ImageFile = factory(file, str(path))  # type: ignore[assignment, unused-ignore]
@@ -220,8 +220,7 @@ def _check(path: Path, picture: ImageFile) -> None:
     base.check_claim(path, shape, bits, factor=_FACTORS[kind])
     # MPO is a JPEG with previews, which are no frames.
     if kind != "MPO" and (frames := getattr(picture, "n_frames", 1)) > 1:
-        message = f"found {frames} frames, expected a single one"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise base.unreadable(f"found {frames} frames, expected a single one")
 
 
 def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
@@ -230,7 +229,7 @@ def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
         return plain
     with _open(path) as picture:
         if lossless and picture.format in ("JPEG", "MPO"):
-            base.refuse_jpeg(path)
+            base.refuse_jpeg()
         picture.load()
         return _pixels(picture)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.errors import RatersError
 from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
@@ -52,8 +51,8 @@ def read_image(path: Path) -> Volume:
 
 
 def read_labels(path: Path) -> Volume:
-    """Read one label per pixel; a palette counts as `colour.labels_of` says."""
-    return Volume(base.labels_of(_read(path, lossless=True), path))
+    """Read one label per pixel; a palette counts as `base.labels_of` says."""
+    return Volume(base.labels_of(_read(path, lossless=True)))
 
 
 def write_image(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
@@ -88,15 +87,14 @@ class _Complaints(logging.Handler):
 
 
 @contextmanager
-def _strict(path: Path) -> Iterator[None]:
+def _strict() -> Iterator[None]:
     """Make errors of what tifffile only logs (pages that are cut off), and keep it quiet."""
     logger, handler = logging.getLogger("tifffile"), _Complaints()
     logger.addHandler(handler)
     try:
         yield
         if handler.found:
-            message = f"truncated or corrupt TIFF: {handler.found[0]}"
-            raise RatersError(message, kind="unreadable", file=path)
+            raise base.unreadable(f"truncated or corrupt TIFF: {handler.found[0]}")
     finally:
         logger.removeHandler(handler)
 
@@ -106,32 +104,32 @@ def _open(path: Path) -> Iterator[tuple[TiffPageSeries, list[int], str]]:
     """The checked series, and its axes in our order: page, row, column, sample."""
     import tifffile
 
-    with _strict(path), tifffile.TiffFile(path) as file:
-        series = _only_series(path, file)
-        order, axes = _order(path, series)
+    with _strict(), tifffile.TiffFile(path) as file:
+        series = _only_series(file)
+        order, axes = _order(series)
         page = series.keyframe
         factor = _FACTORS.get(int(page.compression), base.UNLIMITED)
-        base.check_dtype(path, series.dtype)
+        base.check_dtype(series.dtype)
         base.check_claim(path, tuple(series.shape), int(page.bitspersample), factor=factor)
         yield series, order, axes
 
 
-def _only_series(path: Path, file: TiffFile) -> TiffPageSeries:
+def _only_series(file: TiffFile) -> TiffPageSeries:
     if len(file.series) != 1:
         shapes = ", ".join(str(series.shape) for series in file.series[:5])
         message = f"found {len(file.series)} pictures of shapes {shapes}; expected one shape"
-        raise RatersError(message, kind="unreadable", file=path)
+        raise base.unreadable(message)
     return file.series[0]
 
 
-def _order(path: Path, series: TiffPageSeries) -> tuple[list[int], str]:
+def _order(series: TiffPageSeries) -> tuple[list[int], str]:
     lengths = dict(zip(series.axes, series.shape, strict=True))
     kept = [axis for axis, length in lengths.items() if length > 1 or axis in "ZYX"]
     channels = [axis for axis in kept if axis in "SC"]
     pages = [axis for axis in kept if axis not in "SCYX"]
     if len(channels) > 1 or len(pages) > 1 or not {"Y", "X"} <= set(kept):
         message = f"found axes {series.axes} of shape {series.shape}; expected rows, columns"
-        raise RatersError(f"{message}, pages and channels", kind="unreadable", file=path)
+        raise base.unreadable(f"{message}, pages and channels")
     axes = "".join([*pages, "Y", "X", *channels])
     return [series.axes.index(axis) for axis in axes], axes
 
@@ -139,7 +137,7 @@ def _order(path: Path, series: TiffPageSeries) -> tuple[list[int], str]:
 def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
     with _open(path) as (series, order, axes):
         if lossless and int(series.keyframe.compression) in _JPEGS:
-            base.refuse_jpeg(path)
+            base.refuse_jpeg()
         _check_segments(path, series)
         array = base.native(series.asarray())
         dropped = tuple(i for i in range(array.ndim) if i not in order)
@@ -159,8 +157,7 @@ def _check_segments(path: Path, series: TiffPageSeries) -> None:
     for page in pages:
         ends = (a + b for a, b in zip(page.dataoffsets, page.databytecounts, strict=True))
         if (end := max(ends, default=0)) > size:
-            message = f"truncated: pixels end at byte {end:,}, file has {size:,}"
-            raise RatersError(message, kind="unreadable", file=path)
+            raise base.unreadable(f"truncated: pixels end at byte {end:,}, file has {size:,}")
 
 
 def _palette(series: TiffPageSeries) -> Array | None:

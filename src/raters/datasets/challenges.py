@@ -1,4 +1,4 @@
-"""QUBIQ: structures in MRI and CT, each drawn by two to seven experts; a study for each task."""
+"""Challenges with several raters: QUBIQ, multiple sclerosis (ISBI 2015), Gleason grades (2019)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.datasets.base import Dataset, folders_in, listed, of_all, of_named
+from raters.datasets.base import Dataset, first_there, folders_in, grouped, listed, of_all, of_named
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import Classes, LabelClass
-from raters.study.formats.geometry import plane
-from raters.study.geometry import Geometry
-from raters.study.study import CaseIndex, Study
+from raters.study.geometry import Geometry, plane
+from raters.study.study import Study
 from raters.wording import many
 
 
@@ -57,7 +57,7 @@ _ANONYMOUS = (
 )
 
 
-def read(source: Path) -> Study:
+def read_qubiq(source: Path) -> Study:
     """Open the only task that the source has, or the one that its last name chooses."""
     place = QUBIQ.place(source)
     folder, task = _one_task(place, None if place == source else source.name)
@@ -249,8 +249,143 @@ SOURCE/                         one of its tasks is chosen: SOURCE/prostate/task
         "https://qubiq.grand-challenge.org/participation/ (2020) and "
         "https://qubiq21.grand-challenge.org/participation/ (2021: also pancreas)"
     ),
-    read=read,
+    read=read_qubiq,
     form="canonical",
     anonymous=True,
     part=r"task\d+",
+)
+
+
+_MRI = ("flair", "mprage", "pd", "t2")
+_MASK_OF = {"rater1": "mask1", "rater2": "mask2"}
+
+_VISITS = {"training01": 4, "training02": 4, "training03": 5, "training04": 4, "training05": 4}
+_ALL_VISITS = [f"{subject}_{k:02d}" for subject, n in _VISITS.items() for k in range(1, n + 1)]
+_PARTS = {
+    "preprocessed": re.compile(rf"(training\d+_\d+)_({'|'.join(_MRI)})_pp\.nii(\.gz)?"),
+    "masks": re.compile(r"(training\d+_\d+)_(mask[12])\.nii(\.gz)?"),
+}
+
+
+def read_isbi(source: Path) -> Study:
+    """Open all time points of all subjects; the time points of a subject are one group."""
+    subjects = folders_in(ISBI2015.need(source), r"training\d+")
+    if not subjects:
+        raise ISBI2015.missing(source / "training01")
+    cases = {name: _visit_files(subject, name) for subject in subjects for name in _visits(subject)}
+    return Study(
+        FilesBackend(list(cases.values()), LabelRules(), modalities=_MRI),
+        CaseIndex.of(list(cases), [name.partition("_")[0] for name in cases]),
+        tuple(_MASK_OF),
+        channels=_MRI,
+        about=ISBI2015.about(of_named(cases, _ALL_VISITS, "time points")),
+        _classes=Classes.of(["background", "lesion"]),
+    )
+
+
+def _visits(subject: Path) -> list[str]:
+    """Return the time points that any file of a subject is of."""
+    found = set()
+    for part, pattern in _PARTS.items():
+        for path in listed(ISBI2015.need(subject / part), ".nii", ".gz"):
+            match = pattern.fullmatch(path.name)
+            if match is not None:
+                found.add(match[1])
+    if not found:
+        raise ISBI2015.missing(subject / "preprocessed" / f"{subject.name}_01_flair_pp.nii")
+    strange = sorted(name for name in found if name.partition("_")[0] != subject.name)
+    if strange:
+        message = f"found files of {strange[0]}, expected files of {subject.name} only"
+        raise ISBI2015.wrong(message, subject)
+    return sorted(found)
+
+
+def _visit_files(subject: Path, name: str) -> CaseFiles:
+    """Return the files of a time point, all of which must be there."""
+    images, masks = subject / "preprocessed", subject / "masks"
+    return CaseFiles(
+        {r: {"": ISBI2015.need_nifti(masks / f"{name}_{m}.nii")} for r, m in _MASK_OF.items()},
+        {m: ISBI2015.need_nifti(images / f"{name}_{m}_pp.nii") for m in _MRI},
+    )
+
+
+ISBI2015 = Dataset(
+    name="isbi2015-ms",
+    title="ISBI 2015 longitudinal challenge (MSLSC): lesions of multiple sclerosis in brain MRI",
+    raters="2 named raters (rater1, rater2)",
+    licence="see the challenge's terms",
+    citation=(
+        "A. Carass et al.: Longitudinal multiple sclerosis lesion segmentation: resource and "
+        "challenge. NeuroImage 148, 2017. doi:10.1016/j.neuroimage.2016.12.064"
+    ),
+    layout="""
+SOURCE/
+  training01/ .. training05/    a subject each, with 4 time points; training03 has 5
+    preprocessed/               training01_01_{flair,mprage,pd,t2}_pp.nii, training01_02_..., ...
+    masks/                      training01_01_mask1.nii and training01_01_mask2.nii: 0 and 1
+                                (each file also packed, .nii.gz)
+""",
+    where="https://smart-stats-tools.org/lesion-challenge-2015 (after registration)",
+    read=read_isbi,
+    form="canonical",
+)
+
+
+GRADES = {0: "background", 1: "benign", 3: "grade 3", 4: "grade 4", 5: "grade 5", 6: "benign (6)"}
+_SIX = "value 6 is kept as a class of its own; the challenge counts 0, 1 and 6 as benign"
+_CORE_FOLDERS = ("images", "Train Imgs", "Train_imgs", "train")
+_CORES, _PATHOLOGISTS = 244, 6
+
+
+def read_gleason(source: Path) -> Study:
+    """Open the maps of all pathologists; a core that one did not grade is MISSING there."""
+    from raters.study.read import read as read_study
+
+    for k in range(1, _PATHOLOGISTS + 1):
+        GLEASON.need(source / f"Maps{k}_T")
+    images = first_there(source / name for name in _CORE_FOLDERS)
+    if images is None:
+        raise GLEASON.missing(source / _CORE_FOLDERS[0])
+    study = read_study(
+        f"{source}/Maps{{rater}}_T/{{case}}_classimg_nonconvex.png",
+        images=f"{images}/{{case}}.jpg",
+        values=Classes.of(GRADES),
+    )
+    study = grouped(_named(study), lambda case: case.partition("_")[0])
+    return replace(study, about=GLEASON.about(_SIX, of_all(len(study), _CORES, "images")))
+
+
+def _named(study: Study) -> Study:
+    """Call rater k of the folder names 'pathologist k'."""
+    assert isinstance(study.backend, FilesBackend)
+    cases = [
+        CaseFiles({f"pathologist{r}": m for r, m in files.masks.items()}, files.images)
+        for files in study.backend.cases
+    ]
+    return replace(
+        study,
+        backend=FilesBackend(cases, study.rules),
+        raters=tuple(f"pathologist{r}" for r in study.raters),
+    )
+
+
+GLEASON = Dataset(
+    name="gleason2019",
+    title="Gleason 2019 challenge: prostate tissue cores with Gleason grades by pixel",
+    raters="6 named pathologists, 3 to 6 per image",
+    licence="non-commercial research, terms of the challenge",
+    citation=(
+        "G. Nir et al.: Automatic grading of prostate cancer in digitized histopathology images: "
+        "learning from multiple experts. Medical Image Analysis 50, 2018. "
+        "D. Karimi et al.: Deep learning-based Gleason grading of prostate cancer from "
+        "histopathology images. IEEE Journal of Biomedical and Health Informatics 24(5), 2020."
+    ),
+    layout="""
+SOURCE/
+  Maps1_T/ .. Maps6_T/    <core>_classimg_nonconvex.png: 0, 1, 3, 4, 5, 6 by pixel, where graded
+  images/                 <core>.jpg, e.g. slide001_core003.jpg; also 'Train Imgs/' as unpacked
+""",
+    where="https://gleason2019.grand-challenge.org/",
+    read=read_gleason,
+    form="canonical",
 )

@@ -1,18 +1,71 @@
-"""A table of image, annotator and class: anything like the cardiac views of global-cm."""
+"""Tables of class labels: Dawid and Skene's anaesthetists, and any table of images and labels."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raters.datasets.base import Dataset, listed
+from raters.datasets.base import Dataset, listed, of_all
 from raters.errors import RatersError
 from raters.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
+
+READINGS = ("patient", "observer", "occasion", "label")
+
+_CLASSES = {k: str(k) for k in (1, 2, 3, 4)}
+_PATIENTS, _OBSERVERS, _READINGS = 45, 5, 315
+
+
+def read_anaesthetists(source: Path) -> Study:
+    """Open the table; readings of one patient by one observer are all kept, occasions are not."""
+    from raters.study.read import read as read_study
+
+    path = source if source.is_file() else ANAESTHETIST.need(source / "anaesthetist.csv")
+    _check_columns(path)
+    study = read_study(path, task="patient", worker="observer", values=_CLASSES)
+    notes = (
+        "repeated readings by one observer are kept; the column occasion is not",
+        of_all(len(study), _PATIENTS, "patients"),
+        of_all(len(study.raters), _OBSERVERS, "observers"),
+        of_all(len(study.triplets), _READINGS, "readings"),
+    )
+    return replace(study, about=ANAESTHETIST.about(*notes))
+
+
+def _check_columns(path: Path) -> None:
+    with (
+        ANAESTHETIST.reading(path, "not a table", csv.Error),
+        open(path, encoding="utf-8-sig", newline="") as file,
+    ):
+        found = [cell.strip() for cell in next(csv.reader(file), [])]
+    if sorted(found) != sorted(READINGS):
+        message = f"found columns {', '.join(found)}, expected {', '.join(READINGS)}"
+        raise ANAESTHETIST.wrong(message, path)
+
+
+ANAESTHETIST = Dataset(
+    name="anaesthetist",
+    title="Dawid and Skene's anaesthetists: fitness of 45 patients on a scale of 1 to 4",
+    raters="5 anaesthetists, one of them three times",
+    licence="published table (facts), with citation",
+    citation=(
+        "A. P. Dawid, A. M. Skene: Maximum likelihood estimation of observer error-rates using "
+        "the EM algorithm. Applied Statistics 28(1), 1979."
+    ),
+    layout="""
+SOURCE/  (or the file itself)
+  anaesthetist.csv    patient,observer,occasion,label: a row per reading, labels 1 to 4
+""",
+    where="the paper's Table 1; as text in github.com/dallascard/dawid_skene",
+    read=read_anaesthetists,
+    form="packed",
+)
+
 
 COLUMNS = {
     "image": ("image", "path", "file", "filename"),
@@ -28,11 +81,11 @@ _NEEDED = ("image", "annotator", "label")
 _FILE = "file of the image"
 
 
-def read(source: Path) -> Study:
+def read_image_table(source: Path) -> Study:
     """Open the table with its images; a row without annotator and label only lists an image."""
     path = _table(source)
     frame, found = _read(path)
-    frame[_FILE] = [str(TABLE.need(path.parent / name)) for name in frame[found["image"]]]
+    frame[_FILE] = [str(IMAGE_TABLE.need(path.parent / name)) for name in frame[found["image"]]]
     frame[found["image"]] = _names(frame[found["image"]].tolist())
     _list_unlabelled(frame, found["annotator"], found["label"])
     try:
@@ -49,29 +102,21 @@ def read(source: Path) -> Study:
         )
     except RatersError as error:
         raise error.at(file=path) from None
-    return replace(study, about=TABLE.about())
+    return replace(study, about=IMAGE_TABLE.about())
 
 
 def _table(source: Path) -> Path:
     """Find the only table of a folder; a file is taken itself."""
     if source.is_file():
         return source
-    files = listed(TABLE.need(source), ".csv")
-    if len(files) > 1:
-        names = ", ".join(path.name for path in files)
-        raise TABLE.wrong(f"found {names}, expected one table: name the file", source)
-    return files[0] if files else TABLE.need(source / "labels.csv")
+    files = listed(IMAGE_TABLE.need(source), ".csv")
+    found = IMAGE_TABLE.only(files, source, "table: name the file")
+    return found or IMAGE_TABLE.need(source / "labels.csv")
 
 
 def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     """Read the table as texts; return also which column holds what."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (ValueError, OSError) as error:
-        raise TABLE.wrong(f"not a table: {error}", path) from None
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
+    frame = IMAGE_TABLE.table(path, encoding="utf-8-sig").rename(columns=str.strip)
     frame = frame.apply(lambda column: column.str.strip())
     found = {}
     for what, names in COLUMNS.items():
@@ -81,11 +126,11 @@ def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str]]:
         elif what in _NEEDED:
             have = ", ".join(frame.columns)
             message = f"found columns {have}, expected one called {' or '.join(names)}"
-            raise TABLE.wrong(message, path)
+            raise IMAGE_TABLE.wrong(message, path)
     empty = frame.index[frame[found["image"]] == ""]
     if len(empty):
         message = f"found no image in row {empty[0] + 1} (the header not counted), expected a path"
-        raise TABLE.wrong(message, path)
+        raise IMAGE_TABLE.wrong(message, path)
     return frame, found
 
 
@@ -108,7 +153,7 @@ def _list_unlabelled(frame: pd.DataFrame, annotator: str, label: str) -> None:
         frame.loc[nobody, annotator] = someone.iloc[0]
 
 
-TABLE = Dataset(
+IMAGE_TABLE = Dataset(
     name="image-table",
     title="Images with class labels by annotators, from a table",
     raters="the annotators that the table names",
@@ -126,6 +171,6 @@ SOURCE/  (or the table itself)
   ...              the images, all of one shape and type
 """,
     where="your own",
-    read=read,
+    read=read_image_table,
     form="packed",
 )

@@ -1,27 +1,87 @@
-"""LES-AV: fundus images with reference masks of vessels, and of arteries and veins."""
+"""Vessels in fundus images: CHASE_DB1 by two observers, and LES-AV, also as arteries and veins."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.datasets.base import Dataset, listed, of_all
+from raters.datasets.base import Dataset, grouped, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
-from raters.study.study import CaseIndex, Study
+from raters.study.study import Study
+
+OBSERVERS = ("1stHO", "2ndHO")
+
+_NAME = re.compile(r"Image_(\d+)[LR]")
+_CHASE_IMAGES = 28
+
+
+def read_chase(source: Path) -> Study:
+    """Open the masks of both observers; both eyes of a child are one group."""
+    from raters.study.read import read as read_study
+
+    images = [p.stem for p in listed(CHASE.need(source), ".jpg") if _NAME.fullmatch(p.stem)]
+    if not images:
+        raise CHASE.missing(source / "Image_01L.jpg")
+    _check_whole(source, images)
+    study = read_study(
+        f"{source}/{{case}}_{{rater}}.png",
+        images=f"{source}/{{case}}.jpg",
+        values=Classes((LabelClass("background", 0), LabelClass("vessel", 255, also=(1,)))),
+        raters=OBSERVERS,
+        cases=images,
+    )
+    study = grouped(study, lambda case: _NAME.fullmatch(case)[1])  # type: ignore[index]
+    return replace(study, about=CHASE.about(of_all(len(study), _CHASE_IMAGES, "images")))
+
+
+def _check_whole(source: Path, images: list[str]) -> None:
+    """Reject an image without a mask by each observer, and a mask without an image."""
+    for name in images:
+        for observer in OBSERVERS:
+            CHASE.need(source / f"{name}_{observer}.png")
+    for mask in listed(source, ".png"):
+        name, _, observer = mask.stem.rpartition("_")
+        if observer in OBSERVERS:
+            CHASE.need(source / f"{name}.jpg")
+
+
+CHASE = Dataset(
+    name="chase-db1",
+    title="CHASE_DB1 retinal vessels in fundus images of 14 children",
+    raters="2 named observers (1stHO, 2ndHO)",
+    licence="CC BY 4.0",
+    citation=(
+        "M. M. Fraz et al.: An ensemble classification-based approach applied to retinal blood "
+        "vessel segmentation. IEEE Transactions on Biomedical Engineering 59(9), 2012."
+    ),
+    layout="""
+SOURCE/
+  Image_01L.jpg          01L and 01R are the two eyes of one child
+  Image_01L_1stHO.png    vessels by the first observer
+  Image_01L_2ndHO.png    vessels by the second observer
+  ...                    28 images
+""",
+    where="https://researchinnovation.kingston.ac.uk/en/datasets/chasedb1-retinal-vessel-reference-dataset-4/",
+    read=read_chase,
+    form="canonical",
+)
+
 
 COLOURS = {(0, 0, 0): 0, (255, 0, 0): 1, (0, 0, 255): 2, (0, 255, 0): 3, (255, 255, 255): MISSING}
 """Red arteries, blue veins, green where they cross; white vessels are of unknown kind."""
 
 _FOV = "masks/ (the field of view) is not used: outside it the reference is background"
-_OFFICIAL = 22
+_LES_AV_IMAGES = 22
 
 
 def read_vessels(source: Path) -> Study:
@@ -89,7 +149,7 @@ def _files(images: list[Path], masks: list[Path]) -> list[CaseFiles]:
 def _study(
     dataset: Dataset, backend: FilesBackend, images: list[Path], classes: Classes, note: str = ""
 ) -> Study:
-    about = dataset.about(note, _FOV, of_all(len(images), _OFFICIAL, "images"))
+    about = dataset.about(note, _FOV, of_all(len(images), _LES_AV_IMAGES, "images"))
     index = CaseIndex.of([image.stem for image in images])
     return Study(backend, index, (), about=about, _classes=classes)
 

@@ -1,16 +1,19 @@
-"""Measures of matrices: how far estimated ones are from the true ones, and column dominance.
-
-Only rows of the true class are compared: what a rater would say of a class that is not there is
-never observed. Joint matrices (counts over all labels) are not compared with conditional ones.
-"""
+"""Measures of matrices (error, column dominance), and orders of other libraries and the papers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags, Floats
+from raters.confusion.counts import normalise
 from raters.errors import RatersError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def root_mean_square(estimated: Array, true: Array, truth: Array | None = None) -> float:
@@ -142,3 +145,73 @@ def is_dominant(confusion: Array) -> bool:
         (False, True)
     """
     return dominance_margin(confusion) > 0
+
+
+def from_transpose(matrices: Array) -> Array:
+    """Turn the papers' `A[o, t]` into `C[t, o]`.
+
+    Example:
+        >>> from_transpose(np.array([[0.9, 0.2], [0.1, 0.8]]))
+        array([[0.9, 0.1],
+               [0.2, 0.8]])
+    """
+    return np.swapaxes(matrices, -1, -2)
+
+
+to_transpose = from_transpose
+
+
+def from_sklearn(counts: Array) -> Floats:
+    """Turn `sklearn.metrics.confusion_matrix(truth, observed)` into `C[t, o]`.
+
+    Example:
+        >>> from_sklearn(np.array([[9, 1], [2, 8]]))
+        array([[0.9, 0.1],
+               [0.2, 0.8]])
+    """
+    return normalise(counts)
+
+
+def from_crowdkit(errors: pd.DataFrame, workers: Sequence[Any], labels: Sequence[Any]) -> Floats:
+    """Turn crowd-kit's `DawidSkene.errors_` into `(raters, L, L)`.
+
+    A label that crowd-kit never saw of a worker has no row there; its probability is 0.
+
+    Args:
+        errors: Rows (worker, observed label), columns true label.
+        workers: The workers, in the order wanted.
+        labels: The labels, in the order wanted.
+    """
+    whole = errors.reindex(
+        index=[(worker, label) for worker in workers for label in labels], columns=list(labels)
+    )
+    observed_by_true = whole.fillna(0.0).to_numpy(np.float64)
+    return from_transpose(observed_by_true.reshape(len(workers), len(labels), len(labels)))
+
+
+def to_crowdkit(confusion: Array, workers: Sequence[Any], labels: Sequence[Any]) -> pd.DataFrame:
+    """Turn `(raters, L, L)` into a DataFrame as crowd-kit's `DawidSkene.errors_`."""
+    import pandas as pd
+
+    index = pd.MultiIndex.from_product([list(workers), list(labels)], names=["worker", "label"])
+    rows = to_transpose(confusion).reshape(len(workers) * len(labels), len(labels))
+    return pd.DataFrame(rows, index=index, columns=pd.Index(labels))
+
+
+def from_itk(flat: Sequence[float] | Array, num_classes: int) -> Floats:
+    """Turn one rater's matrix of ITK's multi-label STAPLE into `C[t, o]`.
+
+    ITK keeps a row for 'undecided' after those of the labels; it is dropped and the rest made to
+    sum to one again.
+
+    Args:
+        flat: `MultiLabelSTAPLEImageFilter.GetConfusionMatrix(rater)`, `(L + 1) * L` numbers.
+        num_classes: The number of labels `L`.
+    """
+    values = np.asarray(flat, np.float64)
+    if values.size != (num_classes + 1) * num_classes:
+        raise RatersError(
+            f"found {values.size} numbers, expected {(num_classes + 1) * num_classes} for "
+            f"{num_classes} classes"
+        )
+    return normalise(from_transpose(values.reshape(num_classes + 1, num_classes)[:num_classes]))
