@@ -16,7 +16,7 @@ from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.dataset import CaseDataset, collate
 from raters.training.normalise import Normalisation
-from raters.training.survey import check_classes
+from raters.training.partition import check_classes
 
 Array = NDArray[Any]
 TINY: dict[str, Any] = {

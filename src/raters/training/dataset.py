@@ -56,6 +56,10 @@ class Item(TypedDict, total=False):
     space: NDArray[np.int64]
 
 
+_MAPS = ("labels", "reference", "target", "regions")
+"""What moves with the image."""
+
+
 def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
     """Stack items; what is smaller than the largest of the batch is filled up at its ends.
 
@@ -74,22 +78,17 @@ def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
         ([[[1.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]], [[[0, 1, -1]], [[1, 1, 1]]], [3, 5])
     """
     first = items[0]
-    batch = {"case": torch.tensor([item["case"] for item in items])}
-    batch["image"] = _stacked([item["image"] for item in items], first["image"].ndim - 1)
-    if "raters" in first:
-        batch["labels"] = _answers([item["labels"] for item in items], MISSING)
-        batch["raters"] = _answers([item["raters"] for item in items], 0)
-    else:
-        batch["labels"] = _stacked([item["labels"] for item in items], first["labels"].ndim - 1)
     axes = first["labels"].ndim - 1  # 0 for tables, whose labels are (answers,)
-    if "reference" in first:
-        batch["reference"] = _stacked([item["reference"] for item in items], axes)
-    if "target" in first:
-        batch["target"] = _stacked([item["target"] for item in items], axes)
-    if "regions" in first:
-        batch["regions"] = _stacked([item["regions"] for item in items], axes)
-    more = [name for name in first if name not in batch]
-    return batch | {name: _stacked([item[name] for item in items], 0) for name in more}  # type: ignore[literal-required]
+    differ = {"image": first["image"].ndim - 1, **dict.fromkeys(_MAPS, axes)}
+    batch = {}
+    for name in first:
+        parts = [np.asarray(item[name]) for item in items]  # type: ignore[literal-required]
+        if "raters" in first and name in ("labels", "raters"):
+            longest = max(1, *(len(answers) for answers in parts))
+            fill = 0 if name == "raters" else MISSING
+            parts = [pad_to(answers, (longest,), fill) for answers in parts]
+        batch[name] = _stacked(parts, differ.get(name, 0))
+    return batch
 
 
 def unknown(array: NDArray[Any]) -> int:
@@ -106,11 +105,6 @@ def _stacked(arrays: list[NDArray[Any]], axes: int) -> torch.Tensor:
     # Numpy casts while it copies, on one thread; `.long()` wakes all and took 10 times as long.
     dtype = np.float32 if arrays[0].dtype.kind == "f" else np.int64
     return torch.from_numpy(np.stack(arrays, dtype=dtype))
-
-
-def _answers(arrays: list[NDArray[Any]], fill: int) -> torch.Tensor:
-    longest = max(1, *(len(array) for array in arrays))
-    return _stacked([pad_to(array, (longest,), fill) for array in arrays], 0)
 
 
 Extra = Callable[[Case], Mapping[str, NDArray[Any]]]
@@ -173,15 +167,14 @@ class CaseDataset(Dataset[Item]):
     ) -> None:
         self.study, self.patch_size, self.mode = study, patch_size, mode
         self.seed, self.epoch = seed, 0
-        self.patches_per_case = (
-            patches_per_case if mode == "train" and patch_size is not None else 1
-        )
+        random_patches = mode == "train" and patch_size is not None
+        self.patches_per_case = patches_per_case if random_patches else 1
         self.foreground_share = foreground_share
         self.cases = CaseReader(
             study,
             normalisation,
             reference=mode == "tiles",  # no step of training looks at it
-            foreground=mode == "train" and patch_size is not None,
+            foreground=random_patches,
             targets=targets,
             regions=regions,
             cache_bytes=cache_bytes,
@@ -242,11 +235,9 @@ class CaseDataset(Dataset[Item]):
 
     def _padding(self) -> Item:
         """Return the image of the first case without labels, reference and target."""
-        first = self.cases.first
-        image, maps = self._cut(first, None if self.patch_size is None else (0,) * self.axes)
-        nothing = {
-            name: np.full_like(m, unknown(m)) for name, m in maps.items() if name != "raters"
-        }
+        corner = None if self.patch_size is None else (0,) * self.axes
+        image, maps = self._cut(self.cases.first, corner)
+        nothing = {n: np.full_like(m, unknown(m)) for n, m in maps.items() if n != "raters"}
         extra = {name: np.zeros_like(values[0]) for name, values in self._extra.items()}
         return cast("Item", {**maps, **nothing, **extra, "image": image, "case": NO_CASE})
 
@@ -280,9 +271,7 @@ class CaseDataset(Dataset[Item]):
         self, found: DecodedCase, corner: Corner | None
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Return the image and what belongs to it, all of it or a patch."""
-        names = ("labels", "raters", "reference", "target", "regions")
-        every = {name: getattr(found, name) for name in names}
-        maps = {name: array for name, array in every.items() if array is not None}
+        maps = {name: array for name, array in found.arrays.items() if name in (*_MAPS, "raters")}
         if corner is None or self.patch_size is None:
             return found.pixels(), maps
         image = found.pixels(corner, self.patch_size)

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Any
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.registry import method_of_options
+from raters.scores.chosen_cut import Cuts
 from raters.study.check import all_named
 from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
-from raters.training.cases import cache_folder
-from raters.training.cuts import Cuts, find_cuts
 from raters.training.engine import Learner
 from raters.training.epochs import read_checkpoint
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
+from raters.training.options import (
+    DEFAULT_METHOD,
+    Checked,
+    TrainingOptions,
+    checked_options,
+    earlier_run,
+    is_writer,
+    plan_again,
+)
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.resume import earlier_run, is_writer, plan_again
 from raters.training.run import (
     Record,
     epoch_callback,
@@ -32,6 +38,7 @@ from raters.training.run import (
     noted_warnings,
     refuse_foreign,
 )
+from raters.training.store import cache_folder
 from raters.training.trainer import (
     Progress,
     TrainingBar,
@@ -165,8 +172,11 @@ def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     if planned.config.kind != "segmentation" or not (alone or first_process()):
         return None
     kept = len(planned.parts.held_out)
+    part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
+    # The package `prediction` builds on this one.
+    from raters.prediction.find_cuts import find_cuts
+
     try:
-        part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
         return find_cuts(model, part, on, wants_bar(progress))
     except RatersError as error:
         warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,14 +57,8 @@ def loader(
     num_workers = enough_workers(dataset) if num_workers is None else num_workers
     if num_workers or not dataset.cases.fits:
         dataset.cases.open_store()
-    return LateLoader(
-        dataset,
-        batch_sampler=EpochSampler(len(dataset), batch_size, seed, shuffle),
-        num_workers=num_workers,
-        collate_fn=collate,
-        # A loader draws a seed each epoch: not from the stream that dropout draws from.
-        generator=torch.Generator().manual_seed(seed),
-        multiprocessing_context=multiprocessing.get_context("fork") if num_workers else None,
+    return _batches(
+        dataset, EpochSampler(len(dataset), batch_size, seed, shuffle), num_workers, seed
     )
 
 
@@ -73,13 +67,23 @@ def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
     dataset = batches.dataset
     assert isinstance(dataset, CaseDataset)
     whole = dataset.whole()
+    mine = share(range(len(whole.study)), *processes())
+    items = [k for k, case in enumerate(whole.positions) if case in mine]
+    parts = [items[start : start + batch_size] for start in range(0, len(items), batch_size)]
+    return _batches(whole, parts, batches.num_workers)
+
+
+def _batches(
+    dataset: CaseDataset, order: Iterable[Sequence[Any]], num_workers: int, seed: int = 0
+) -> DataLoader[Item]:
     return LateLoader(
-        whole,
-        batch_sampler=CaseSampler(whole.positions, batch_size),
-        num_workers=batches.num_workers,
+        dataset,
+        batch_sampler=order,
+        num_workers=num_workers,
         collate_fn=collate,
-        generator=torch.Generator(),
-        multiprocessing_context=batches.multiprocessing_context,
+        # A loader draws a seed each epoch: not from the stream that dropout draws from.
+        generator=torch.Generator().manual_seed(seed),
+        multiprocessing_context=multiprocessing.get_context("fork") if num_workers else None,
     )
 
 
@@ -173,36 +177,10 @@ class EpochSampler(Sampler[list[int | None]]):
     def __iter__(self) -> Iterator[list[int | None]]:
         rank, world = processes()
         refuse_small_batch(self.batch_size, world)
-        order = self._order()
+        order: Sequence[int] = range(self.length)
+        if self.shuffle:
+            rng = np.random.default_rng((self.seed, self.epoch))
+            order = rng.permutation(self.length).tolist()
         for start in range(0, self.length, self.batch_size):
             part = share(order[start : start + self.batch_size], rank, world)
             yield list(part) if part else [PADDING]
-
-    def _order(self) -> list[int]:
-        if not self.shuffle:
-            return list(range(self.length))
-        rng = np.random.default_rng((self.seed, self.epoch))
-        order: list[int] = rng.permutation(self.length).tolist()
-        return order
-
-
-class CaseSampler(Sampler[list[int]]):
-    """Batches of items in order; each process gets the items of its part of the cases.
-
-    Args:
-        positions: Of each item, the case that it is of; in order.
-        batch_size: Items in a batch, of this process.
-
-    Example:
-        >>> list(CaseSampler([0, 0, 0, 1, 2], batch_size=2))
-        [[0, 1], [2, 3], [4]]
-    """
-
-    def __init__(self, positions: Sequence[int], batch_size: int) -> None:
-        self.positions, self.batch_size = positions, batch_size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        mine = share(range(max(self.positions) + 1), *processes())
-        items = [k for k, case in enumerate(self.positions) if case in mine]
-        for start in range(0, len(items), self.batch_size):
-            yield items[start : start + self.batch_size]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -18,15 +17,20 @@ from raters.errors import RatersError
 from raters.methods.base import Asked, refuse_unanswered
 from raters.methods.registry import METHODS
 from raters.rows import Row, html, write_csv
+from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
-from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study, many
 from raters.study.whole_numbers import at_least
-from raters.training.config import ModelConfig, read_config, write_config
-from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
-from raters.training.normalise import image_of, in_case
+from raters.training.config import (
+    ModelConfig,
+    build_with_weights,
+    read_config,
+    write_config,
+    write_weights,
+)
+from raters.training.normalise import in_case
 from raters.training.run import (
     CONFIG,
     RATER_WEIGHTS,
@@ -49,7 +53,6 @@ Many = Study | str | Path
 Cases = Iterator[tuple[Case, NDArray[T]]]
 Weights = Mapping[str, float] | str | None
 Weighting = tuple[float, ...] | None
-Shapes = dict[str, tuple[int, ...]]
 
 
 class Model:
@@ -306,7 +309,7 @@ class Model:
         """
         if not isinstance(image, Case):
             return self._pixels_of(given_image(image)[0])
-        found = image_of(image)
+        found = image.needed_image()
         with in_case(image.id, found.source):
             return self._pixels_of(found.array)
 
@@ -410,94 +413,3 @@ def load(folder: str | Path, network: Own | None = None) -> Model:
             the folder names it.
     """
     return Model.load(folder, network)
-
-
-def write_weights(path: Path, method: Method) -> None:
-    """Write the weights of a method as safetensors, whole or not at all."""
-    from safetensors.torch import save
-
-    state = {k: v.contiguous().cpu() for k, v in method.state_dict().items()}
-    with written_whole(path, "wb") as file:
-        file.write(save(state))
-
-
-def build_with_weights(config: ModelConfig, path: Path) -> Method:
-    """Make the method that a configuration describes, with weights from a file.
-
-    The file's header is compared with the configuration first, on tensors that take no memory: a
-    configuration of absurd sizes is refused before anything of that size is made.
-
-    Raises:
-        RatersError: The file is no safetensors file, or does not fit the configuration.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    found = shapes_in(path)
-    for text in chain(_absurd(config, found), _unlike(config, found)):  # the second only then
-        raise RatersError(text, kind="weights", file=path)
-    method: Method = config.build()
-    try:
-        method.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise _unreadable(path, error) from None
-    for name, tensor in method.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            text = f"found NaN or infinity in the weight {name!r}, expected finite numbers"
-            raise RatersError(text, kind="weights", file=path)
-    return method
-
-
-def shapes_in(path: Path) -> Shapes:
-    """Read the names and shapes of all weights; safetensors checks them against the file's size."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.exists():
-        raise RatersError(
-            "there is no such file, expected safetensors weights", kind="missing-file", file=path
-        )
-    refuse_special(path)
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _absurd(config: ModelConfig, shapes: Shapes) -> Iterator[str]:
-    """Name sizes that no network with these weights can have, before it is outlined."""
-    longest = max((side for shape in shapes.values() for side in shape), default=0)
-    # A network may have no layer of its width (a perceptron without hidden layers).
-    for name, most in (("depth", max(len(shapes), 50)), ("width", max(longest, 1024))):
-        found = getattr(config.network, name)
-        if found is not None and found > most:
-            yield (
-                f"found {name} {found} in the configuration, expected at most {most} for these "
-                "weights"
-            )
-
-
-def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
-    """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
-    try:
-        with torch.device("meta"):
-            outline: Method = config.build()
-    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
-        why = str(error).splitlines()[0]
-        yield (
-            f"found sizes in the configuration that cannot be built ({why}), expected those of the "
-            "weights"
-        )
-        return
-    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
-    for name, shape in expected.items():
-        if found.get(name) != shape:
-            there = found.get(name, "nothing")
-            yield f"found {there} for the weight {name!r}, expected {shape}"
-    for name in sorted(set(found) - set(expected)):
-        yield f"found the weight {name!r}, expected none of this name"
-
-
-def _unreadable(path: Path, error: Exception) -> RatersError:
-    why = f"cannot be read ({error}), expected safetensors weights"
-    return RatersError(why, kind="unreadable", file=path)

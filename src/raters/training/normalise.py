@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study.backend import Image
-from raters.study.case import Case
 from raters.study.study import Study
 
 Mode = Literal["study", "case", "none"]
@@ -147,7 +146,7 @@ def fit_normalisation(
         raise RatersError(f"found the normalisation {mode!r}, expected one of {expected}")
     if not len(study):
         raise RatersError("found no cases, expected some to train on")
-    first = first or image_of(study[0])
+    first = first or study[0].needed_image()
     if mode == "auto":
         mode = "study" if first.array.ndim == 1 or first.array.dtype.itemsize == 1 else "case"
     if mode != "study":
@@ -155,23 +154,6 @@ def fit_normalisation(
     number, mean, squares = _merged(study, first, len(study) if first.array.ndim == 1 else SAMPLE)
     std = _std(number, mean, squares)
     return Normalisation("study", tuple(mean.tolist()), tuple(std.tolist()))
-
-
-def image_of(case: Case) -> Image:
-    """Read the image or the features of a case, which training and prediction cannot do without.
-
-    Raises:
-        RatersError: that names the case without one.
-    """
-    image = case.raw_image()
-    if image is None:
-        raise RatersError(
-            f"found no image of case {case.id!r}, expected one: a network needs images "
-            '(--images "images/{case}.png") or features',
-            kind="missing-image",
-            case=case.id,
-        )
-    return image
 
 
 @contextmanager
@@ -236,7 +218,7 @@ def _merged(study: Study, first: Image, most: int) -> Statistics:
     number = min(len(study), most)
     for position in np.linspace(0, len(study) - 1, number).round().astype(int).tolist():
         case = study[position]
-        image = image_of(case) if position else first
+        image = case.needed_image() if position else first
         with in_case(case.id, image.source):
             refuse_not_finite(image.array)
             if total is not None and len(image.array) != len(total[1]):

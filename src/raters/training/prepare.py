@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,23 +18,22 @@ from raters.methods.coarse_options import trusts_masks
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.options import NetworkOptions, is_own
-from raters.study.formats.base import usable_memory
 from raters.study.study import Study
-from raters.training.config import ClassEntry, ModelConfig
+from raters.study.survey import survey
+from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
 from raters.training.dataset import CaseDataset
 from raters.training.loader import loader, refuse_small_batch
 from raters.training.normalise import fit_normalisation, in_case
 from raters.training.options import Checked, TrainingOptions
-from raters.training.run import Split
-from raters.training.survey import (
+from raters.training.partition import (
     Partition,
     check_classes,
     left_out,
     left_out_note,
     partition,
-    survey,
     warn_of_unlabelled,
 )
+from raters.training.run import Split
 from raters.training.trainer import precision_of
 
 if TYPE_CHECKING:
@@ -48,11 +46,6 @@ WARM_UP = {"segmentation": 0.4, "classification": 2}
 SEVERAL, VOTES = 1.5, 2.5  # labels per pixel from which on most pixels have several, a majority
 WARM_UP_ALONE = 2  # where a pixel has one label there is no vote, only a rater's errors
 PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
-
-COPIES = 4
-"""Weights, their gradients, and the two means of AdamW."""
-
-DEEPEST = 1000
 
 
 @dataclass(frozen=True)
@@ -76,12 +69,12 @@ class Planned:
     @cached_property
     def train(self) -> Study:
         """The cases that are trained on."""
-        return _part(self.study, self.parts.train)
+        return self.study.take(np.sort(self.parts.train))
 
     @cached_property
     def held_out(self) -> Study:
         """The cases that the best epoch is chosen on."""
-        return _part(self.study, self.parts.held_out)
+        return self.study.take(np.sort(self.parts.held_out))
 
 
 def plan_training(
@@ -90,20 +83,22 @@ def plan_training(
     """Part the cases and complete the options; a normalisation that is known is kept."""
     method, training = checked.method, checked.training
     refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
-    whole = partition(study, training.val_fraction, training.seed, method)
-    used = study.select(cases=list(study.index.ids[np.concatenate(whole)]))
-    parts = _within(study, used, whole)
-    config = _completed(used, _part(used, parts.train), checked, normalisation)
+    parts = partition(study, training.val_fraction, training.seed, method)
+    used, train = study.take(np.sort(np.concatenate(parts))), study.take(np.sort(parts.train))
+    config = _completed(used, train, checked, normalisation)
     notes = left_out_note(left_out(study, used.index.ids), method)
-    planned = Planned(config, used, parts, _splits(study, whole), tuple(notes))
+    planned = plan_parts(study, parts, config, tuple(notes))
     _refuse_choice(planned.held_out, training.select, training.patience)
     return planned
 
 
-def plan_parts(study: Study, parts: Partition, config: ModelConfig) -> Planned:
+def plan_parts(
+    study: Study, parts: Partition, config: ModelConfig, notes: tuple[str, ...] = ()
+) -> Planned:
     """Return which cases are used how, for a model that is settled already."""
-    used = study.select(cases=list(study.index.ids[np.concatenate(parts)]))
-    return Planned(config, used, _within(study, used, parts), _splits(study, parts))
+    used = np.sort(np.concatenate(parts))
+    within = Partition(*(np.searchsorted(used, rows) for rows in parts))
+    return Planned(config, study.take(used), within, _splits(study, parts), notes)
 
 
 def make_method(planned: Planned) -> Method:
@@ -183,18 +178,6 @@ def _splits(study: Study, parts: Partition) -> list[Split]:
         (str(case), str(part), str(group))
         for case, part, group in zip(index.ids, used, index.groups, strict=True)
     ]
-
-
-def _within(study: Study, used: Study, parts: Partition) -> Partition:
-    """Return positions in the part of the study that is used."""
-    position = {name: k for k, name in enumerate(used.index.ids)}
-    return Partition(
-        *(np.array([position[n] for n in study.index.ids[rows]], np.intp) for rows in parts)
-    )
-
-
-def _part(study: Study, positions: np.ndarray[Any, np.dtype[np.intp]]) -> Study:
-    return study.select(cases=list(study.index.ids[positions]))
 
 
 def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
@@ -345,32 +328,3 @@ def _network(
         return asked  # it is refused when it is built
     suits = {size: getattr(chosen, size) for size in sizes} if name == chosen.name else {}
     return NETWORKS[name].filled(asked, **suits)
-
-
-def refuse_too_large(config: ModelConfig) -> None:
-    """Refuse a network that takes more memory to train than there is.
-
-    Raises:
-        RatersError: that names width and depth, and how much they take.
-    """
-    size = weights_of(config) * 4.0 * COPIES
-    if size <= usable_memory():
-        return
-    takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
-    raise RatersError(
-        f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
-        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
-        "try a smaller width or depth",
-        kind="network",
-    )
-
-
-def weights_of(config: ModelConfig) -> float:
-    """Count the weights on a device that holds no numbers; infinity where they are uncountable."""
-    if (config.network.depth or 0) > DEEPEST:
-        return math.inf
-    try:
-        with torch.device("meta"):
-            return float(sum(weights.numel() for weights in config.build().parameters()))
-    except (RuntimeError, OverflowError, MemoryError, TypeError):
-        return math.inf

@@ -7,7 +7,7 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +30,6 @@ from raters.training.run import first_process
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
-    from rich.progress import TaskID
 
     from raters.training.config import ModelConfig
     from raters.training.engine import Learner
@@ -87,11 +86,9 @@ def wants_bar(progress: Progress) -> bool:
     return Console(stderr=True).is_terminal if progress is None else progress
 
 
-@contextmanager
-def own_randomness() -> Iterator[None]:
+def own_randomness() -> AbstractContextManager[None]:
     """Return the caller's random numbers back as they were, whatever happens."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield
+    return torch.random.fork_rng(devices=range(torch.cuda.device_count()))
 
 
 @contextmanager
@@ -202,7 +199,7 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
 
 
 class TrainingBar(lightning.Callback):
-    """Shows one bar over all epochs.
+    """Shows one bar over all epochs; that of Lightning starts again in each, without the time left.
 
     Args:
         epochs: How many there are.
@@ -213,11 +210,6 @@ class TrainingBar(lightning.Callback):
     def __init__(self, epochs: int, steps: int, console: Console | None = None) -> None:
         self.epochs, self.total = epochs, epochs * steps
         self._console = console or Console(stderr=True)
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar; a resumed run starts where it was."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR),
@@ -226,14 +218,14 @@ class TrainingBar(lightning.Callback):
         )
         # The steps of an epoch are unlike those that score it: look back over many of both.
         self._bar = Bar(*columns, console=self._console, speed_estimate_period=300)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
+        """Show the bar; a resumed run starts where it was."""
         self._bar.start()
         done = len(pl_module.history)
-        self._task = self._bar.add_task(
-            self._epoch(pl_module, done),
-            total=self.total,
-            completed=self.total * done // self.epochs,
-            terms="",
-        )
+        completed = self.total * done // self.epochs
+        said = self._epoch(pl_module, done)
+        self._task = self._bar.add_task(said, total=self.total, completed=completed, terms="")
 
     def _epoch(self, learner: Learner, epoch: int) -> str:
         phase = learner.method.phase(epoch)
@@ -242,60 +234,42 @@ class TrainingBar(lightning.Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
         """Go one step on."""
-        if self._bar is not None and self._task is not None:
-            epoch = self._epoch(pl_module, trainer.current_epoch)
-            self._bar.update(self._task, advance=1, description=epoch)
+        epoch = self._epoch(pl_module, trainer.current_epoch)
+        self._bar.update(self._task, advance=1, description=epoch)
 
     def on_validation_batch_end(self, *_: Any) -> None:  # noqa: ANN401
         """Go one step on: held-out batches take their time too."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=1)
+        self._bar.update(self._task, advance=1)
 
     def show_row(self, learner: Learner) -> None:
         """Show what the epoch gave."""
-        if self._bar is not None and self._task is not None:
-            row = learner.history[-1]
-            words = len(self._epoch(learner, row["epoch"] - 1))
-            room = self._console.width - words - _BAR - _TIME - _GAPS
-            self._bar.update(self._task, terms=shown_terms(row, room))
+        row = learner.history[-1]
+        words = len(self._epoch(learner, row["epoch"] - 1))
+        room = self._console.width - words - _BAR - _TIME - _GAPS
+        self._bar.update(self._task, terms=shown_terms(row, room))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ANN401, ARG002
         """Leave the bar as it is, also after an error or Ctrl-C."""
-        if self._bar is not None:
+        if self._bar.live.is_started:
             self._bar.stop()
-            self._bar = None
 
 
-def _tensorboard(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import TensorBoardLogger
+def _logger(name: str, folder: Path) -> Logger:
+    """Make a logger of Lightning that writes into the folder of a run."""
+    from lightning.pytorch import loggers
 
-    return TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
-
-
-def _mlflow(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import MLFlowLogger
-
-    if os.environ.get("MLFLOW_TRACKING_URI"):  # MLflow's own way to name a server
-        return MLFlowLogger("raters", run_name=folder.name)
-    return MLFlowLogger(
-        "raters",
-        run_name=folder.name,
-        tracking_uri=f"sqlite:///{folder / 'mlflow.db'}",
-        artifact_location=str(folder / "mlruns"),
-    )
-
-
-def _wandb(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import WandbLogger
-
-    return WandbLogger(project="raters", name=folder.name, save_dir=folder)
-
-
-LOGGERS: dict[str, Callable[[Path], Logger]] = {
-    "tensorboard": _tensorboard,
-    "mlflow": _mlflow,
-    "wandb": _wandb,
-}
+    if name == "tensorboard":
+        return loggers.TensorBoardLogger(
+            folder, name="", version="tensorboard", default_hp_metric=False
+        )
+    if name == "wandb":
+        return loggers.WandbLogger(project="raters", name=folder.name, save_dir=folder)
+    own = {
+        "tracking_uri": f"sqlite:///{folder / 'mlflow.db'}",
+        "artifact_location": str(folder / "mlruns"),
+    }
+    server = os.environ.get("MLFLOW_TRACKING_URI")  # MLflow's own way to name one
+    return loggers.MLFlowLogger("raters", run_name=folder.name, **({} if server else own))
 
 
 def refuse_loggers(names: Sequence[str], folder: Path | None) -> None:
@@ -311,7 +285,7 @@ def make_loggers(names: Sequence[str], folder: Path | None, config: ModelConfig)
     """Make loggers that write into the folder of the run, and tell them what is trained."""
     if folder is None:
         return []
-    loggers = [LOGGERS[name](folder.absolute()) for name in names]
+    loggers = [_logger(name, folder.absolute()) for name in names]
     chosen: dict[str, Any] = {"method": config.method, **config.options}
     chosen |= config.training.model_dump(mode="json")
     for logger in loggers:
