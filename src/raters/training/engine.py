@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import lightning
 import torch
@@ -19,13 +19,41 @@ from raters.distributed import gathered
 from raters.errors import RatersError
 from raters.methods.base import Batch, Method, Step
 from raters.methods.phases import Optimiser
+from raters.networks.backbone import TruthNetwork
+from raters.networks.encoders import Encoder
 from raters.rows import Row
 from raters.training.dataset import NO_CASE
 from raters.training.epochs import Best, HeldOutScores, Score, labels_by_rater
 from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
 from raters.training.partition import Partition
-from raters.training.trainer import set_precision
+
+Precision = Literal["auto", "32", "bf16", "16"]
+HALF = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
+
+
+def precision_of(wish: Precision) -> Precision:
+    """Choose a precision that this machine can compute in.
+
+    Processors without a unit for bf16 are slower with it than without: 'auto' is 32 there.
+
+    Example:
+        >>> precision_of("bf16")
+        'bf16'
+    """
+    on_gpu = torch.cuda.is_available()
+    if wish == "16" and not on_gpu:
+        raise RatersError("found precision='16' without a GPU, expected '32', 'bf16' or 'auto'")
+    if wish == "auto":
+        return "bf16" if on_gpu and torch.cuda.is_bf16_supported(False) else "32"
+    return wish
+
+
+def set_precision(method: nn.Module, precision: Precision) -> None:
+    """Let all truth networks and encoders of a method compute in a precision."""
+    for module in method.modules():
+        if isinstance(module, TruthNetwork | Encoder):
+            module.half_type = HALF[precision]
 
 
 @dataclass

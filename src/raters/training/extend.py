@@ -19,13 +19,13 @@ from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.survey import labelled, survey
 from raters.training.config import ModelConfig, refuse_other_study
-from raters.training.engine import Learner
+from raters.training.engine import Learner, precision_of
 from raters.training.model import Model
 from raters.training.options import FREE, TrainingOptions
 from raters.training.partition import Partition, by_split, partition, warn_of_unlabelled
 from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
 from raters.training.run import Split
-from raters.training.trainer import Progress, own_randomness, precision_of
+from raters.training.trainer import Progress, own_randomness, run_epochs
 from raters.wording import expected_one_of
 
 SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
@@ -157,8 +157,6 @@ def _counted(model: Model, planned: Planned) -> Method:
 
 def _fitted(model: Model, planned: Planned, progress: Progress) -> tuple[Method, Learner]:
     """Fit the rater model of the new raters behind the trained network."""
-    from raters.training.fit import run_epochs
-
     torch.manual_seed(planned.config.training.seed)
     method: Method = planned.config.build()
     _freeze(method, model.method)

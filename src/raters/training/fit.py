@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
@@ -17,8 +17,6 @@ from raters.study.lock import only_one
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
-from raters.training.engine import Learner
-from raters.training.epochs import read_checkpoint
 from raters.training.model import Model
 from raters.training.options import (
     DEFAULT_METHOD,
@@ -29,32 +27,10 @@ from raters.training.options import (
     is_writer,
     plan_again,
 )
-from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.run import (
-    Record,
-    epoch_callback,
-    finished,
-    first_process,
-    noted_warnings,
-    refuse_foreign,
-)
+from raters.training.prepare import Planned, make_method, plan_training
+from raters.training.run import Record, finished, first_process, noted_warnings, refuse_foreign
 from raters.training.store import cache_folder
-from raters.training.trainer import (
-    Progress,
-    TrainingBar,
-    interruptible,
-    log_row,
-    make_loggers,
-    make_trainer,
-    own_randomness,
-    quiet,
-    refuse_loggers,
-    set_precision,
-    wants_bar,
-)
-
-if TYPE_CHECKING:
-    from raters.methods.base import Method
+from raters.training.trainer import Progress, own_randomness, refuse_loggers, run_epochs, wants_bar
 
 
 def fit(
@@ -181,42 +157,3 @@ def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     except RatersError as error:
         warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)
         return None
-
-
-def run_epochs(
-    method: Method,
-    planned: Planned,
-    record: Record | None = None,
-    progress: Progress = None,
-    cache: Path | None = None,
-) -> Learner:
-    """Train a method that is ready, from the start or from the checkpoint of its record."""
-    config, folder = planned.config, record.folder if record else None
-    training = config.training
-    with quiet():
-        data = make_loader(planned, method, "train", cache)
-        kept = len(planned.parts.held_out)
-        held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        learner = Learner(method, training, len(data), planned.parts)
-        checkpoint = record.earlier if record else None
-        if checkpoint:
-            learner.on_load_checkpoint(read_checkpoint(checkpoint))
-        loggers = [] if learner.done else make_loggers(training.loggers, folder, config)
-        if record:
-            record.start(learner)
-            learner.after_epoch.append(record.epoch)
-        if learner.done:
-            return learner
-        each = len(data) + (len(held_out) if held_out else 0)
-        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
-        if callable(progress):
-            learner.after_epoch.append(epoch_callback(progress, training.epochs))
-        trainer = make_trainer(training, bar, loggers)
-        learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
-        set_precision(method, training.precision)
-        try:
-            with interruptible():
-                trainer.fit(learner, data, held_out, ckpt_path=checkpoint)
-        finally:
-            set_precision(method, "32")  # a model predicts as one that was loaded does
-    return learner

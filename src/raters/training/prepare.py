@@ -22,6 +22,7 @@ from raters.study.study import Study
 from raters.study.survey import survey
 from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
 from raters.training.dataset import CaseDataset
+from raters.training.engine import precision_of
 from raters.training.loader import loader, refuse_small_batch
 from raters.training.normalise import fit_normalisation, in_case
 from raters.training.options import Checked, TrainingOptions
@@ -34,7 +35,6 @@ from raters.training.partition import (
     warn_of_unlabelled,
 )
 from raters.training.run import Split
-from raters.training.trainer import precision_of
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader

@@ -1,4 +1,4 @@
-"""Lightning's trainer as we need it: quiet, with a bar, in any precision, stopped by Ctrl-C."""
+"""Runs the epochs, on Lightning's trainer as we need it: quiet, with a bar, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import lightning
 import torch
@@ -19,20 +19,19 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from torch import nn
 
 from raters.errors import RatersError
-from raters.networks.backbone import TruthNetwork
-from raters.networks.encoders import Encoder
-from raters.training.epochs import WholeCheckpoints
+from raters.training.engine import Learner, set_precision
+from raters.training.epochs import WholeCheckpoints, read_checkpoint
 from raters.training.options import TrainingOptions
-from raters.training.run import first_process
+from raters.training.prepare import Planned, make_loader
+from raters.training.run import Record, epoch_callback, first_process
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
 
+    from raters.methods.base import Method
     from raters.training.config import ModelConfig
-    from raters.training.engine import Learner
 
 Progress = bool | Callable[[str], None] | None
 """Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
@@ -141,34 +140,6 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-
-
-Precision = Literal["auto", "32", "bf16", "16"]
-HALF = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
-
-
-def precision_of(wish: Precision) -> Precision:
-    """Choose a precision that this machine can compute in.
-
-    Processors without a unit for bf16 are slower with it than without: 'auto' is 32 there.
-
-    Example:
-        >>> precision_of("bf16")
-        'bf16'
-    """
-    on_gpu = torch.cuda.is_available()
-    if wish == "16" and not on_gpu:
-        raise RatersError("found precision='16' without a GPU, expected '32', 'bf16' or 'auto'")
-    if wish == "auto":
-        return "bf16" if on_gpu and torch.cuda.is_bf16_supported(False) else "32"
-    return wish
-
-
-def set_precision(method: nn.Module, precision: Precision) -> None:
-    """Let all truth networks and encoders of a method compute in a precision."""
-    for module in method.modules():
-        if isinstance(module, TruthNetwork | Encoder):
-            module.half_type = HALF[precision]
 
 
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
@@ -300,3 +271,42 @@ def log_row(learner: Learner) -> None:
     for logger in learner.trainer.loggers:
         logger.log_metrics(numbers, step=row["epoch"])
         logger.save()
+
+
+def run_epochs(
+    method: Method,
+    planned: Planned,
+    record: Record | None = None,
+    progress: Progress = None,
+    cache: Path | None = None,
+) -> Learner:
+    """Train a method that is ready, from the start or from the checkpoint of its record."""
+    config, folder = planned.config, record.folder if record else None
+    training = config.training
+    with quiet():
+        data = make_loader(planned, method, "train", cache)
+        kept = len(planned.parts.held_out)
+        held_out = make_loader(planned, method, "tiles", cache) if kept else None
+        learner = Learner(method, training, len(data), planned.parts)
+        checkpoint = record.earlier if record else None
+        if checkpoint:
+            learner.on_load_checkpoint(read_checkpoint(checkpoint))
+        loggers = [] if learner.done else make_loggers(training.loggers, folder, config)
+        if record:
+            record.start(learner)
+            learner.after_epoch.append(record.epoch)
+        if learner.done:
+            return learner
+        each = len(data) + (len(held_out) if held_out else 0)
+        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
+        if callable(progress):
+            learner.after_epoch.append(epoch_callback(progress, training.epochs))
+        trainer = make_trainer(training, bar, loggers)
+        learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
+        set_precision(method, training.precision)
+        try:
+            with interruptible():
+                trainer.fit(learner, data, held_out, ckpt_path=checkpoint)
+        finally:
+            set_precision(method, "32")  # a model predicts as one that was loaded does
+    return learner
