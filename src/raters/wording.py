@@ -126,6 +126,17 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
     return f"expected one of {', '.join(listed[:MOST_LISTED])} and {len(listed) - MOST_LISTED} more"
 
 
+def shortened(names: Iterable[str], most: int = 20) -> str:
+    """List the first names; '...' stands for the others.
+
+    Example:
+        >>> shortened("abc"), shortened("abc", 2)
+        ('a, b, c', 'a, b, ...')
+    """
+    listed = list(names)
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+
+
 def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return where two sets of options differ first, as JSON has it; of parts, in which key.
 

@@ -17,7 +17,7 @@ from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.normalise import Normalisation, in_case, scaled
+from raters.training.normalise import Normalisation, in_case, refuse_other_channels, scaled
 from raters.training.patches import foreground_positions, inside, pad_to
 from raters.training.store import CaseStore, key_of
 
@@ -277,11 +277,7 @@ class CaseReader:
         name = self.study.index.ids[0]
         if len(shape) != len(first):
             raise _other_axes(len(shape) - 1, len(first) - 1, name)
-        if shape[0] != first[0]:
-            what = "features" if len(shape) == 1 else "channels"
-            raise RatersError(
-                f"found {shape[0]} {what}, expected {first[0]} as in case {name!r}", kind="channels"
-            )
+        refuse_other_channels(shape, first[0], f"case {name!r}")
 
 
 def _other_axes(found: int, expected: int, first: str) -> RatersError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,12 +25,10 @@ from raters.study.plain_yaml import load_plain
 from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
-from raters.wording import worded
+from raters.wording import many, shortened, worded
 
 if TYPE_CHECKING:
     from raters.study.study import Study
-
-_SHOWN = 20
 
 COPIES = 4
 """Weights, their gradients, and the two means of AdamW."""
@@ -203,18 +201,14 @@ def read_config(path: Path) -> ModelConfig:
 def _refuse_odd(config: ModelConfig) -> None:
     """Refuse what no training writes and prediction would stumble over."""
     spatial_dims, patch = config.spatial_dims, config.patch_size
-    for name, found, least, most in (
-        ("spatial_dims", spatial_dims, 1 if config.kind == "segmentation" else 0, 3),
-        ("channels", config.channels, 1, None),
-    ):
-        if found < least or (most is not None and found > most):
-            expected = f"{least} or more" if most is None else f"{least} to {most}"
-            raise RatersError(f"found {name}={found}, expected {expected}")
+    least = 1 if config.kind == "segmentation" else 0
+    if not least <= spatial_dims <= 3:
+        raise RatersError(f"found spatial_dims={spatial_dims}, expected {least} to 3")
+    if config.channels < 1:
+        raise RatersError(f"found channels={config.channels}, expected 1 or more")
     if patch is not None and (len(patch) != spatial_dims or min(patch, default=0) < 1):
         shown = f"{list(patch[:5])}{' ...' if len(patch) > 5 else ''}"
-        sides = (
-            f"{spatial_dims} positive side{'s' * (spatial_dims != 1)}" if spatial_dims else "none"
-        )
+        sides = many(spatial_dims, "positive side") if spatial_dims else "none"
         raise RatersError(f"found patch_size={shown}, expected {sides}")
     classes = config.classes_of_study()
     if config.kind == "segmentation":
@@ -239,20 +233,15 @@ def refuse_other_study(config: ModelConfig, study: Study, whose: str = "model") 
             file=study.folder,
         )
     # A table may have read the value 1 as text.
-    found = [(c.name, str(c.value)) for c in study.classes]
-    expected = [(c.name, str(c.value)) for c in config.classes]
+    both = (study.classes, config.classes)
+    found, expected = ([(str(c.value), c.name) for c in classes] for classes in both)
     if found != expected:
         raise RatersError(
-            f"found the classes {_shown(found)}, expected those of the {whose}: "
-            f"{_shown(expected)}; in masks --values says what values mean",
+            f"found the classes {shortened(map('='.join, found))}, expected those of the {whose}: "
+            f"{shortened(map('='.join, expected))}; in masks --values says what values mean",
             kind="other-classes",
             file=study.folder,
         )
-
-
-def _shown(classes: Iterable[tuple[str, str]]) -> str:
-    named = [f"{value}={name}" for name, value in classes]
-    return ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
 
 
 def write_weights(path: Path, method: Method) -> None:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from lightning.pytorch.plugins import CheckpointIO
+from lightning.pytorch.plugins import TorchCheckpointIO
 from torch import Tensor, nn
 
 from raters.confusion import dominance_margin
@@ -197,7 +197,7 @@ def _refused(what: str, path: Path) -> RatersError:
     )
 
 
-class WholeCheckpoints(CheckpointIO):
+class WholeCheckpoints(TorchCheckpointIO):
     """Lets Lightning write and read checkpoints by the functions above."""
 
     def save_checkpoint(
@@ -217,10 +217,6 @@ class WholeCheckpoints(CheckpointIO):
     ) -> dict[str, Any]:
         """Read a checkpoint; nothing in it is ever run."""
         return read_checkpoint(Path(path))
-
-    def remove_checkpoint(self, path: str | Path) -> None:
-        """Remove a checkpoint."""
-        Path(path).unlink(missing_ok=True)
 
 
 @dataclass

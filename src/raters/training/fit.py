@@ -28,7 +28,7 @@ from raters.training.options import (
     plan_again,
 )
 from raters.training.prepare import Planned, make_method, plan_training
-from raters.training.run import Record, finished, first_process, noted_warnings, refuse_foreign
+from raters.training.run import Record, finished, noted_warnings, refuse_foreign
 from raters.training.store import cache_folder
 from raters.training.trainer import Progress, own_randomness, refuse_loggers, run_epochs, wants_bar
 
@@ -143,9 +143,7 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
 
 def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
-    training = planned.config.training
-    alone = training.devices * training.num_nodes == 1
-    if planned.config.kind != "segmentation" or not (alone or first_process()):
+    if planned.config.kind != "segmentation" or not planned.config.training.writes:
         return None
     kept = len(planned.parts.held_out)
     part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")

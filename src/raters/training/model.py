@@ -39,7 +39,7 @@ from raters.training.run import (
     refuse_no_model,
     write_progress,
 )
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, shortened
 
 if TYPE_CHECKING:
     from raters.methods.base import Method
@@ -260,9 +260,8 @@ class Model:
     def rater_weights(self) -> dict[str, float]:
         """How much each rater counts in the truth, where the method learns that; else nothing."""
         learnt = self.method.learnt_weights()
-        if learnt is None:
-            return {}
-        return dict(zip(self.config.raters, learnt.detach().cpu().tolist(), strict=True))
+        found = [] if learnt is None else learnt.detach().cpu().tolist()
+        return dict(zip(self.config.raters, found, strict=learnt is not None))
 
     def refuse_unanswered(self, asked: Asked) -> None:
         """Refuse what the method cannot answer, and raters that the model does not know.
@@ -294,12 +293,10 @@ class Model:
         names = self.config.labelled
         if rater in names:
             return self.config.raters.index(rater)
-        known = ", ".join(names[:20]) or "none: this model knows no raters"
-        more = ", ..." if len(names) > 20 else ""
+        known = shortened(names) or "none: this model knows no raters"
         silent = " without a label in the training" if rater in self.config.unlabelled else ""
-        raise RatersError(
-            f"found the rater {rater!r}{silent}, expected one of {known}{more}", rater=rater
-        )
+        why = f"found the rater {rater!r}{silent}, expected one of {known}"
+        raise RatersError(why, rater=rater)
 
     def pixels(self, image: NDArray[Any] | Case) -> Tensor:
         """Bring an image to what the network takes: `(channels, *space)`, normalised.
@@ -318,13 +315,10 @@ class Model:
         if array.ndim == spatial_dims and channels == 1 and spatial_dims:
             array = array[np.newaxis]
         if array.ndim != spatial_dims + 1 or array.shape[0] != channels or 0 in array.shape:
-            what = (
-                f"{channels} channels and {spatial_dims} spatial axes"
-                if spatial_dims
-                else f"{channels} features"
-            )
+            axes = f"channels and {spatial_dims} spatial axes" if spatial_dims else "features"
             found = "x".join(map(str, array.shape)) or "one number"
-            raise RatersError(f"found an image of {found}, expected {what}", kind="channels")
+            why = f"found an image of {found}, expected {channels} {axes}"
+            raise RatersError(why, kind="channels")
         return torch.from_numpy(self._normalise(array))
 
     def warn_if_not_dominant(self) -> None:
@@ -345,7 +339,7 @@ class Model:
         Where the model knows how it was trained, also `history.csv` and `scores.json`; where it
         knows its cuts, `cuts.json`; where it learnt weights of raters, `rater_weights.csv`.
         """
-        path = Path(folder)
+        path, epochs = Path(folder), self.config.training.epochs
         path.mkdir(parents=True, exist_ok=True)
         write_weights(path / WEIGHTS, self.method)
         write_config(path, self.config)
@@ -354,11 +348,8 @@ class Model:
         if weights := self.rater_weights:
             write_csv(path / RATER_WEIGHTS, rows_of_weights(weights))
         if self.history:
-            epochs = self.config.training.epochs
-            early = len(self.history) < epochs
-            write_progress(
-                path, self.history, self.best_epoch, epochs, finished=True, stopped_early=early
-            )
+            state = {"finished": True, "stopped_early": len(self.history) < epochs}
+            write_progress(path, self.history, self.best_epoch, epochs, **state)
         return path
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -75,20 +75,12 @@ class Normalisation:
         """
         refuse_not_finite(image)
         if self.mode == "study":
-            self._refuse_other_channels(image)
+            refuse_other_channels(image.shape, len(self.mean), "the training cases")
             return np.array(self.mean), np.array(self.std)
         if self.mode == "case":
             number, mean, squares = statistics(image)
             return mean, _std(number, mean, squares)
         return np.zeros(len(image)), np.ones(len(image))
-
-    def _refuse_other_channels(self, image: NDArray[Any]) -> None:
-        if len(image) != len(self.mean):
-            what = "features" if image.ndim == 1 else "channels"
-            raise RatersError(
-                f"found {len(image)} {what}, expected {len(self.mean)} as in the training cases",
-                kind="channels",
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for YAML.
@@ -213,6 +205,14 @@ def refuse_not_finite(image: NDArray[Any]) -> None:
     )
 
 
+def refuse_other_channels(shape: Sequence[int], expected: int, of: str) -> None:
+    """Refuse an image with another number of channels than others have, or of features."""
+    if shape[0] != expected:
+        what = "features" if len(shape) == 1 else "channels"
+        why = f"found {shape[0]} {what}, expected {expected} as in {of}"
+        raise RatersError(why, kind="channels")
+
+
 def _merged(study: Study, first: Image, most: int) -> Statistics:
     total: Statistics | None = None
     number = min(len(study), most)
@@ -221,12 +221,8 @@ def _merged(study: Study, first: Image, most: int) -> Statistics:
         image = case.needed_image() if position else first
         with in_case(case.id, image.source):
             refuse_not_finite(image.array)
-            if total is not None and len(image.array) != len(total[1]):
-                raise RatersError(
-                    f"found {len(image.array)} channels, expected {len(total[1])} as in case "
-                    f"{study.index.ids[0]!r}",
-                    kind="channels",
-                )
+            others = f"case {study.index.ids[0]!r}"
+            refuse_other_channels(image.array.shape, len(first.array), others)
         part = statistics(image.array)
         total = part if total is None else merge(total, part)
     assert total is not None  # there is a case

@@ -127,6 +127,19 @@ class TrainingOptions(BaseModel):
         default=(), description="also log each epoch to TensorBoard, MLflow or W&B"
     )
 
+    @property
+    def processes(self) -> int:
+        """How many processes train together."""
+        return self.devices * self.num_nodes
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes the run: the first of several, or one that trains alone.
+
+        A process that trains alone may have a number of another work (an array of SLURM's).
+        """
+        return self.processes == 1 or first_process()
+
 
 class Checked(NamedTuple):
     """Options that were checked, which is done once.
@@ -207,10 +220,7 @@ def refuse_run(folder: Path) -> None:
 
 
 def is_writer(folder: Path, given: Mapping[str, Any]) -> bool:
-    """Return whether this process writes the run: the first of several, or one that trains alone.
-
-    A process that trains alone may have a number of another work (an array of SLURM's).
-    """
+    """Return what `TrainingOptions.writes` will be, before all options are known."""
     chosen = {**_before(folder), **given}
     return first_process() or (chosen.get("devices", 1) == chosen.get("num_nodes", 1) == 1)
 

@@ -14,6 +14,7 @@ from raters.errors import RatersError
 from raters.methods.registry import learning_method
 from raters.study.study import Study, many
 from raters.study.survey import has_reference, labelled, survey
+from raters.wording import shortened
 
 HELD_OUT = ("val", "valid", "validate", "validation", "dev")
 
@@ -112,10 +113,10 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
     if not names:
         return
     several = "s" if len(names) > 1 else ""
-    named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     warnings.warn(
-        f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
-        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
+        f"found no label by the rater{several} {shortened(map(repr, names))} among the cases to "
+        "train on: nothing can be learnt of them. The model cannot answer as they would, and "
+        "leaves their matrices open",
         stacklevel=2,
     )
 

@@ -82,7 +82,7 @@ def plan_training(
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
     method, training = checked.method, checked.training
-    refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
+    refuse_small_batch(training.batch_size, training.processes)
     parts = partition(study, training.val_fraction, training.seed, method)
     used, train = study.take(np.sort(np.concatenate(parts))), study.take(np.sort(parts.train))
     config = _completed(used, train, checked, normalisation)
@@ -109,7 +109,7 @@ def make_method(planned: Planned) -> Method:
     refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
-    several = config.training.devices * config.training.num_nodes > 1
+    several = config.training.processes > 1
     if several and any(isinstance(module, _BatchNorm) for module in method.modules()):
         warnings.warn(
             f"the network {config.network.name!r} has batch norm, which is not the same in all "

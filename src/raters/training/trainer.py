@@ -49,14 +49,13 @@ def make_trainer(
     Raises:
         RatersError: This machine has not so many devices.
     """
-    several = training.devices * training.num_nodes > 1
     try:
         return lightning.Trainer(
             accelerator="auto",
             devices=training.devices,
             num_nodes=training.num_nodes,
             # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
-            strategy="ddp_find_unused_parameters_true" if several else "auto",
+            strategy="ddp_find_unused_parameters_true" if training.processes > 1 else "auto",
             # Of Lightning's precision we need only the scaling of gradients, for 16.
             precision="16-mixed" if training.precision == "16" else "32-true",
             max_epochs=training.epochs,
