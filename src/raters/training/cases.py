@@ -12,12 +12,12 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, placed
+from raters.errors import RatersError, in_case, placed
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.normalise import Normalisation, in_case, refuse_other_channels, scaled
+from raters.training.normalise import Normalisation, refuse_other_channels, scaled
 from raters.training.patches import foreground_positions, inside, pad_to
 from raters.training.store import CaseStore, key_of
 
@@ -261,12 +261,9 @@ class CaseReader:
         soft = target.dtype.kind == "f"
         expected = (len(self.study.classes), *space) if soft else space
         if target.shape != expected:
-            kind = "soft" if soft else "hard"
-            raise RatersError(
-                f"found a {kind} target of shape {target.shape} for case {case.id!r}, "
-                f"expected {expected}",
-                case=case.id,
-            )
+            kind = f"{'soft' if soft else 'hard'} target of shape {target.shape}"
+            why = f"found a {kind} for case {case.id!r}, expected {expected}"
+            raise RatersError(why, case=case.id)
         return target.astype(np.float32 if soft else self._type)
 
     @cached_property

@@ -301,20 +301,16 @@ class CaseDataset(Dataset[Item]):
 
 def _stacked_extra(study: Study, extra: Extra | None) -> dict[str, NDArray[Any]]:
     """Return what else there is of all cases, with the cases in front."""
-    found: dict[str, list[NDArray[Any]]] = {}
-    for number, case in enumerate(study.iter_cases() if extra else ()):
+    found: list[dict[str, NDArray[Any]]] = []
+    for case in study.iter_cases() if extra else ():
         more = {name: np.asarray(value) for name, value in extra(case).items()} if extra else {}
-        if not more and not number:
+        if not more and not found:
             return {}
-        first = {name: values[0].shape for name, values in found.items()} or None
-        shapes = {name: value.shape for name, value in more.items()}
+        found.append(more)
+        first, shapes = ({n: value.shape for n, value in of.items()} for of in (found[0], more))
         taken = shapes.keys() & Item.__annotations__.keys()
-        if taken or first not in (None, shapes):
+        if taken or first != shapes:
             expected = "other names" if taken else f"{first} as in the first case"
-            raise RatersError(
-                f"found {shapes} beside the image of case {case.id!r}, expected {expected}",
-                case=case.id,
-            )
-        for name, value in more.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.stack(values) for name, values in found.items()}
+            why = f"found {shapes} beside the image of case {case.id!r}, expected {expected}"
+            raise RatersError(why, case=case.id)
+    return {name: np.stack([more[name] for more in found]) for name in (found[0] if found else ())}

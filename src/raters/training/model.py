@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.errors import RatersError
-from raters.methods.base import Asked, refuse_unanswered
+from raters.errors import RatersError, in_case
+from raters.methods.base import Asked, Method, refuse_unanswered
 from raters.methods.registry import METHODS
 from raters.rows import Row, html, write_csv
 from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
@@ -30,7 +30,6 @@ from raters.training.config import (
     write_config,
     write_weights,
 )
-from raters.training.normalise import in_case
 from raters.training.run import (
     CONFIG,
     RATER_WEIGHTS,
@@ -42,7 +41,6 @@ from raters.training.run import (
 from raters.wording import expected_one_of, shortened
 
 if TYPE_CHECKING:
-    from raters.methods.base import Method
     from raters.networks.options import Own
     from raters.prediction.prediction import Prediction
 
@@ -232,8 +230,7 @@ class Model:
         Raises:
             RatersError: For what is no cut, or is not known of this model.
         """
-        config = self.config
-        return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
+        return chosen_cut(given, self.config.classes_of_study(), self.config.kind, self.cuts)
 
     def weighting(self, given: Weights) -> Weighting:
         """Return the weight of each rater of the model; they sum to one.
@@ -290,10 +287,9 @@ class Model:
             RatersError: that lists those the model knows; also for a rater of whom no label was
                 trained on.
         """
-        names = self.config.labelled
-        if rater in names:
+        if rater in self.config.labelled:
             return self.config.raters.index(rater)
-        known = shortened(names) or "none: this model knows no raters"
+        known = shortened(self.config.labelled) or "none: this model knows no raters"
         silent = " without a label in the training" if rater in self.config.unlabelled else ""
         why = f"found the rater {rater!r}{silent}, expected one of {known}"
         raise RatersError(why, rater=rater)
@@ -363,10 +359,10 @@ class Model:
         path = Path(folder)
         refuse_no_model(path)
         config = read_config(path / CONFIG).with_network(network)
-        method = build_with_weights(config, path / WEIGHTS)
+        method = build_with_weights(config, path / WEIGHTS).eval()
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
-        return cls(method.eval(), config, history, best_epoch, cuts)
+        return cls(method, config, history, best_epoch, cuts)
 
 
 def rows_of_weights(weights: Mapping[str, float]) -> list[Row]:
@@ -385,10 +381,8 @@ def _weight(word: str, rater: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise RatersError(
-            f"found the weight {word!r} of the rater {rater!r}, expected a number of at least 0",
-            rater=rater,
-        )
+        why = f"found the weight {word!r} of the rater {rater!r}, expected a number of at least 0"
+        raise RatersError(why, rater=rater)
     return value
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, in_case
 from raters.study.backend import Image
 from raters.study.study import Study
 
@@ -146,16 +145,6 @@ def fit_normalisation(
     number, mean, squares = _merged(study, first, len(study) if first.array.ndim == 1 else SAMPLE)
     std = _std(number, mean, squares)
     return Normalisation("study", tuple(mean.tolist()), tuple(std.tolist()))
-
-
-@contextmanager
-def in_case(case: str, file: str) -> Iterator[None]:
-    """Name the case and the file in an error about an array."""
-    try:
-        yield
-    except RatersError as error:
-        message = f"{error.message} (case {case!r})"
-        raise RatersError(message, kind=error.kind, file=file, case=case) from None
 
 
 def statistics(image: NDArray[Any]) -> Statistics:

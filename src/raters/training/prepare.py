@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from raters.errors import RatersError
+from raters.errors import RatersError, in_case
 from raters.methods.coarse_options import trusts_masks
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
@@ -24,7 +24,7 @@ from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
 from raters.training.dataset import CaseDataset
 from raters.training.engine import precision_of
 from raters.training.loader import loader, refuse_small_batch
-from raters.training.normalise import fit_normalisation, in_case
+from raters.training.normalise import fit_normalisation
 from raters.training.options import Checked, TrainingOptions
 from raters.training.partition import (
     Partition,
@@ -278,15 +278,12 @@ def _patch(
     training: TrainingOptions, study: Study, space: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     if isinstance(training.patch_size, tuple):
-        if study.kind == "classification" or len(training.patch_size) != len(space):
-            sides = len(space) if study.kind == "segmentation" else 0
-            raise RatersError(
-                f"found a patch of {len(training.patch_size)} sides {training.patch_size}, "
-                f"expected {sides}"
-            )
-        if min(training.patch_size) < 1:
-            raise RatersError(f"found the patch {training.patch_size}, expected positive sides")
-        return training.patch_size
+        patch, sides = training.patch_size, len(space) if study.kind == "segmentation" else 0
+        if not patch or len(patch) != sides:
+            raise RatersError(f"found a patch of {len(patch)} sides {patch}, expected {sides}")
+        if min(patch) < 1:
+            raise RatersError(f"found the patch {patch}, expected positive sides")
+        return patch
     whole = training.patch_size == "whole" or study.kind == "classification"
     if whole or prod(space) <= LARGEST_WHOLE[len(space)]:
         return None
