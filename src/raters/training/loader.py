@@ -5,13 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from raters.distributed import processes
+from raters.distributed import processes, share
 from raters.errors import RatersError
 from raters.training.dataset import CaseDataset, Item, collate
 
@@ -108,22 +108,8 @@ def set_epoch(batches: DataLoader[Item], epoch: int) -> None:
             part.set_epoch(epoch)
 
 
-T = TypeVar("T")
-
 PADDING = None
 """Stands for an item without labels: what a process gets for whom a batch has no item left."""
-
-
-def share(items: Sequence[T], rank: int, world: int) -> Sequence[T]:
-    """Return the part of a process; parts follow each other and differ by one item at most.
-
-    Example:
-        >>> [share(range(5), rank, 3) for rank in range(3)]
-        [range(0, 2), range(2, 4), range(4, 5)]
-    """
-    size, more = divmod(len(items), world)
-    start = rank * size + min(rank, more)
-    return items[start : start + size + (rank < more)]
 
 
 def refuse_small_batch(batch_size: int, world: int) -> None:
