@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 import raters
 from makers import save
 from raters.errors import RatersError
+from raters.networks.normalise import Normalisation, fit_normalisation
 from raters.study.study import Study
 from raters.training import store as stores
 from raters.training.dataset import CaseDataset, Item
 from raters.training.loader import enough_workers, loader
-from raters.training.normalise import Normalisation, fit_normalisation
 from raters.training.store import CaseStore, cache_folder, key_of
 
 TINY: dict[str, Any] = {"network": "patch-cnn", "width": 2, "depth": 1, "progress": False}

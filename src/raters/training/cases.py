@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError, in_case, placed
+from raters.networks.normalise import Normalisation, refuse_other_channels, scaled
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.normalise import Normalisation, refuse_other_channels, scaled
 from raters.training.patches import foreground_positions, inside, pad_to
 from raters.training.store import CaseStore, key_of
 

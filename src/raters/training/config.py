@@ -16,13 +16,13 @@ from raters.errors import RatersError
 from raters.methods.base import Method, Task
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
+from raters.networks.normalise import Normalisation
 from raters.networks.options import NetworkOptions, Own, own_name
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
 from raters.study.formats.base import usable_memory
 from raters.study.paths import read_text, refuse_special, written_whole
 from raters.study.plain_yaml import load_plain
-from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
 from raters.wording import many, shortened, worded

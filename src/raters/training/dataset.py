@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset, get_worker_info
 
 from raters.errors import RatersError
+from raters.networks.normalise import Normalisation
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.cases import CaseReader, DecodedCase, Targets
-from raters.training.normalise import Normalisation
 from raters.training.patches import (
     Corner,
     augmentation_of,

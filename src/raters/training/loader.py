@@ -48,7 +48,7 @@ def loader(
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
-        >>> from raters.training.normalise import Normalisation
+        >>> from raters.networks.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
         >>> data = CaseDataset(study, Normalisation("none"), patch_size=None)
         >>> [tuple(batch["labels"].shape) for batch in loader(data, 2, shuffle=True)]
@@ -57,9 +57,8 @@ def loader(
     num_workers = enough_workers(dataset) if num_workers is None else num_workers
     if num_workers or not dataset.cases.fits:
         dataset.cases.open_store()
-    return _batches(
-        dataset, EpochSampler(len(dataset), batch_size, seed, shuffle), num_workers, seed
-    )
+    order = EpochSampler(len(dataset), batch_size, seed, shuffle)
+    return _batches(dataset, order, num_workers, seed)
 
 
 def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
@@ -93,7 +92,7 @@ def enough_workers(dataset: CaseDataset) -> int:
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
-        >>> from raters.training.normalise import Normalisation
+        >>> from raters.networks.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
         >>> enough_workers(CaseDataset(study, Normalisation("none"), patch_size=None))
         0

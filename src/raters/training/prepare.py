@@ -17,6 +17,7 @@ from raters.errors import RatersError, in_case
 from raters.methods.coarse_options import trusts_masks
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
+from raters.networks.normalise import fit_normalisation
 from raters.networks.options import NetworkOptions, is_own
 from raters.study.study import Study
 from raters.study.survey import survey
@@ -24,7 +25,6 @@ from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
 from raters.training.dataset import CaseDataset
 from raters.training.engine import precision_of
 from raters.training.loader import loader, refuse_small_batch
-from raters.training.normalise import fit_normalisation
 from raters.training.options import Checked, TrainingOptions
 from raters.training.partition import (
     Partition,
@@ -173,10 +173,9 @@ def _refuse_choice(held_out: Study, select: str, patience: int | None) -> None:
 def _splits(study: Study, parts: Partition) -> list[Split]:
     used = np.full(len(study), "left-out", object)
     used[parts.train], used[parts.held_out] = "train", "held-out"
-    index = study.index
     return [
         (str(case), str(part), str(group))
-        for case, part, group in zip(index.ids, used, index.groups, strict=True)
+        for case, part, group in zip(study.index.ids, used, study.index.groups, strict=True)
     ]
 
 
@@ -198,7 +197,9 @@ def _completed(
     raters = entry.raters
     one_class = entry.takes_one_class or getattr(options, "share", None) is not None
     channels, space = image_shape(train)
-    _refuse_study(study, raters)
+    if len(study.classes) < 2:
+        names = ", ".join(study.classes.names) or "none"
+        raise RatersError(f"found the classes: {names}; expected at least two to tell apart")
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
@@ -254,14 +255,6 @@ def _with_trust(options: MethodOptions, study: Study) -> MethodOptions:
     if getattr(options, "trust_masks", False) is not None:
         return options
     return options.model_copy(update={"trust_masks": trusts_masks(study.annotations.values())})
-
-
-def _refuse_study(study: Study, needs_raters: bool) -> None:
-    if needs_raters and not study.raters:
-        raise RatersError("found no raters, expected labels to learn from")
-    if len(study.classes) < 2:
-        found = ", ".join(study.classes.names) or "none"
-        raise RatersError(f"found the classes: {found}; expected at least two to tell apart")
 
 
 def image_shape(study: Study) -> tuple[int, tuple[int, ...]]:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Progress = bool | Callable[[str], None] | None
 """Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
 
-
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 """What those who talk between processes say when one of them is gone."""
 
