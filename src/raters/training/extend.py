@@ -168,7 +168,7 @@ def _fitted(model: Model, planned: Planned, progress: Progress) -> tuple[Method,
 
 
 def _freeze(method: Method, trained: Method) -> None:
-    """Give a method truth networks that are trained already: they learn, drop and count nothing."""
+    """Take over truth networks that are trained already: they learn, drop and count nothing."""
     for network, known in zip(method.truth_networks(), trained.truth_networks(), strict=True):
         network.load_state_dict(known.state_dict())
         network.requires_grad_(False).eval()
