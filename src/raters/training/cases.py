@@ -235,7 +235,8 @@ class CaseReader:
         return {"image": np.ascontiguousarray(image.array).view(), "moments": moments}
 
     def _answers(self, case: Case) -> dict[str, NDArray[Any]]:
-        found = {"labels": case.answers.label.copy(), "raters": case.answers.rater.astype(np.int64)}
+        found: dict[str, NDArray[Any]] = {"labels": case.answers.label.copy()}
+        found["raters"] = case.answers.rater.astype(np.int64)
         if self._reference:
             reference = MISSING if case.reference is None else case.reference
             found["reference"] = np.asarray(reference, np.int16)

@@ -217,8 +217,7 @@ class CaseDataset(Dataset[Item]):
         if k is None:
             return self._padding()
         k = range(len(self))[k]
-        rng = self._generator(k)
-        position = self._position(k)
+        rng, position = self._generator(k), self._position(k)
         found = self._decoded(position)
         corner = self._corner(k, rng, found)
         image, maps = self._cut(found, corner)

@@ -99,8 +99,7 @@ def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOpt
         if name not in TrainingOptions.model_fields:
             known = [field for field in TrainingOptions.model_fields if field not in SETTLED]
             raise RatersError(f"found the option {name!r}, {expected_one_of(known, name)}")
-    of_machine = {*FREE, "precision"}
-    kept = {name: value for name, value in trained if name not in of_machine}
+    kept = {name: value for name, value in trained if name not in (*FREE, "precision")}
     chosen = parse_options(TrainingOptions, {**kept, "confusion_lr_scale": FASTER, **given})
     return chosen.model_copy(update={"precision": precision_of(chosen.precision)})
 
@@ -172,7 +171,7 @@ def _freeze(method: Method, trained: Method) -> None:
     for network, known in zip(method.truth_networks(), trained.truth_networks(), strict=True):
         network.load_state_dict(known.state_dict())
         network.requires_grad_(False).eval()
-        network.train = lambda mode=True, network=network: network  # type: ignore[method-assign] # noqa: ARG005
+        network.train = lambda mode=True, network=network: network  # type: ignore[method-assign, misc]  # noqa: ARG005
     method.has_regions = False  # they say what the truth is
     held_out = method.held_out
 

@@ -73,7 +73,7 @@ def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
 
 
 def _batches(
-    dataset: CaseDataset, order: Iterable[Sequence[Any]], num_workers: int, seed: int = 0
+    dataset: CaseDataset, order: Iterable[list[Any]], num_workers: int, seed: int = 0
 ) -> DataLoader[Item]:
     return LateLoader(
         dataset,

@@ -136,7 +136,7 @@ def check_classes(train: Study, method: str, one_class: bool = False) -> None:
     used = found.used_by_raters() if entry.raters else found.used_by_reference()
     if not used.any():
         return  # nothing was labelled: that is said elsewhere
-    there = used.any(axis=0)
+    there = np.any(used, axis=0)
     unused = [name for name, at in zip(train.classes.names, there, strict=True) if not at]
     if unused and not (one_class and there.sum() == 1):
         several = "es" if len(unused) > 1 else ""

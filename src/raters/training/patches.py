@@ -117,7 +117,8 @@ def inside(
         array([[2, 3]])
     """
     sides = zip(corner, patch_size, strict=True)
-    part: NDArray[Value] = array[(..., *(slice(start, start + size) for start, size in sides))]
+    place: tuple[Any, ...] = (..., *(slice(start, start + size) for start, size in sides))
+    part: NDArray[Value] = array[place]
     return part
 
 
@@ -133,7 +134,8 @@ def pad_to(array: NDArray[Value], shape: Sequence[int], fill: float) -> NDArray[
     if array.shape[front:] == tuple(shape):
         return array
     padded = np.full((*array.shape[:front], *shape), fill, array.dtype)
-    padded[(..., *map(slice, array.shape[front:]))] = array
+    place: tuple[Any, ...] = (..., *map(slice, array.shape[front:]))
+    padded[place] = array
     return padded
 
 

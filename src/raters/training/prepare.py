@@ -194,7 +194,6 @@ def _completed(
     """Choose what the user left open; only the cases that are trained on decide."""
     method, options, training, own, _ = checked
     entry = learning_method(method)
-    raters = entry.raters
     one_class = entry.takes_one_class or getattr(options, "share", None) is not None
     channels, space = image_shape(train)
     if len(study.classes) < 2:
@@ -203,7 +202,7 @@ def _completed(
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
-        if raters and not one_class:
+        if entry.raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
@@ -226,7 +225,7 @@ def _completed(
         annotations=tuple(study.annotations.values()) if study.drawn else (),
         unmarked=study.unmarked if study.drawn else None,
     )
-    if config.labelled and raters:  # nobody at all: that is said elsewhere
+    if config.labelled and entry.raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method, one_class)
     return config.with_network(own).with_parsed(settled)

@@ -233,7 +233,7 @@ def _logger(name: str, folder: Path) -> Logger:
         )
     if name == "wandb":
         return loggers.WandbLogger(project="raters", name=folder.name, save_dir=folder)
-    own = {
+    own: dict[str, Any] = {
         "tracking_uri": f"sqlite:///{folder / 'mlflow.db'}",
         "artifact_location": str(folder / "mlruns"),
     }
