@@ -32,8 +32,8 @@ from raters.study.annotations import (
 )
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.cases import key_of
-from raters.training.survey import labelled, survey
+from raters.study.survey import labelled, survey
+from raters.training.store import key_of
 
 Array = NDArray[Any]
 BOTH: tuple[Unmarked, ...] = ("rest", "unknown")

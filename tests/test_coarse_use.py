@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 import raters
 from raters.errors import RatersError
+from raters.networks.normalise import Normalisation
 from raters.study.annotations import Annotation
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.dataset import CaseDataset, collate
-from raters.training.normalise import Normalisation
-from raters.training.survey import check_classes
+from raters.training.partition import check_classes
 
 Array = NDArray[Any]
 TINY: dict[str, Any] = {

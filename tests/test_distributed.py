@@ -16,14 +16,15 @@ import torch
 
 import raters
 from distributed_script import RUNS, table, train
+from raters.distributed import share
 from raters.errors import RatersError
 from raters.methods.base import Step
+from raters.networks.normalise import Normalisation
 from raters.study.study import Study
 from raters.training.dataset import NO_CASE, CaseDataset, collate
 from raters.training.engine import StepTerms, mean_terms
 from raters.training.epochs import HeldOutScores
-from raters.training.loader import EpochSampler, refuse_small_batch, share
-from raters.training.normalise import Normalisation
+from raters.training.loader import EpochSampler, refuse_small_batch
 
 SCRIPT = Path(__file__).with_name("distributed_script.py")
 TIME = 300  # seconds until a start that hangs is given up; it takes about 20

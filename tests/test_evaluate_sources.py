@@ -26,10 +26,10 @@ from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases, unions_of
 from raters.prediction.predict import predict_cases
 from raters.prediction.prediction import Prediction
+from raters.scores.chosen_cut import Cuts
 from raters.study.case import Case
 from raters.study.study import Study
 from raters.training.config import ClassEntry
-from raters.training.cuts import Cuts
 
 Array = NDArray[Any]
 VALUES = (0, 1, 2, 4)

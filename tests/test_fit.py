@@ -20,7 +20,7 @@ from raters.study.study import Study
 from raters.training.dataset import CaseDataset, Item
 from raters.training.engine import Learner
 from raters.training.options import TrainingOptions
-from raters.training.survey import Partition, partition
+from raters.training.partition import Partition, partition
 from raters.training.trainer import TrainingBar
 
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))

@@ -19,6 +19,7 @@ from make_models import make_model
 from raters.confusion import count_answers, count_case
 from raters.errors import RatersError
 from raters.methods.registry import METHODS
+from raters.networks.normalise import Normalisation
 from raters.rater_models.confusion import PixelConfusion, SharedConfusion
 from raters.report import TableBlock
 from raters.report.blocks import all_blocks
@@ -29,7 +30,6 @@ from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import CaseAnswers
 from raters.training.dataset import CaseDataset, collate
-from raters.training.normalise import Normalisation
 
 NAMES = ("ann", "bob", "cy", "dee", "eve")
 CLASSES = ("cat", "dog", "fox")

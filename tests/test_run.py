@@ -21,7 +21,7 @@ from raters.errors import RatersError
 from raters.networks import TruthNetwork
 from raters.simulate import phantom_study, simulate
 from raters.study.study import Study
-from raters.training.engine import Learner
+from raters.training.engine import Learner, precision_of
 from raters.training.epochs import Best
 from raters.training.run import (
     first_process,
@@ -33,7 +33,6 @@ from raters.training.run import (
     room_for,
     write_splits,
 )
-from raters.training.trainer import precision_of
 
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}

@@ -116,8 +116,7 @@ def test_files_of_a_run(tmp_path: Path, name: str, read: Callable[[Path], object
 
 @pytest.mark.parametrize("name", ["config.yaml", "weights.safetensors"])
 def test_files_of_a_model(tmp_path: Path, name: str) -> None:
-    from raters.training.config import read_config
-    from raters.training.model import shapes_in
+    from raters.training.config import read_config, shapes_in
 
     path = pipe(tmp_path / name)
     with pytest.raises(RatersError, match="named pipe"):

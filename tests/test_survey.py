@@ -15,9 +15,9 @@ from makers import save
 from raters.study import formats
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.survey import survey
 from raters.training import fit, options, prepare
 from raters.training.engine import Learner
-from raters.training.survey import survey
 
 RATERS = ("ann", "bob", "cy")
 SMALL: dict[str, Any] = {"epochs": 1, "width": 2, "depth": 2, "progress": False}

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from makers import few, quick, save
 from raters import read
 from raters.errors import RatersError
+from raters.networks import normalise
+from raters.networks.normalise import Normalisation, fit_normalisation
 from raters.study.backend import ArraysBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
-from raters.training import normalise
 from raters.training.dataset import CaseDataset, Item, collate
 from raters.training.loader import EpochSampler, loader, set_epoch
-from raters.training.normalise import Normalisation, fit_normalisation
 from raters.training.patches import (
     AUGMENTATIONS,
     augmentation_of,

@@ -19,8 +19,8 @@ from raters.evaluation import evaluate
 from raters.report.dispatch import make_report
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.survey import survey
 from raters.training.epochs import HeldOutScores
-from raters.training.survey import survey
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
 TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}

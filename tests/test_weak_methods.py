@@ -27,9 +27,9 @@ from raters.methods.phases import generator_of
 from raters.methods.region_method import add_by_region
 from raters.methods.scribble_sup import ScribbleSup, histograms, likeness
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.networks.normalise import Normalisation
 from raters.study.study import Study
 from raters.training.dataset import CaseDataset
-from raters.training.normalise import Normalisation
 from weak_studies import box_of, iou, marked_case, weak_study
 
 Array = NDArray[Any]

@@ -1,7 +1,8 @@
-"""What processes that train together tell each other; a process alone talks to itself."""
+"""What processes that train together share and tell each other; one alone talks to itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch.distributed as dist
@@ -20,6 +21,18 @@ def processes() -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
+
+
+def share(items: Sequence[T], rank: int, world: int) -> Sequence[T]:
+    """Return the part of a process; parts follow each other and differ by one item at most.
+
+    Example:
+        >>> [share(range(5), rank, 3) for rank in range(3)]
+        [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    size, more = divmod(len(items), world)
+    start = rank * size + min(rank, more)
+    return items[start : start + size + (rank < more)]
 
 
 def gathered(value: T) -> list[T]:

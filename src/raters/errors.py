@@ -97,6 +97,16 @@ def placed(
 
 
 @contextmanager
+def in_case(case: str, file: str) -> Iterator[None]:
+    """Name the case and the file in an error about an array."""
+    try:
+        yield
+    except RatersError as error:
+        message = f"{error.message} (case {case!r})"
+        raise RatersError(message, kind=error.kind, file=file, case=case) from None
+
+
+@contextmanager
 def enough_memory(case: str | None = None, rater: str | None = None) -> Iterator[None]:
     """Turn a lack of memory into an error of one case, so that the others continue.
 

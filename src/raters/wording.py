@@ -147,6 +147,17 @@ def first_repeated(items: Iterable[T]) -> T | None:
     return next((item for item in items if item in seen or seen.add(item)), None)  # type: ignore[func-returns-value]
 
 
+def shortened(names: Iterable[str], most: int = 20) -> str:
+    """List the first names; '...' stands for the others.
+
+    Example:
+        >>> shortened("abc"), shortened("abc", 2)
+        ('a, b, c', 'a, b, ...')
+    """
+    listed = list(names)
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+
+
 def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return where two sets of options differ first, as JSON has it; of parts, in which key.
 

@@ -146,7 +146,7 @@ def _checked(method: str | None, options: dict[str, Any], config: str) -> Checke
 def refuse_place(out: str, resume: bool, method: str | None, options: dict[str, Any]) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
     from raters.study.results import refuse_locked
-    from raters.training.resume import refuse_other_options, refuse_run
+    from raters.training.options import refuse_other_options, refuse_run
     from raters.training.run import first_process, refuse_foreign
 
     if not out or not first_process():

@@ -30,9 +30,9 @@ from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     from raters.networks.options import Own
+    from raters.scores.chosen_cut import CutGiven
     from raters.study.case import Case
     from raters.study.classes import Classes
-    from raters.training.cuts import CutGiven
 
 SAMPLES = 16
 """Samples that are drawn for each case, of methods that have them (as in Kohl et al., 2018)."""

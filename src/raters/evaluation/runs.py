@@ -19,14 +19,14 @@ from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap
 from raters.study.whole_numbers import at_least
 from raters.training.config import refuse_other_study
+from raters.training.partition import HELD_OUT as VALIDATION
 from raters.training.run import SPLITS, read_splits
-from raters.training.survey import HELD_OUT as VALIDATION
 from raters.wording import many
 
 if TYPE_CHECKING:
+    from raters.scores.chosen_cut import CutGiven
     from raters.study.study import Study
     from raters.training.config import ModelConfig
-    from raters.training.cuts import CutGiven
     from raters.training.model import Model
 
 TRAIN, HELD_OUT, NEW = "train", "held-out", "test"

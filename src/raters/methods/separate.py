@@ -14,6 +14,7 @@ from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
+from raters.study.survey import survey
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
@@ -93,20 +94,8 @@ class Separate(OfLabelled):
 
 def who_labelled(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
     """Return which raters labelled anything, `(raters,)`; cases are read until all did."""
-    labelled = np.zeros(len(raters), bool)
-    for case in study.iter_cases():
-        if case.kind == "classification":
-            labelled[case.answers.rater] = True
-        elif study.drawn:
-            labelled |= (case.labels != MISSING).reshape(len(raters), -1).any(axis=1)
-        elif study.rules.absent == "empty":
-            labelled[:] = True
-        else:
-            masks = [case.mask_facts(name) for name in raters]
-            labelled |= np.array([mask is not None and mask.labels > 0 for mask in masks])
-        if labelled.all():
-            break
-    return labelled
+    silent = survey(study).without_labels()
+    return np.array([name not in silent for name in raters])
 
 
 def _labels_of(batch: Batch, rater: int) -> list[Tensor]:

@@ -29,10 +29,10 @@ from raters.study.annotations import Annotation, complementary
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.survey import survey
 from raters.training.config import refuse_other_study
 from raters.training.dataset import Item, collate
 from raters.training.model import Model, load
-from raters.training.survey import survey
 from raters.wording import many
 
 _MOST = 256  # tasks at once, where each is a few features only

@@ -28,6 +28,7 @@ from raters.methods.base import Asked
 from raters.prediction.predict import OVERLAP, same_confusion
 from raters.prediction.prediction import AS, SAMPLE, Prediction, entropy_bits, most_likely
 from raters.rows import Row, write_csv
+from raters.scores.chosen_cut import CutGiven
 from raters.scores.cut import cut_labels
 from raters.study import formats
 from raters.study.paths import (
@@ -40,7 +41,6 @@ from raters.study.paths import (
     naming,
     temporary_beside,
 )
-from raters.training.cuts import CutGiven
 
 if TYPE_CHECKING:
     from raters.study.case import Case

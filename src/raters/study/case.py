@@ -174,6 +174,22 @@ class Case:
         with placed(case=self.id), enough_memory(self.id):
             return self._study.backend.image(self._row, self._axes)
 
+    def needed_image(self) -> Image:
+        """Read the image or the features, which training and prediction cannot do without.
+
+        Raises:
+            RatersError: that names the case without one.
+        """
+        image = self.raw_image()
+        if image is None:
+            raise RatersError(
+                f"found no image of case {self.id!r}, expected one: a network needs images "
+                '(--images "images/{case}.png") or features',
+                kind="missing-image",
+                case=self.id,
+            )
+        return image
+
     @cached_property
     def _first_mask(self) -> RawMask | None:
         """The first mask that can be read; those that cannot raise when they are asked for."""

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,187 +12,14 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, placed
+from raters.errors import RatersError, in_case, placed
+from raters.networks.normalise import Normalisation, refuse_other_channels, scaled
 from raters.study.backend import Image
 from raters.study.case import Case
 from raters.study.classes import MISSING
-from raters.study.paths import written_whole
 from raters.study.study import Study
-from raters.training.normalise import Normalisation, image_of, in_case, scaled
 from raters.training.patches import foreground_positions, inside, pad_to
-
-MARK = b"raters-1"
-ALIGNED = 64
-RESERVE = 0.1  # the share of a disk's free space that is left to others
-TEMPORARY = "raters-cache-"
-KEY = 16  # letters of the name of a store
-
-
-class CaseStore:
-    """Arrays of cases by position in a folder.
-
-    Example:
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> store = CaseStore(Path(folder.name))
-        >>> store.read(3) is None, store.write(3, {"labels": np.array([[1, 2]], np.int8)})
-        (True, True)
-        >>> store.read(3)
-        {'labels': array([[1, 2]], dtype=int8)}
-        >>> folder.cleanup()
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.full = folder, False
-
-    def read(self, position: int) -> dict[str, NDArray[Any]] | None:
-        """Map the arrays of a case; None if they are not there, or not whole."""
-        try:
-            whole = np.asarray(np.memmap(self._path(position), np.uint8, "r"))
-            start = len(MARK) + 4
-            size = int(whole[len(MARK) : start].view("<u4")[0])
-            header = json.loads(whole[start : start + size].tobytes())
-            if whole[: len(MARK)].tobytes() != MARK or header["bytes"] != len(whole):
-                return None
-            return {name: _array(whole, *place) for name, place in header["arrays"].items()}
-        except (OSError, ValueError, IndexError, KeyError, TypeError):
-            return None
-
-    def write(self, position: int, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        """Write the arrays of a case; False where the disk is full."""
-        if self.full:
-            return False
-        try:
-            with written_whole(self._path(position), "wb") as file:
-                file.writelines(_content(arrays))
-        except OSError as error:
-            self.full = True
-            warnings.warn(
-                f"the cache cannot be written ({error.strerror}): cases that are not in it are "
-                "read from their files each time",
-                stacklevel=2,
-            )
-            return False
-        return True
-
-    def has_room(self, needed: int) -> bool:
-        """Return whether the disk can take so many bytes; warn if it cannot."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        there = sum(file.stat().st_size for file in self.folder.glob("*.case"))
-        free = shutil.disk_usage(self.folder).free * (1 - RESERVE) + there
-        if needed > free:
-            warnings.warn(
-                f"found {free / 1e9:.1f} GB of free space at {self.folder}, expected "
-                f"{needed / 1e9:.1f} GB to keep decoded cases: files are read each time. A larger "
-                "`cache` keeps more of them in memory",
-                stacklevel=2,
-            )
-        return needed <= free
-
-    def _path(self, position: int) -> Path:
-        return self.folder / f"{position}.case"
-
-
-def _content(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """Return the parts of a file; the header is padded, as its length decides where arrays lie."""
-    sizes = [array.nbytes for array in arrays.values()]
-    begin = _aligned(len(MARK) + 4 + 200 * (len(arrays) + 1))
-    places = np.cumsum([begin, *(_aligned(size) for size in sizes)]).tolist()
-    described = {
-        name: [array.dtype.str, list(array.shape), place]
-        for (name, array), place in zip(arrays.items(), places[:-1], strict=True)
-    }
-    header = json.dumps({"bytes": places[-1], "arrays": described}).encode()
-    header = header.ljust(begin - len(MARK) - 4)
-    yield MARK + np.array(len(header), "<u4").tobytes() + header
-    for array, size in zip(arrays.values(), sizes, strict=True):
-        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        yield bytes(_aligned(size) - size)
-
-
-def _array(whole: NDArray[np.uint8], dtype: str, shape: list[int], place: int) -> NDArray[Any]:
-    kind = np.dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    return whole[place : place + size].view(kind).reshape(shape)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
-
-
-def key_of(study: Study, *facts: Any) -> str:  # noqa: ANN401
-    """Name what a store is of: the cases, how they are read, and the state of all their files.
-
-    Args:
-        study: The cases.
-        facts: Whatever else decides what is stored.
-    """
-    kinds = (study.annotations, study.unmarked) if study.drawn else ()
-    known = (study.raters, study.rules, study.classes, facts, *kinds)
-    parts = hashlib.sha256(repr(known).encode())
-    for position, name in enumerate(study.index.ids):
-        stamps = [_stamp(file) for file in study.backend.files(study.row(position))]
-        parts.update(repr((name, stamps)).encode())
-    return parts.hexdigest()[:KEY]
-
-
-def _stamp(file: Path) -> tuple[str, int, int]:
-    try:
-        state = file.stat()
-    except (OSError, ValueError):
-        return str(file), -1, -1
-    return str(file), state.st_size, state.st_mtime_ns
-
-
-@contextmanager
-def cache_folder(run: Path | None = None) -> Iterator[Path]:
-    """Return a folder for stores, which is removed at the end.
-
-    With a run folder it is `cache` in there, and an error leaves it: who resumes finds it again.
-    Else it is a temporary folder; those of processes that were killed are removed on the way.
-    """
-    if run is not None:
-        folder = run / "cache"
-        yield folder
-        for store in folder.glob("[0-9a-f]" * KEY):  # nothing that somebody else put there
-            shutil.rmtree(store, ignore_errors=True)
-        with suppress(OSError):
-            folder.rmdir()
-        return
-    _remove_abandoned(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=TEMPORARY))
-    lock = _locked(folder)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
-
-
-def _remove_abandoned(place: Path) -> None:
-    """Remove temporary caches that no process holds: their owners died without a last word."""
-    for folder in place.glob(f"{TEMPORARY}*"):
-        with suppress(OSError):
-            lock = _locked(folder) if (folder / "lock").exists() else None
-            if lock is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
-
-
-def _locked(folder: Path) -> int | None:
-    """Lock a folder for as long as this process (or a worker of it) lives; None if it is taken."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nobody locks, and nothing is ever taken for abandoned
-        return None
-    handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
+from raters.training.store import CaseStore, key_of
 
 Targets = Callable[[Case], NDArray[Any]]
 
@@ -242,11 +62,6 @@ class DecodedCase:
         """All arrays that there are, by name."""
         every = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: array for name, array in every.items() if array is not None}
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> DecodedCase:
-        """Make a case from what `arrays` gave."""
-        return cls(**arrays)
 
     @property
     def nbytes(self) -> int:
@@ -327,10 +142,10 @@ class CaseReader:
         found = self._kept.get(position)
         if found is None and self.store is not None:
             stored = self.store.read(position)
-            found = None if stored is None else DecodedCase.of(stored)
+            found = None if stored is None else DecodedCase(**stored)
         if found is not None:
             return found
-        case = self._checked(position)
+        case = self.first if position == 0 else self._decode(self.study[position], self.first)
         places = (self._put, self._keep) if num_workers else (self._keep, self._put)
         _ = any(place(position, case, max(num_workers, 1)) for place in places)
         return case
@@ -370,7 +185,7 @@ class CaseReader:
         with placed(case=name):
             grid = self.study.backend.image_grid(row, axes)
         if grid is None:
-            return image_of(self.study[position]).array.shape[1:]  # names the case without image
+            return self.study[position].needed_image().array.shape[1:]  # names one without image
         if len(grid[0].shape) != axes:
             with in_case(name, grid[1]):
                 raise _other_axes(len(grid[0].shape), axes, self.study.index.ids[0])
@@ -394,11 +209,8 @@ class CaseReader:
         self.open_store()
         return self.store is not None and self.store.write(position, case.arrays)
 
-    def _checked(self, position: int) -> DecodedCase:
-        return self.first if position == 0 else self._decode(self.study[position], self.first)
-
     def _decode(self, case: Case, first: DecodedCase | None = None) -> DecodedCase:
-        image = image_of(case)
+        image = case.needed_image()
         with in_case(case.id, image.source):
             if first is not None:
                 self._refuse_unlike(image.array.shape, first.image.shape)
@@ -413,7 +225,7 @@ class CaseReader:
             arrays["target"] = self._target(case, () if "raters" in arrays else space)
         if self._regions is not None:
             arrays["regions"] = np.asarray(self._regions(case), np.int32)
-        return DecodedCase.of(arrays)
+        return DecodedCase(**arrays)
 
     def _image(self, image: Image) -> dict[str, NDArray[Any]]:
         """Normalise an image, or say how: as it is in the file it may be smaller."""
@@ -450,12 +262,9 @@ class CaseReader:
         soft = target.dtype.kind == "f"
         expected = (len(self.study.classes), *space) if soft else space
         if target.shape != expected:
-            kind = "soft" if soft else "hard"
-            raise RatersError(
-                f"found a {kind} target of shape {target.shape} for case {case.id!r}, "
-                f"expected {expected}",
-                case=case.id,
-            )
+            kind = f"{'soft' if soft else 'hard'} target of shape {target.shape}"
+            why = f"found a {kind} for case {case.id!r}, expected {expected}"
+            raise RatersError(why, case=case.id)
         return target.astype(np.float32 if soft else self._type)
 
     @cached_property
@@ -466,11 +275,7 @@ class CaseReader:
         name = self.study.index.ids[0]
         if len(shape) != len(first):
             raise _other_axes(len(shape) - 1, len(first) - 1, name)
-        if shape[0] != first[0]:
-            what = "features" if len(shape) == 1 else "channels"
-            raise RatersError(
-                f"found {shape[0]} {what}, expected {first[0]} as in case {name!r}", kind="channels"
-            )
+        refuse_other_channels(shape, first[0], f"case {name!r}")
 
 
 def _other_axes(found: int, expected: int, first: str) -> RatersError:

@@ -1,32 +1,41 @@
-"""What a model is, as plain data: all that is needed to build it again beside its weights."""
+"""What a model is, as plain data, and its weights: all that is needed to build it again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.errors import RatersError
-from raters.methods.base import Task
+from raters.methods.base import Method, Task
 from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
+from raters.networks.normalise import Normalisation
 from raters.networks.options import NetworkOptions, Own, own_name
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
-from raters.study.paths import written_whole
+from raters.study.formats.base import usable_memory
+from raters.study.paths import refuse_special, written_whole
 from raters.study.plain_yaml import read_yaml
-from raters.training.normalise import Normalisation
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
-from raters.wording import worded
+from raters.wording import many, shortened, worded
 
 if TYPE_CHECKING:
     from raters.study.study import Study
 
-_SHOWN = 20
+COPIES = 4
+"""Weights, their gradients, and the two means of AdamW."""
+
+DEEPEST = 1000
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 class ClassEntry(BaseModel):
@@ -185,18 +194,14 @@ def read_config(path: Path) -> ModelConfig:
 def _refuse_odd(config: ModelConfig) -> None:
     """Refuse what no training writes and prediction would stumble over."""
     spatial_dims, patch = config.spatial_dims, config.patch_size
-    for name, found, least, most in (
-        ("spatial_dims", spatial_dims, 1 if config.kind == "segmentation" else 0, 3),
-        ("channels", config.channels, 1, None),
-    ):
-        if found < least or (most is not None and found > most):
-            expected = f"{least} or more" if most is None else f"{least} to {most}"
-            raise RatersError(f"found {name}={found}, expected {expected}")
+    least = 1 if config.kind == "segmentation" else 0
+    if not least <= spatial_dims <= 3:
+        raise RatersError(f"found spatial_dims={spatial_dims}, expected {least} to 3")
+    if config.channels < 1:
+        raise RatersError(f"found channels={config.channels}, expected 1 or more")
     if patch is not None and (len(patch) != spatial_dims or min(patch, default=0) < 1):
         shown = f"{list(patch[:5])}{' ...' if len(patch) > 5 else ''}"
-        sides = (
-            f"{spatial_dims} positive side{'s' * (spatial_dims != 1)}" if spatial_dims else "none"
-        )
+        sides = many(spatial_dims, "positive side") if spatial_dims else "none"
         raise RatersError(f"found patch_size={shown}, expected {sides}")
     classes = config.classes_of_study()
     if config.kind == "segmentation":
@@ -221,17 +226,137 @@ def refuse_other_study(config: ModelConfig, study: Study, whose: str = "model") 
             file=study.folder,
         )
     # A table may have read the value 1 as text.
-    found = [(c.name, str(c.value)) for c in study.classes]
-    expected = [(c.name, str(c.value)) for c in config.classes]
+    both = (study.classes, config.classes)
+    found, expected = ([(str(c.value), c.name) for c in classes] for classes in both)
     if found != expected:
         raise RatersError(
-            f"found the classes {_shown(found)}, expected those of the {whose}: "
-            f"{_shown(expected)}; in masks --values says what values mean",
+            f"found the classes {shortened(map('='.join, found))}, expected those of the {whose}: "
+            f"{shortened(map('='.join, expected))}; in masks --values says what values mean",
             kind="other-classes",
             file=study.folder,
         )
 
 
-def _shown(classes: Iterable[tuple[str, str]]) -> str:
-    named = [f"{value}={name}" for name, value in classes]
-    return ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
+def write_weights(path: Path, method: Method) -> None:
+    """Write the weights of a method as safetensors, whole or not at all."""
+    from safetensors.torch import save
+
+    state = {k: v.contiguous().cpu() for k, v in method.state_dict().items()}
+    with written_whole(path, "wb") as file:
+        file.write(save(state))
+
+
+def build_with_weights(config: ModelConfig, path: Path) -> Method:
+    """Make the method that a configuration describes, with weights from a file.
+
+    The file's header is compared with the configuration first, on tensors that take no memory: a
+    configuration of absurd sizes is refused before anything of that size is made.
+
+    Raises:
+        RatersError: The file is no safetensors file, or does not fit the configuration.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    found = shapes_in(path)
+    for text in chain(_absurd(config, found), _unlike(config, found)):  # the second only then
+        raise RatersError(text, kind="weights", file=path)
+    method: Method = config.build()
+    try:
+        method.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+    for name, tensor in method.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            text = f"found NaN or infinity in the weight {name!r}, expected finite numbers"
+            raise RatersError(text, kind="weights", file=path)
+    return method
+
+
+def shapes_in(path: Path) -> Shapes:
+    """Read the names and shapes of all weights; safetensors checks them against the file's size."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise RatersError(
+            "there is no such file, expected safetensors weights", kind="missing-file", file=path
+        )
+    refuse_special(path)
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _absurd(config: ModelConfig, shapes: Shapes) -> Iterator[str]:
+    """Name sizes that no network with these weights can have, before it is outlined."""
+    longest = max((side for shape in shapes.values() for side in shape), default=0)
+    # A network may have no layer of its width (a perceptron without hidden layers).
+    for name, most in (("depth", max(len(shapes), 50)), ("width", max(longest, 1024))):
+        found = getattr(config.network, name)
+        if found is not None and found > most:
+            yield (
+                f"found {name} {found} in the configuration, expected at most {most} for these "
+                "weights"
+            )
+
+
+def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
+    """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
+    try:
+        outline = _outline(config)
+    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        yield (
+            f"found sizes in the configuration that cannot be built ({why}), expected those of the "
+            "weights"
+        )
+        return
+    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
+    for name, shape in expected.items():
+        if found.get(name) != shape:
+            there = found.get(name, "nothing")
+            yield f"found {there} for the weight {name!r}, expected {shape}"
+    for name in sorted(set(found) - set(expected)):
+        yield f"found the weight {name!r}, expected none of this name"
+
+
+def _unreadable(path: Path, error: Exception) -> RatersError:
+    why = f"cannot be read ({error}), expected safetensors weights"
+    return RatersError(why, kind="unreadable", file=path)
+
+
+def refuse_too_large(config: ModelConfig) -> None:
+    """Refuse a network that takes more memory to train than there is.
+
+    Raises:
+        RatersError: that names width and depth, and how much they take.
+    """
+    size = weights_of(config) * 4.0 * COPIES
+    if size <= usable_memory():
+        return
+    takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
+    raise RatersError(
+        f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
+        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
+        "try a smaller width or depth",
+        kind="network",
+    )
+
+
+def weights_of(config: ModelConfig) -> float:
+    """Count the weights on a device that holds no numbers; infinity where they are uncountable."""
+    if (config.network.depth or 0) > DEEPEST:
+        return math.inf
+    try:
+        return float(sum(weights.numel() for weights in _outline(config).parameters()))
+    except (RuntimeError, OverflowError, MemoryError, TypeError):
+        return math.inf
+
+
+def _outline(config: ModelConfig) -> Method:
+    """Make the method on a device that holds no numbers."""
+    with torch.device("meta"):
+        method: Method = config.build()
+    return method

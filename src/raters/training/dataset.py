@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset, get_worker_info
 
 from raters.errors import RatersError
+from raters.networks.normalise import Normalisation
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.cases import CaseReader, DecodedCase, Targets
-from raters.training.normalise import Normalisation
 from raters.training.patches import (
     Corner,
     augmentation_of,
@@ -56,6 +56,10 @@ class Item(TypedDict, total=False):
     space: NDArray[np.int64]
 
 
+_MAPS = ("labels", "reference", "target", "regions")
+"""What moves with the image."""
+
+
 def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
     """Stack items; what is smaller than the largest of the batch is filled up at its ends.
 
@@ -74,22 +78,17 @@ def collate(items: Sequence[Item]) -> dict[str, torch.Tensor]:
         ([[[1.0, 1.0, 0.0]], [[1.0, 1.0, 1.0]]], [[[0, 1, -1]], [[1, 1, 1]]], [3, 5])
     """
     first = items[0]
-    batch = {"case": torch.tensor([item["case"] for item in items])}
-    batch["image"] = _stacked([item["image"] for item in items], first["image"].ndim - 1)
-    if "raters" in first:
-        batch["labels"] = _answers([item["labels"] for item in items], MISSING)
-        batch["raters"] = _answers([item["raters"] for item in items], 0)
-    else:
-        batch["labels"] = _stacked([item["labels"] for item in items], first["labels"].ndim - 1)
     axes = first["labels"].ndim - 1  # 0 for tables, whose labels are (answers,)
-    if "reference" in first:
-        batch["reference"] = _stacked([item["reference"] for item in items], axes)
-    if "target" in first:
-        batch["target"] = _stacked([item["target"] for item in items], axes)
-    if "regions" in first:
-        batch["regions"] = _stacked([item["regions"] for item in items], axes)
-    more = [name for name in first if name not in batch]
-    return batch | {name: _stacked([item[name] for item in items], 0) for name in more}  # type: ignore[literal-required]
+    differ = {"image": first["image"].ndim - 1, **dict.fromkeys(_MAPS, axes)}
+    batch = {}
+    for name in first:
+        parts = [np.asarray(item[name]) for item in items]  # type: ignore[literal-required]
+        if "raters" in first and name in ("labels", "raters"):
+            longest = max(1, *(len(answers) for answers in parts))
+            fill = 0 if name == "raters" else MISSING
+            parts = [pad_to(answers, (longest,), fill) for answers in parts]
+        batch[name] = _stacked(parts, differ.get(name, 0))
+    return batch
 
 
 def unknown(array: NDArray[Any]) -> int:
@@ -106,11 +105,6 @@ def _stacked(arrays: list[NDArray[Any]], axes: int) -> torch.Tensor:
     # Numpy casts while it copies, on one thread; `.long()` wakes all and took 10 times as long.
     dtype = np.float32 if arrays[0].dtype.kind == "f" else np.int64
     return torch.from_numpy(np.stack(arrays, dtype=dtype))
-
-
-def _answers(arrays: list[NDArray[Any]], fill: int) -> torch.Tensor:
-    longest = max(1, *(len(array) for array in arrays))
-    return _stacked([pad_to(array, (longest,), fill) for array in arrays], 0)
 
 
 Extra = Callable[[Case], Mapping[str, NDArray[Any]]]
@@ -173,15 +167,14 @@ class CaseDataset(Dataset[Item]):
     ) -> None:
         self.study, self.patch_size, self.mode = study, patch_size, mode
         self.seed, self.epoch = seed, 0
-        self.patches_per_case = (
-            patches_per_case if mode == "train" and patch_size is not None else 1
-        )
+        random_patches = mode == "train" and patch_size is not None
+        self.patches_per_case = patches_per_case if random_patches else 1
         self.foreground_share = foreground_share
         self.cases = CaseReader(
             study,
             normalisation,
             reference=mode == "tiles",  # no step of training looks at it
-            foreground=mode == "train" and patch_size is not None,
+            foreground=random_patches,
             targets=targets,
             regions=regions,
             cache_bytes=cache_bytes,
@@ -224,8 +217,7 @@ class CaseDataset(Dataset[Item]):
         if k is None:
             return self._padding()
         k = range(len(self))[k]
-        rng = self._generator(k)
-        position = self._position(k)
+        rng, position = self._generator(k), self._position(k)
         found = self._decoded(position)
         corner = self._corner(k, rng, found)
         image, maps = self._cut(found, corner)
@@ -242,11 +234,9 @@ class CaseDataset(Dataset[Item]):
 
     def _padding(self) -> Item:
         """Return the image of the first case without labels, reference and target."""
-        first = self.cases.first
-        image, maps = self._cut(first, None if self.patch_size is None else (0,) * self.axes)
-        nothing = {
-            name: np.full_like(m, unknown(m)) for name, m in maps.items() if name != "raters"
-        }
+        corner = None if self.patch_size is None else (0,) * self.axes
+        image, maps = self._cut(self.cases.first, corner)
+        nothing = {n: np.full_like(m, unknown(m)) for n, m in maps.items() if n != "raters"}
         extra = {name: np.zeros_like(values[0]) for name, values in self._extra.items()}
         return cast("Item", {**maps, **nothing, **extra, "image": image, "case": NO_CASE})
 
@@ -280,9 +270,7 @@ class CaseDataset(Dataset[Item]):
         self, found: DecodedCase, corner: Corner | None
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Return the image and what belongs to it, all of it or a patch."""
-        names = ("labels", "raters", "reference", "target", "regions")
-        every = {name: getattr(found, name) for name in names}
-        maps = {name: array for name, array in every.items() if array is not None}
+        maps = {name: array for name, array in found.arrays.items() if name in (*_MAPS, "raters")}
         if corner is None or self.patch_size is None:
             return found.pixels(), maps
         image = found.pixels(corner, self.patch_size)
@@ -312,20 +300,16 @@ class CaseDataset(Dataset[Item]):
 
 def _stacked_extra(study: Study, extra: Extra | None) -> dict[str, NDArray[Any]]:
     """Return what else there is of all cases, with the cases in front."""
-    found: dict[str, list[NDArray[Any]]] = {}
-    for number, case in enumerate(study.iter_cases() if extra else ()):
+    found: list[dict[str, NDArray[Any]]] = []
+    for case in study.iter_cases() if extra else ():
         more = {name: np.asarray(value) for name, value in extra(case).items()} if extra else {}
-        if not more and not number:
+        if not more and not found:
             return {}
-        first = {name: values[0].shape for name, values in found.items()} or None
-        shapes = {name: value.shape for name, value in more.items()}
+        found.append(more)
+        first, shapes = ({n: value.shape for n, value in of.items()} for of in (found[0], more))
         taken = shapes.keys() & Item.__annotations__.keys()
-        if taken or first not in (None, shapes):
+        if taken or first != shapes:
             expected = "other names" if taken else f"{first} as in the first case"
-            raise RatersError(
-                f"found {shapes} beside the image of case {case.id!r}, expected {expected}",
-                case=case.id,
-            )
-        for name, value in more.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.stack(values) for name, values in found.items()}
+            why = f"found {shapes} beside the image of case {case.id!r}, expected {expected}"
+            raise RatersError(why, case=case.id)
+    return {name: np.stack([more[name] for more in found]) for name in (found[0] if found else ())}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import lightning
 import torch
@@ -19,58 +19,41 @@ from raters.distributed import gathered
 from raters.errors import RatersError
 from raters.methods.base import Batch, Method, Step
 from raters.methods.phases import Optimiser
+from raters.networks.backbone import TruthNetwork
+from raters.networks.encoders import Encoder
 from raters.rows import Row
 from raters.training.dataset import NO_CASE
 from raters.training.epochs import Best, HeldOutScores, Score, labels_by_rater
 from raters.training.loader import set_epoch, whole_cases
 from raters.training.options import TrainingOptions
-from raters.training.survey import Partition
-from raters.training.trainer import set_precision
+from raters.training.partition import Partition
+
+Precision = Literal["auto", "32", "bf16", "16"]
+HALF = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 
 
-class Waiting:
-    """Parts the time of an epoch into waiting for batches and working on them.
+def precision_of(wish: Precision) -> Precision:
+    """Choose a precision that this machine can compute in.
 
-    Args:
-        clock: Gives the seconds.
+    Processors without a unit for bf16 are slower with it than without: 'auto' is 32 there.
 
     Example:
-        >>> waiting = Waiting(iter([0.0, 1.0, 4.0, 4.0, 8.0]).__next__)
-        >>> waiting.start()
-        >>> for _ in range(2):
-        ...     waiting.batch_begins()
-        ...     waiting.batch_ends()
-        >>> waiting.waited, waiting.worked, waiting.share
-        (1.0, 7.0, 0.125)
+        >>> precision_of("bf16")
+        'bf16'
     """
+    on_gpu = torch.cuda.is_available()
+    if wish == "16" and not on_gpu:
+        raise RatersError("found precision='16' without a GPU, expected '32', 'bf16' or 'auto'")
+    if wish == "auto":
+        return "bf16" if on_gpu and torch.cuda.is_bf16_supported(False) else "32"
+    return wish
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._last = 0.0
-        self.waited = self.worked = 0.0
 
-    def start(self) -> None:
-        """Begin an epoch: from now on the first batch is waited for."""
-        self.waited = self.worked = 0.0
-        self._last = self._clock()
-
-    def batch_begins(self) -> None:
-        """Report that a batch is there."""
-        self.waited += self._passed()
-
-    def batch_ends(self) -> None:
-        """Report that the work on a batch is done: the next one is waited for."""
-        self.worked += self._passed()
-
-    def _passed(self) -> float:
-        before, self._last = self._last, self._clock()
-        return self._last - before
-
-    @property
-    def share(self) -> float:
-        """Which share of the time was waited, from 0 to 1."""
-        total = self.waited + self.worked
-        return self.waited / total if total > 0 else 0.0
+def set_precision(method: nn.Module, precision: Precision) -> None:
+    """Let all truth networks and encoders of a method compute in a precision."""
+    for module in method.modules():
+        if isinstance(module, TruthNetwork | Encoder):
+            module.half_type = HALF[precision]
 
 
 @dataclass
@@ -92,11 +75,11 @@ class StepTerms:
 
     def sums(self) -> dict[str, tuple[Tensor, Tensor]]:
         """Return for each term the labels of each step, and its sums over them."""
-        found = {
-            name: [_as_vector(part) for part in zip(*v, strict=True)]
-            for name, v in self.terms.items()
-        }
-        return {name: (observed, means * observed) for name, (observed, means) in found.items()}
+        found = {}
+        for name, values in self.terms.items():
+            observed, means = (_as_vector(part) for part in zip(*values, strict=True))
+            found[name] = observed, means * observed
+        return found
 
 
 def _to_keep(value: Tensor) -> Tensor | float:
@@ -157,19 +140,18 @@ class Learner(lightning.LightningModule):
         self.best = Best()
         self.stopped = False
         self.after_epoch: list[Callable[[Learner], None]] = []
-        self._terms, self._waiting = StepTerms(), Waiting()
-        self._held_out = HeldOutScores()
+        self._terms, self._held_out = StepTerms(), HeldOutScores()
         self._labels = torch.zeros(len(method.task.raters), dtype=torch.long)
-        self._started = time.perf_counter()
+        self._started = self._last = time.perf_counter()
+        self._waited = self._worked = 0.0
         self._whole: DataLoader[Any] | None = None
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401
         """Make the optimisers of the method, and note how they start."""
         self.made = dict(self.method.optimisers(self._make_optimiser))
-        every = self.made.values()
         self._fresh = {name: deepcopy(each.state_dict()) for name, each in self.made.items()}
-        schedules = [each.schedule for each in every if each.schedule is not None]
-        return [each.optimiser for each in every], schedules
+        schedules = [each.schedule for each in self.made.values() if each.schedule is not None]
+        return [each.optimiser for each in self.made.values()], schedules
 
     def _make_optimiser(
         self,
@@ -184,9 +166,7 @@ class Learner(lightning.LightningModule):
         shared = {id(parameter) for parameter in self.method.matrix_parameters()}
         matrices = [p for p in every if id(p) in shared]
         rest = [p for p in every if id(p) not in shared]
-        groups: list[dict[str, Any]] = [
-            {"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}
-        ]
+        groups = [{"params": rest, "lr": rate, "weight_decay": self.choice.weight_decay}]
         if matrices:  # decay would draw matrices to chance
             rate *= self.choice.confusion_lr_scale or 1.0
             groups.append({"params": matrices, "lr": rate, "weight_decay": 0.0})
@@ -209,7 +189,7 @@ class Learner(lightning.LightningModule):
         set_epoch(self.trainer.train_dataloader, epoch)  # type: ignore[arg-type]
         self._terms = StepTerms()
         self._labels = torch.zeros_like(self._labels, device=self.device)
-        self._waiting.start()
+        self._waited, self._worked, self._last = 0.0, 0.0, time.perf_counter()
 
     @torch.no_grad()
     def _show_all(self) -> None:
@@ -245,12 +225,16 @@ class Learner(lightning.LightningModule):
                 each.load_state_dict(deepcopy(self._fresh[name]))
 
     def on_train_batch_start(self, *_: Any) -> None:  # noqa: ANN401
-        """Note that a batch is there."""
-        self._waiting.batch_begins()
+        """Add up how long batches were waited for."""
+        self._waited += self._passed()
 
     def on_train_batch_end(self, *_: Any) -> None:  # noqa: ANN401
-        """Note that the work on a batch is done."""
-        self._waiting.batch_ends()
+        """Add up how long batches were worked on: the next one is waited for."""
+        self._worked += self._passed()
+
+    def _passed(self) -> float:
+        before, self._last = self._last, time.perf_counter()
+        return self._last - before
 
     def training_step(self, batch: Batch, number: int) -> None:
         """Let each optimiser whose turn it is take a step with the batch."""
@@ -299,8 +283,9 @@ class Learner(lightning.LightningModule):
         epoch = self.current_epoch
         row: Row = {"epoch": epoch + 1, "phase": self.method.phase(epoch)}
         seconds = time.perf_counter() - self._started
-        given = self._labels.cpu()
-        every = gathered((self._terms.sums(), self._held_out, given, seconds, self._waiting.share))
+        waited = self._waited / max(self._waited + self._worked, 1e-9)
+        sums = self._terms.sums()
+        every = gathered((sums, self._held_out, self._labels.cpu(), seconds, waited))
         terms, scores, labels, seconds_of, shares = zip(*every, strict=True)
         row |= mean_terms(terms)
         found = HeldOutScores.merged(scores)
@@ -317,7 +302,10 @@ class Learner(lightning.LightningModule):
             tell(self)
 
     def _stop_if_in_vain(self) -> None:
-        """Stop after `patience` epochs that were no better; all processes together."""
+        """Stop after `patience` epochs that were no better; all processes together.
+
+        (Lightning's EarlyStopping knows neither the warm-up nor scores that are tuples.)
+        """
         if self.choice.patience is None:
             return
         since = max(self.best.improved, self.method.warm_up)

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from lightning.pytorch.plugins import CheckpointIO
+from lightning.pytorch.plugins import TorchCheckpointIO
 from torch import Tensor, nn
 
 from raters.confusion import dominance_margin
@@ -90,21 +90,13 @@ class HeldOutScores:
 
     def _add_matrices(self, confusion: Tensor | None, pixels: Tensor | None) -> None:
         if confusion is not None and pixels is not None:
-            before = self.confusion if self.confusion is not None else 0
-            self.confusion = before + confusion.cpu()
-            self.pixels = (self.pixels if self.pixels is not None else 0) + pixels.cpu()
+            self.confusion = confusion.cpu() + (0 if self.confusion is None else self.confusion)
+            self.pixels = pixels.cpu() + (0 if self.pixels is None else self.pixels)
 
     @property
     def mean_loss(self) -> float:
         """The loss of a label."""
         return self.loss / max(self.count, 1)
-
-    @property
-    def matrices(self) -> Tensor | None:
-        """The raters' mean matrices, `(raters, L, L)`."""
-        if self.confusion is None or self.pixels is None:
-            return None
-        return self.confusion / self.pixels.clamp(min=1e-12)[:, None]
 
     @property
     def dominance(self) -> float | None:
@@ -113,13 +105,12 @@ class HeldOutScores:
         Raters weigh by how often they label. Classes that the network nowhere predicts have no
         row to speak of.
         """
-        found = self.matrices
-        if found is None or self.pixels is None:
+        if self.confusion is None or self.pixels is None:
             return None
+        matrices = (self.confusion / self.pixels.clamp(min=1e-12)[:, None]).double().numpy()
         there = np.flatnonzero((self.pixels / self.pixels.sum() > 1e-6).numpy())
-        by_rater = self.labels if self.labels is not None and len(found) > 1 else None
-        labels = None if by_rater is None else by_rater.numpy()
-        return dominance_margin(found.double().numpy()[:, there][:, :, there], labels)
+        labels = None if self.labels is None or len(matrices) < 2 else self.labels.numpy()
+        return dominance_margin(matrices[:, there][:, :, there], labels)
 
     @property
     def reference_score(self) -> float | None:
@@ -206,7 +197,7 @@ def _refused(what: str, path: Path) -> RatersError:
     )
 
 
-class WholeCheckpoints(CheckpointIO):
+class WholeCheckpoints(TorchCheckpointIO):
     """Lets Lightning write and read checkpoints by the functions above."""
 
     def save_checkpoint(
@@ -226,10 +217,6 @@ class WholeCheckpoints(CheckpointIO):
     ) -> dict[str, Any]:
         """Read a checkpoint; nothing in it is ever run."""
         return read_checkpoint(Path(path))
-
-    def remove_checkpoint(self, path: str | Path) -> None:
-        """Remove a checkpoint."""
-        Path(path).unlink(missing_ok=True)
 
 
 @dataclass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +16,8 @@ from raters.study.study import Study
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
 from raters.training.options import Checked, checked_options
+from raters.training.partition import left_out
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.survey import left_out
 from raters.training.trainer import own_randomness
 from raters.wording import duration, many
 
@@ -68,21 +69,18 @@ class Estimate:
     def _parts(self) -> str:
         """Return what the time is made of."""
         epochs = self.planned.config.training.epochs - self.warm_epochs
-        said = [f"{duration(self.start_seconds)} to start"]
-        if self.warm_epochs:
-            warm = many(self.warm_epochs, "epoch")
-            said.append(f"{warm} of warm-up of {duration(self.warm_seconds)}")
-        return ", ".join([*said, f"{many(epochs, 'epoch')} of {duration(self.epoch_seconds)}"])
+        warm = f"{many(self.warm_epochs, 'epoch')} of warm-up of {duration(self.warm_seconds)}, "
+        return (
+            f"{duration(self.start_seconds)} to start, {warm if self.warm_epochs else ''}"
+            f"{many(epochs, 'epoch')} of {duration(self.epoch_seconds)}"
+        )
 
     def described(self) -> dict[str, str]:
         """Return it in words, by what it is about."""
         config, parts = self.planned.config, self.planned.parts
         training, network = config.training, config.network
-        patch = (
-            "whole images" if config.patch_size is None else " x ".join(map(str, config.patch_size))
-        )
-        sizes = (("width", network.width), ("depth", network.depth), ("norm", network.norm))
-        built = ", ".join(f"{name} {value}" for name, value in sizes if value is not None)
+        sizes = {name: getattr(network, name) for name in ("width", "depth", "norm")}
+        built = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
         return {
             "method": config.method,
             "cases": f"{len(parts.train):,} trained on, {len(parts.held_out):,} held out, "
@@ -90,7 +88,7 @@ class Estimate:
             "raters": _listed(config.raters),
             "classes": _listed(tuple(c.name for c in config.classes)),
             "network": f"{network.name} ({built}), {self.parameters:,} parameters",
-            "patch_size": patch,
+            "patch_size": " x ".join(map(str, config.patch_size or ())) or "whole images",
             "batch": f"{training.batch_size}, {many(self.steps, 'step')} per epoch",
             "epochs": f"{training.epochs}",
             "time": f"about {duration(self.seconds)} on {self.device}: {self._parts()}",
@@ -111,39 +109,28 @@ def estimate(study: Study, method: str | Checked = "pixel-cm", **options: Any) -
     started = time.perf_counter()
     checked = method if isinstance(method, Checked) else checked_options(method, options)
     planned = _alone(plan_training(study, checked))
+    epochs = planned.config.training.epochs
     with own_randomness():
         learner = make_method(planned)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         learner.to(device)
+        kept = len(planned.parts.held_out)
         train = make_loader(planned, learner, "train")
-        held_out = None
-        if len(planned.parts.held_out):
-            held_out = make_loader(planned, learner, "tiles")
+        held_out = make_loader(planned, learner, "tiles") if kept else None
         prepared = time.perf_counter() - started
-        cost = _measured(learner, planned, train, held_out, device)
-    used = planned.study.index.ids
-    unused = left_out(study, used)
+        first, warm, main = _measured(learner, planned, train, held_out, device)
     return Estimate(
         planned,
-        sum(weights.numel() for weights in learner.parameters()),
-        unused,
-        len(train),
-        prepared + cost.first,
-        min(learner.warm_up, planned.config.training.epochs),
-        cost.warm,
-        cost.main,
-        _memory(train, held_out),
-        device.type,
+        parameters=sum(weights.numel() for weights in learner.parameters()),
+        left_out=left_out(study, planned.study.index.ids),
+        steps=len(train),
+        start_seconds=prepared + first,
+        warm_epochs=min(learner.warm_up, epochs),
+        warm_seconds=warm,
+        epoch_seconds=main,
+        memory=_memory([train] if held_out is None else [train, held_out]),
+        device=device.type,
     )
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """Seconds of reading all once, of an epoch of the warm-up, and of one after it."""
-
-    first: float
-    warm: float
-    main: float
 
 
 def _alone(planned: Planned) -> Planned:
@@ -160,11 +147,11 @@ def _measured(
     train: DataLoader[Any],
     held_out: DataLoader[Any] | None,
     device: torch.device,
-) -> _Cost:
+) -> tuple[float, float, float]:
+    """Return the seconds of reading all once, of an epoch of the warm-up, and of one after it."""
     reading, batches = _fetched(train, STEPS)
     again, _ = _fetched(train, STEPS)  # from memory now, where it suffices
-    fits = train.dataset.cases.fits  # type: ignore[attr-defined]
-    fetch = again if fits else reading
+    fetch = again if train.dataset.cases.fits else reading  # type: ignore[attr-defined]
     engine = Learner(method, planned.config.training, 1, planned.parts)
     engine.configure_optimizers()
     known = [_on_device(batch, planned.parts.train, device) for batch in batches]
@@ -172,11 +159,19 @@ def _measured(
     for epoch in sorted({0, method.warm_up}):
         method.start_epoch(epoch)
         turns = {name: engine.made[name] for name in method.turns(epoch, 0) or engine.made}
-        seconds[epoch] = _step_seconds(method, known, turns)
+        took = [_timed(partial(_step, method, batch, turns), device) for batch in known]
+        counted = took[1:] or took  # the first one also sets up memory
+        seconds[epoch] = sum(counted) / len(counted)
     scoring = _scoring(method, planned, held_out, device)
-    first = len(train) * max(reading - fetch, 0.0)
     warm, main = (len(train) * (seconds[epoch] + fetch) + scoring for epoch in (0, method.warm_up))
-    return _Cost(first, warm, main)
+    return len(train) * max(reading - fetch, 0.0), warm, main
+
+
+def _step(method: Method, batch: Batch, turns: dict[str, Optimiser]) -> None:
+    for method.turn, each in turns.items():
+        method.zero_grad()
+        method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
+        each.optimiser.step()
 
 
 def _scoring(
@@ -189,7 +184,7 @@ def _scoring(
     reading, batches = _fetched(held_out, 1)
     known = _on_device(batches[0], planned.parts.held_out, device)
     with torch.inference_mode():
-        took = _timed(lambda: method.held_out(known), device)
+        took = _timed(partial(method.held_out, known), device)
     method.train()
     return len(held_out) * (took + reading)
 
@@ -197,9 +192,8 @@ def _scoring(
 def _fetched(batches: DataLoader[Any], number: int) -> tuple[float, list[Batch]]:
     """Return some batches, and the seconds that one takes to come."""
     set_epoch(batches, 0)
-    source: Iterator[Any] = iter(batches)
     started = time.perf_counter()
-    found = [batch for _, batch in zip(range(min(number, len(batches))), source, strict=False)]
+    found = list(islice(batches, number))
     return (time.perf_counter() - started) / len(found), found
 
 
@@ -209,22 +203,7 @@ def _on_device(batch: Batch, positions: Any, device: torch.device) -> Batch:  # 
     return {**moved, "case": torch.from_numpy(positions)[batch["case"]]}
 
 
-def _step_seconds(method: Method, batches: list[Batch], turns: dict[str, Optimiser]) -> float:
-    """Return the seconds of a step; the first one, that also sets up memory, counts if alone."""
-
-    def step(batch: Batch) -> None:
-        for method.turn, each in turns.items():
-            method.zero_grad()
-            method.step(batch).loss.backward()  # type: ignore[no-untyped-call]
-            each.optimiser.step()
-
-    device = batches[0]["image"].device
-    took = [_timed(partial(step, batch), device) for batch in batches]
-    counted = took[1:] or took
-    return sum(counted) / len(counted)
-
-
-def _timed(work: Any, device: torch.device) -> float:  # noqa: ANN401
+def _timed(work: Callable[[], object], device: torch.device) -> float:
     started = time.perf_counter()
     work()
     if device.type == "cuda":
@@ -232,7 +211,7 @@ def _timed(work: Any, device: torch.device) -> float:  # noqa: ANN401
     return time.perf_counter() - started
 
 
-def _memory(train: DataLoader[Any], held_out: DataLoader[Any] | None) -> int | None:
+def _memory(loaders: list[DataLoader[Any]]) -> int | None:
     """Return the peak so far, and the room that cases which were not read yet will take."""
     try:
         import resource
@@ -240,13 +219,11 @@ def _memory(train: DataLoader[Any], held_out: DataLoader[Any] | None) -> int | N
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak *= 1 if sys.platform == "darwin" else 1024
-    return int(peak) + sum(_still_to_come(b) for b in (train, held_out) if b is not None)
-
-
-def _still_to_come(batches: DataLoader[Any]) -> int:
-    cases = batches.dataset.cases  # type: ignore[attr-defined]
-    left = (len(cases.study) - cases.kept) * cases.first.nbytes
-    return int(max(min(left, cases.cache_bytes - cases.kept * cases.first.nbytes), 0))
+    for cases in (batches.dataset.cases for batches in loaders):  # type: ignore[attr-defined]
+        one = cases.first.nbytes
+        left = (len(cases.study) - cases.kept) * one
+        peak += max(min(left, cases.cache_bytes - cases.kept * one), 0)
+    return int(peak)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Method, Step
+from raters.methods.base import Batch, HeldOut, Method
 from raters.methods.entry import parse_options
 from raters.methods.registry import learning_method
-from raters.methods.targets import Target
 from raters.rows import Row
-from raters.study.case import Case
 from raters.study.read import study_of
 from raters.study.study import Study
+from raters.study.survey import labelled, survey
 from raters.training.config import ModelConfig, refuse_other_study
+from raters.training.engine import Learner, precision_of
 from raters.training.model import Model
-from raters.training.options import TrainingOptions
+from raters.training.options import FREE, TrainingOptions
+from raters.training.partition import Partition, by_split, partition, warn_of_unlabelled
 from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
-from raters.training.resume import FREE
 from raters.training.run import Split
-from raters.training.survey import (
-    Partition,
-    by_split,
-    labelled,
-    partition,
-    survey,
-    warn_of_unlabelled,
-)
-from raters.training.trainer import Progress, own_randomness, precision_of
+from raters.training.trainer import Progress, own_randomness, run_epochs
 from raters.wording import expected_one_of
 
 SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
@@ -74,29 +67,29 @@ def extend(
         name = model.config.method
         raise RatersError(f"found a model of {name}, which cannot be extended: {reason}")
     training = _training(model.config.training, options)
-    new = tuple(name for name in study.raters if name not in model.config.raters)
-    if not new:
+    if not _new_raters(model, study):
         known = ", ".join(study.raters[:20]) or "none"
         raise RatersError(f"found the raters {known}, expected one that the model does not know")
-    chosen = study.select(raters=new)
+    chosen = study.select(raters=_new_raters(model, study))
     _refuse_unlike(model.config, chosen)
-    if model.method.counts_raters:
-        counted = _counted(model, chosen)
-        longer = _longer(model, chosen, counted, model.history, model.best_epoch)
-        seen = chosen.select(cases=list(chosen.index.ids[np.concatenate(by_split(chosen))]))
-        return _without(longer, survey(seen).without_labels())
-    return _fitted(model, chosen, new, training, progress)
+    planned = _planned(model, chosen, training)
+    with own_randomness():
+        if model.method.counts_raters:
+            method, history, best_epoch = _counted(model, planned), model.history, model.best_epoch
+        else:
+            method, learner = _fitted(model, planned, progress)
+            history, best_epoch = learner.history, learner.best.epoch
+        return _longer(model, planned, method, history, best_epoch)
 
 
 def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:  # noqa: ANN401
     """Return what `extend` uses each case of a study for; the arguments are those of `extend`."""
-    new = tuple(name for name in study.raters if name not in model.config.raters)
-    chosen, training = study.select(raters=new), _training(model.config.training, options)
-    if model.method.counts_raters:  # no epoch is chosen: all are counted
-        usable = np.concatenate(by_split(chosen))
-        whole = Partition(usable[labelled(chosen)[usable]], np.zeros(0, np.intp))
-        return plan_parts(chosen, whole, model.config).splits
-    return _planned(model.config, chosen, new, training).splits
+    chosen = study.select(raters=_new_raters(model, study))
+    return _planned(model, chosen, _training(model.config.training, options)).splits
+
+
+def _new_raters(model: Model, study: Study) -> list[str]:
+    return [name for name in study.raters if name not in model.config.raters]
 
 
 def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOptions:
@@ -106,8 +99,7 @@ def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOpt
         if name not in TrainingOptions.model_fields:
             known = [field for field in TrainingOptions.model_fields if field not in SETTLED]
             raise RatersError(f"found the option {name!r}, {expected_one_of(known, name)}")
-    of_machine = {*FREE, "precision"}
-    kept = {name: value for name, value in trained if name not in of_machine}
+    kept = {name: value for name, value in trained if name not in (*FREE, "precision")}
     chosen = parse_options(TrainingOptions, {**kept, "confusion_lr_scale": FASTER, **given})
     return chosen.model_copy(update={"precision": precision_of(chosen.precision)})
 
@@ -127,152 +119,83 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
         )
 
 
-def _counted(model: Model, study: Study) -> Method:
+def _planned(model: Model, study: Study, training: TrainingOptions) -> Planned:
+    """Plan as the model was, for the new raters alone; there is nothing to warm up."""
+    config, select = model.config, training.select
+    if model.method.counts_raters:  # no epoch is chosen: all are counted
+        usable = np.concatenate(by_split(study))
+        parts = Partition(usable[labelled(study)[usable]], np.zeros(0, np.intp))
+        if not len(parts.train):
+            raise RatersError("found no labels by the new raters, expected at least one")
+    else:
+        parts = partition(study, training.val_fraction, training.seed, config.method)
+    if select in ("auto", "reference"):  # the truth stays as it is: no reference tells epochs apart
+        select = "likelihood" if len(parts.held_out) else "last"
+    # Matrices of the new raters start near the identity, whatever brought the others there.
+    started = {"warm_up": 0, "warm_up_on": "labels"}
+    kept = {name: value for name, value in started.items() if name in config.options}
+    alone = {
+        "raters": study.raters,
+        "unlabelled": (),
+        "options": {**config.options, **kept},
+        "training": training.model_copy(update={"select": select}),
+        "annotations": tuple(study.annotations.values()) if study.drawn else (),
+        "unmarked": study.unmarked if study.drawn else None,
+    }
+    return plan_parts(study, parts, config.model_copy(update=alone))
+
+
+def _counted(model: Model, planned: Planned) -> Method:
     """Count the matrices of new raters against what the model predicts."""
-    alone = {"raters": study.raters, "unlabelled": (), **_drawn(study)}
-    config = model.config.model_copy(update=alone)
-    usable = np.concatenate(by_split(study))
-    usable = usable[labelled(study)[usable]]
-    if not len(usable):
-        raise RatersError("found no labels by the new raters, expected at least one")
-    with torch.random.fork_rng(devices=[]):
-        method: Method = config.build()
-    soft = bool(config.options.get("soft"))
-    cases = (study[int(position)] for position in usable)
-    method.count_raters(
-        (case, model.truth(case) if soft else model.predict(case)) for case in cases
-    )
+    method: Method = planned.config.build()
+    say = model.truth if planned.config.options.get("soft") else model.predict
+    cases = (planned.study[int(position)] for position in planned.parts.train)
+    method.count_raters((case, say(case)) for case in cases)
     return method
 
 
-def _fitted(
-    model: Model, study: Study, new: tuple[str, ...], training: TrainingOptions, progress: Progress
-) -> Model:
+def _fitted(model: Model, planned: Planned, progress: Progress) -> tuple[Method, Learner]:
     """Fit the rater model of the new raters behind the trained network."""
-    from raters.training.fit import run_epochs
-
-    planned = _planned(model.config, study, new, training)
-    with own_randomness():
-        torch.manual_seed(training.seed)
-        frozen = FrozenTruth(planned.config.build(), model.method)
-        frozen.method.prepare(planned.study)
-        weigh_classes(frozen.method, planned.train, planned.config)
-        learner = run_epochs(frozen, planned, progress=progress)
-    frozen.load_state_dict(learner.best.weights)
-    longer = _longer(model, study, frozen.method, learner.history, learner.best.epoch)
-    return _without(longer, survey(planned.train).without_labels())
+    torch.manual_seed(planned.config.training.seed)
+    method: Method = planned.config.build()
+    _freeze(method, model.method)
+    method.prepare(planned.study)
+    weigh_classes(method, planned.train, planned.config)
+    learner = run_epochs(method, planned, progress=progress)
+    method.load_state_dict(learner.best.weights)
+    return method, learner
 
 
-def _planned(
-    config: ModelConfig, study: Study, new: tuple[str, ...], training: TrainingOptions
-) -> Planned:
-    """Plan as the model was, for the new raters alone; there is nothing to warm up."""
-    whole = partition(study, training.val_fraction, training.seed, config.method)
-    select = training.select
-    if select in ("auto", "reference"):  # the truth stays as it is: no reference tells epochs apart
-        select = "likelihood" if len(whole.held_out) else "last"
-    shorter = config.model_copy(
-        update={
-            "raters": new,
-            "unlabelled": (),
-            "options": _without_warm_up(config.options),
-            "training": training.model_copy(update={"select": select}),
-            **_drawn(study),
-        }
-    )
-    return plan_parts(study, whole, shorter)
+def _freeze(method: Method, trained: Method) -> None:
+    """Take over truth networks that are trained already: they learn, drop and count nothing."""
+    for network, known in zip(method.truth_networks(), trained.truth_networks(), strict=True):
+        network.load_state_dict(known.state_dict())
+        network.requires_grad_(False).eval()
+        network.train = lambda mode=True, network=network: network  # type: ignore[method-assign, misc]  # noqa: ARG005
+    method.has_regions = False  # they say what the truth is
+    held_out = method.held_out
 
+    def likelihood(batch: Batch) -> HeldOut:
+        """Return the held-out likelihood alone: with a fixed truth nothing must be dominant."""
+        return replace(held_out(batch), confusion=None, pixels=None)
 
-def _without_warm_up(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Matrices of the new raters start near the identity, whatever brought the others there."""
-    started = {"warm_up": 0, "warm_up_on": "labels"}
-    return {**options, **{name: value for name, value in started.items() if name in options}}
-
-
-def _drawn(study: Study) -> dict[str, Any]:
-    """Return what the labels of the raters of a study mean, as a model notes it."""
-    if not study.drawn:
-        return {"annotations": (), "unmarked": None}
-    return {"annotations": tuple(study.annotations.values()), "unmarked": study.unmarked}
-
-
-def _all_drawn(config: ModelConfig, study: Study) -> dict[str, Any]:
-    """Return what the labels of the raters of a model mean, and of those of a study after them."""
-    if not (config.annotations or study.drawn):
-        return {}
-    before = config.annotations or ("mask",) * len(config.raters)
-    unmarked = study.unmarked if study.drawn else config.unmarked
-    return {"annotations": (*before, *study.annotations.values()), "unmarked": unmarked}
+    method.held_out = likelihood  # type: ignore[method-assign]
 
 
 def _longer(
-    model: Model, study: Study, method: Method, history: list[Row], best_epoch: int
+    model: Model, planned: Planned, method: Method, history: list[Row], best_epoch: int
 ) -> Model:
-    """Make the model with the raters of `method` too; all else is taken as it is."""
-    state = {**model.method.state_dict(), **model.method.joined(method)}
-    names = {"raters": (*model.config.raters, *study.raters)}
-    config = model.config.model_copy(update=names | _all_drawn(model.config, study))
-    with torch.random.fork_rng(devices=[]):
-        longer = config.build()
-    longer.load_state_dict(state)
-    return Model(longer.to(model.device).eval(), config, history, best_epoch, model.cuts)
-
-
-def _without(model: Model, silent: tuple[str, ...]) -> Model:
-    """Note which of the new raters labelled nothing."""
+    """Make the model with the new raters too, and note who of them labelled nothing."""
+    before, new = model.config, planned.config
+    silent = survey(planned.train).without_labels()
+    update: dict[str, Any] = {"raters": (*before.raters, *new.raters)}
+    if before.annotations or new.annotations:
+        kinds = (c.annotations or ("mask",) * len(c.raters) for c in (before, new))
+        update["annotations"] = tuple(chain.from_iterable(kinds))
+        update["unmarked"] = new.unmarked if new.annotations else before.unmarked
+    config = before.model_copy(update=update)
+    longer = config.build()
+    longer.load_state_dict({**model.method.state_dict(), **model.method.joined(method)})
     warn_of_unlabelled(silent)
-    unlabelled = (*model.config.unlabelled, *silent)
-    model.config = model.config.model_copy(update={"unlabelled": unlabelled})
-    return model
-
-
-class FrozenTruth(Method):
-    """A method for new raters whose truth network is trained already and stays as it is.
-
-    Attributes:
-        method: The method for the new raters.
-    """
-
-    def __init__(self, method: Method, trained: Method) -> None:
-        super().__init__(method.task, method.options)
-        self._fixed = method.truth_networks()
-        for network, known in zip(self._fixed, trained.truth_networks(), strict=True):
-            network.load_state_dict(known.state_dict())
-            network.requires_grad_(False)
-        self.method = method
-
-    def train(self, mode: bool = True) -> FrozenTruth:
-        """Train the rater model only: the network drops nothing out and counts no moments."""
-        super().train(mode)
-        for network in self._fixed:
-            network.eval()
-        return self
-
-    def start_epoch(self, epoch: int) -> None:
-        """Tell the method which epoch begins."""
-        self.method.seed = self.seed
-        self.method.start_epoch(epoch)
-
-    def extra(self, case: Case) -> Mapping[str, Target]:
-        """Return what else of a case goes into its batches."""
-        return self.method.extra(case)
-
-    def needs_pass(self, epoch: int) -> bool:
-        """Return whether the method wants to see all cases."""
-        return self.method.needs_pass(epoch)
-
-    def see_all(self, batches: Iterable[Batch]) -> None:
-        """Show the method all cases."""
-        self.method.see_all(batches)
-
-    def matrix_parameters(self) -> list[torch.nn.Parameter]:
-        """Return the parameters of matrices that all pixels share."""
-        return self.method.matrix_parameters()
-
-    def step(self, batch: Batch) -> Step:
-        """Return the loss of a batch."""
-        return self.method.step(batch)
-
-    def held_out(self, batch: Batch) -> HeldOut:
-        """Return the held-out likelihood alone: with a fixed truth nothing must be dominant."""
-        return replace(self.method.held_out(batch), confusion=None, pixels=None)
+    config = config.model_copy(update={"unlabelled": (*before.unlabelled, *silent)})
+    return Model(longer.to(model.device).eval(), config, history, best_epoch, model.cuts)

@@ -6,48 +6,31 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.registry import method_of_options
+from raters.scores.chosen_cut import Cuts
 from raters.study.check import all_named
 from raters.study.places import RUN_FILES, Inputs
 from raters.study.read import study_of
 from raters.study.results import only_one
 from raters.study.study import Study
-from raters.training.cases import cache_folder
-from raters.training.cuts import Cuts, find_cuts
-from raters.training.engine import Learner
-from raters.training.epochs import read_checkpoint
 from raters.training.model import Model
-from raters.training.options import DEFAULT_METHOD, Checked, TrainingOptions, checked_options
-from raters.training.prepare import Planned, make_loader, make_method, plan_training
-from raters.training.resume import earlier_run, is_writer, plan_again
-from raters.training.run import (
-    Record,
-    epoch_callback,
-    finished,
-    first_process,
-    noted_warnings,
-    refuse_foreign,
+from raters.training.options import (
+    DEFAULT_METHOD,
+    Checked,
+    TrainingOptions,
+    checked_options,
+    earlier_run,
+    is_writer,
+    plan_again,
 )
-from raters.training.trainer import (
-    Progress,
-    TrainingBar,
-    interruptible,
-    log_row,
-    make_loggers,
-    make_trainer,
-    own_randomness,
-    quiet,
-    refuse_loggers,
-    set_precision,
-    wants_bar,
-)
-
-if TYPE_CHECKING:
-    from raters.methods.base import Method
+from raters.training.prepare import Planned, make_method, plan_training
+from raters.training.run import Record, finished, noted_warnings, refuse_foreign
+from raters.training.store import cache_folder
+from raters.training.trainer import Progress, own_randomness, refuse_loggers, run_epochs, wants_bar
 
 
 def fit(
@@ -160,53 +143,15 @@ def _trained(planned: Planned, record: Record | None, progress: Progress) -> Mod
 
 def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     """Choose cuts on the held-out cases; a case that cannot be read does not cost the run."""
-    training = planned.config.training
-    alone = training.devices * training.num_nodes == 1
-    if planned.config.kind != "segmentation" or not (alone or first_process()):
+    if planned.config.kind != "segmentation" or not planned.config.training.writes:
         return None
     kept = len(planned.parts.held_out)
+    part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
+    # The package `prediction` builds on this one.
+    from raters.prediction.find_cuts import find_cuts
+
     try:
-        part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
         return find_cuts(model, part, on, wants_bar(progress))
     except RatersError as error:
         warnings.warn(f"no cuts were chosen for the model: {error}", stacklevel=2)
         return None
-
-
-def run_epochs(
-    method: Method,
-    planned: Planned,
-    record: Record | None = None,
-    progress: Progress = None,
-    cache: Path | None = None,
-) -> Learner:
-    """Train a method that is ready, from the start or from the checkpoint of its record."""
-    config, folder = planned.config, record.folder if record else None
-    training = config.training
-    with quiet():
-        data = make_loader(planned, method, "train", cache)
-        kept = len(planned.parts.held_out)
-        held_out = make_loader(planned, method, "tiles", cache) if kept else None
-        learner = Learner(method, training, len(data), planned.parts)
-        checkpoint = record.earlier if record else None
-        if checkpoint:
-            learner.on_load_checkpoint(read_checkpoint(checkpoint))
-        loggers = [] if learner.done else make_loggers(training.loggers, folder, config)
-        if record:
-            record.start(learner)
-            learner.after_epoch.append(record.epoch)
-        if learner.done:
-            return learner
-        each = len(data) + (len(held_out) if held_out else 0)
-        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
-        if callable(progress):
-            learner.after_epoch.append(epoch_callback(progress, training.epochs))
-        trainer = make_trainer(training, bar, loggers)
-        learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
-        set_precision(method, training.precision)
-        try:
-            with interruptible():
-                trainer.fit(learner, data, held_out, ckpt_path=checkpoint)
-        finally:
-            set_precision(method, "32")  # a model predicts as one that was loaded does
-    return learner

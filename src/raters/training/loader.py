@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from raters.distributed import processes
+from raters.distributed import processes, share
 from raters.errors import RatersError
 from raters.training.dataset import CaseDataset, Item, collate
 
@@ -48,7 +48,7 @@ def loader(
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
-        >>> from raters.training.normalise import Normalisation
+        >>> from raters.networks.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
         >>> data = CaseDataset(study, Normalisation("none"), patch_size=None)
         >>> [tuple(batch["labels"].shape) for batch in loader(data, 2, shuffle=True)]
@@ -57,15 +57,8 @@ def loader(
     num_workers = enough_workers(dataset) if num_workers is None else num_workers
     if num_workers or not dataset.cases.fits:
         dataset.cases.open_store()
-    return LateLoader(
-        dataset,
-        batch_sampler=EpochSampler(len(dataset), batch_size, seed, shuffle),
-        num_workers=num_workers,
-        collate_fn=collate,
-        # A loader draws a seed each epoch: not from the stream that dropout draws from.
-        generator=torch.Generator().manual_seed(seed),
-        multiprocessing_context=multiprocessing.get_context("fork") if num_workers else None,
-    )
+    order = EpochSampler(len(dataset), batch_size, seed, shuffle)
+    return _batches(dataset, order, num_workers, seed)
 
 
 def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
@@ -73,13 +66,23 @@ def whole_cases(batches: DataLoader[Item], batch_size: int) -> DataLoader[Item]:
     dataset = batches.dataset
     assert isinstance(dataset, CaseDataset)
     whole = dataset.whole()
+    mine = share(range(len(whole.study)), *processes())
+    items = [k for k, case in enumerate(whole.positions) if case in mine]
+    parts = [items[start : start + batch_size] for start in range(0, len(items), batch_size)]
+    return _batches(whole, parts, batches.num_workers)
+
+
+def _batches(
+    dataset: CaseDataset, order: Iterable[list[Any]], num_workers: int, seed: int = 0
+) -> DataLoader[Item]:
     return LateLoader(
-        whole,
-        batch_sampler=CaseSampler(whole.positions, batch_size),
-        num_workers=batches.num_workers,
+        dataset,
+        batch_sampler=order,
+        num_workers=num_workers,
         collate_fn=collate,
-        generator=torch.Generator(),
-        multiprocessing_context=batches.multiprocessing_context,
+        # A loader draws a seed each epoch: not from the stream that dropout draws from.
+        generator=torch.Generator().manual_seed(seed),
+        multiprocessing_context=multiprocessing.get_context("fork") if num_workers else None,
     )
 
 
@@ -89,7 +92,7 @@ def enough_workers(dataset: CaseDataset) -> int:
     Example:
         >>> import numpy as np
         >>> from raters.study.study import Study
-        >>> from raters.training.normalise import Normalisation
+        >>> from raters.networks.normalise import Normalisation
         >>> study = Study.from_arrays(np.ones((5, 1, 4, 4)), np.zeros((5, 3, 4, 4), int))
         >>> enough_workers(CaseDataset(study, Normalisation("none"), patch_size=None))
         0
@@ -104,22 +107,8 @@ def set_epoch(batches: DataLoader[Item], epoch: int) -> None:
             part.set_epoch(epoch)
 
 
-T = TypeVar("T")
-
 PADDING = None
 """Stands for an item without labels: what a process gets for whom a batch has no item left."""
-
-
-def share(items: Sequence[T], rank: int, world: int) -> Sequence[T]:
-    """Return the part of a process; parts follow each other and differ by one item at most.
-
-    Example:
-        >>> [share(range(5), rank, 3) for rank in range(3)]
-        [range(0, 2), range(2, 4), range(4, 5)]
-    """
-    size, more = divmod(len(items), world)
-    start = rank * size + min(rank, more)
-    return items[start : start + size + (rank < more)]
 
 
 def refuse_small_batch(batch_size: int, world: int) -> None:
@@ -173,36 +162,10 @@ class EpochSampler(Sampler[list[int | None]]):
     def __iter__(self) -> Iterator[list[int | None]]:
         rank, world = processes()
         refuse_small_batch(self.batch_size, world)
-        order = self._order()
+        order: Sequence[int] = range(self.length)
+        if self.shuffle:
+            rng = np.random.default_rng((self.seed, self.epoch))
+            order = rng.permutation(self.length).tolist()
         for start in range(0, self.length, self.batch_size):
             part = share(order[start : start + self.batch_size], rank, world)
             yield list(part) if part else [PADDING]
-
-    def _order(self) -> list[int]:
-        if not self.shuffle:
-            return list(range(self.length))
-        rng = np.random.default_rng((self.seed, self.epoch))
-        order: list[int] = rng.permutation(self.length).tolist()
-        return order
-
-
-class CaseSampler(Sampler[list[int]]):
-    """Batches of items in order; each process gets the items of its part of the cases.
-
-    Args:
-        positions: Of each item, the case that it is of; in order.
-        batch_size: Items in a batch, of this process.
-
-    Example:
-        >>> list(CaseSampler([0, 0, 0, 1, 2], batch_size=2))
-        [[0, 1], [2, 3], [4]]
-    """
-
-    def __init__(self, positions: Sequence[int], batch_size: int) -> None:
-        self.positions, self.batch_size = positions, batch_size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        mine = share(range(max(self.positions) + 1), *processes())
-        items = [k for k, case in enumerate(self.positions) if case in mine]
-        for start in range(0, len(items), self.batch_size):
-            yield items[start : start + self.batch_size]

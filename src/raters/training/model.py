@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,19 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.errors import RatersError
-from raters.methods.base import Asked, refuse_unanswered
+from raters.errors import RatersError, in_case
+from raters.methods.base import Asked, Method, refuse_unanswered
 from raters.methods.registry import METHODS
 from raters.rows import Row, html, write_csv
+from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
-from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
-from raters.training.config import ModelConfig, read_config, write_config
-from raters.training.cuts import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
-from raters.training.normalise import image_of, in_case
+from raters.training.config import (
+    ModelConfig,
+    build_with_weights,
+    read_config,
+    write_config,
+    write_weights,
+)
 from raters.training.run import (
     CONFIG,
     RATER_WEIGHTS,
@@ -35,10 +38,9 @@ from raters.training.run import (
     refuse_no_model,
     write_progress,
 )
-from raters.wording import expected_one_of, many
+from raters.wording import expected_one_of, many, shortened
 
 if TYPE_CHECKING:
-    from raters.methods.base import Method
     from raters.networks.options import Own
     from raters.prediction.prediction import Prediction
 
@@ -49,7 +51,6 @@ Many = Study | str | Path
 Cases = Iterator[tuple[Case, NDArray[T]]]
 Weights = Mapping[str, float] | str | None
 Weighting = tuple[float, ...] | None
-Shapes = dict[str, tuple[int, ...]]
 
 
 class Model:
@@ -229,8 +230,7 @@ class Model:
         Raises:
             RatersError: For what is no cut, or is not known of this model.
         """
-        config = self.config
-        return chosen_cut(given, config.classes_of_study(), config.kind, self.cuts)
+        return chosen_cut(given, self.config.classes_of_study(), self.config.kind, self.cuts)
 
     def weighting(self, given: Weights) -> Weighting:
         """Return the weight of each rater of the model; they sum to one.
@@ -257,9 +257,8 @@ class Model:
     def rater_weights(self) -> dict[str, float]:
         """How much each rater counts in the truth, where the method learns that; else nothing."""
         learnt = self.method.learnt_weights()
-        if learnt is None:
-            return {}
-        return dict(zip(self.config.raters, learnt.detach().cpu().tolist(), strict=True))
+        found = [] if learnt is None else learnt.detach().cpu().tolist()
+        return dict(zip(self.config.raters, found, strict=learnt is not None))
 
     def refuse_unanswered(self, asked: Asked) -> None:
         """Refuse what the method cannot answer, and raters that the model does not know.
@@ -288,15 +287,12 @@ class Model:
             RatersError: that lists those the model knows; also for a rater of whom no label was
                 trained on.
         """
-        names = self.config.labelled
-        if rater in names:
+        if rater in self.config.labelled:
             return self.config.raters.index(rater)
-        known = ", ".join(names[:20]) or "none: this model knows no raters"
-        more = ", ..." if len(names) > 20 else ""
+        known = shortened(self.config.labelled) or "none: this model knows no raters"
         silent = " without a label in the training" if rater in self.config.unlabelled else ""
-        raise RatersError(
-            f"found the rater {rater!r}{silent}, expected one of {known}{more}", rater=rater
-        )
+        why = f"found the rater {rater!r}{silent}, expected one of {known}"
+        raise RatersError(why, rater=rater)
 
     def pixels(self, image: NDArray[Any] | Case) -> Tensor:
         """Bring an image to what the network takes: `(channels, *space)`, normalised.
@@ -306,7 +302,7 @@ class Model:
         """
         if not isinstance(image, Case):
             return self._pixels_of(given_image(image)[0])
-        found = image_of(image)
+        found = image.needed_image()
         with in_case(image.id, found.source):
             return self._pixels_of(found.array)
 
@@ -315,13 +311,10 @@ class Model:
         if array.ndim == spatial_dims and channels == 1 and spatial_dims:
             array = array[np.newaxis]
         if array.ndim != spatial_dims + 1 or array.shape[0] != channels or 0 in array.shape:
-            what = (
-                f"{channels} channels and {spatial_dims} spatial axes"
-                if spatial_dims
-                else f"{channels} features"
-            )
+            axes = f"channels and {spatial_dims} spatial axes" if spatial_dims else "features"
             found = "x".join(map(str, array.shape)) or "one number"
-            raise RatersError(f"found an image of {found}, expected {what}", kind="channels")
+            why = f"found an image of {found}, expected {channels} {axes}"
+            raise RatersError(why, kind="channels")
         return torch.from_numpy(self._normalise(array))
 
     def warn_if_not_dominant(self) -> None:
@@ -342,7 +335,7 @@ class Model:
         Where the model knows how it was trained, also `history.csv` and `scores.json`; where it
         knows its cuts, `cuts.json`; where it learnt weights of raters, `rater_weights.csv`.
         """
-        path = Path(folder)
+        path, epochs = Path(folder), self.config.training.epochs
         path.mkdir(parents=True, exist_ok=True)
         write_weights(path / WEIGHTS, self.method)
         write_config(path, self.config)
@@ -351,11 +344,8 @@ class Model:
         if weights := self.rater_weights:
             write_csv(path / RATER_WEIGHTS, rows_of_weights(weights))
         if self.history:
-            epochs = self.config.training.epochs
-            early = len(self.history) < epochs
-            write_progress(
-                path, self.history, self.best_epoch, epochs, finished=True, stopped_early=early
-            )
+            state = {"finished": True, "stopped_early": len(self.history) < epochs}
+            write_progress(path, self.history, self.best_epoch, epochs, **state)
         return path
 
     @classmethod
@@ -369,10 +359,10 @@ class Model:
         path = Path(folder)
         refuse_no_model(path)
         config = read_config(path / CONFIG).with_network(network)
-        method = build_with_weights(config, path / WEIGHTS)
+        method = build_with_weights(config, path / WEIGHTS).eval()
         history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
-        return cls(method.eval(), config, history, best_epoch, cuts)
+        return cls(method, config, history, best_epoch, cuts)
 
 
 def rows_of_weights(weights: Mapping[str, float]) -> list[Row]:
@@ -391,10 +381,8 @@ def _weight(word: str, rater: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise RatersError(
-            f"found the weight {word!r} of the rater {rater!r}, expected a number of at least 0",
-            rater=rater,
-        )
+        why = f"found the weight {word!r} of the rater {rater!r}, expected a number of at least 0"
+        raise RatersError(why, rater=rater)
     return value
 
 
@@ -410,94 +398,3 @@ def load(folder: str | Path, network: Own | None = None) -> Model:
             the folder names it.
     """
     return Model.load(folder, network)
-
-
-def write_weights(path: Path, method: Method) -> None:
-    """Write the weights of a method as safetensors, whole or not at all."""
-    from safetensors.torch import save
-
-    state = {k: v.contiguous().cpu() for k, v in method.state_dict().items()}
-    with written_whole(path, "wb") as file:
-        file.write(save(state))
-
-
-def build_with_weights(config: ModelConfig, path: Path) -> Method:
-    """Make the method that a configuration describes, with weights from a file.
-
-    The file's header is compared with the configuration first, on tensors that take no memory: a
-    configuration of absurd sizes is refused before anything of that size is made.
-
-    Raises:
-        RatersError: The file is no safetensors file, or does not fit the configuration.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    found = shapes_in(path)
-    for text in chain(_absurd(config, found), _unlike(config, found)):  # the second only then
-        raise RatersError(text, kind="weights", file=path)
-    method: Method = config.build()
-    try:
-        method.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise _unreadable(path, error) from None
-    for name, tensor in method.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            text = f"found NaN or infinity in the weight {name!r}, expected finite numbers"
-            raise RatersError(text, kind="weights", file=path)
-    return method
-
-
-def shapes_in(path: Path) -> Shapes:
-    """Read the names and shapes of all weights; safetensors checks them against the file's size."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.exists():
-        raise RatersError(
-            "there is no such file, expected safetensors weights", kind="missing-file", file=path
-        )
-    refuse_special(path)
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _absurd(config: ModelConfig, shapes: Shapes) -> Iterator[str]:
-    """Name sizes that no network with these weights can have, before it is outlined."""
-    longest = max((side for shape in shapes.values() for side in shape), default=0)
-    # A network may have no layer of its width (a perceptron without hidden layers).
-    for name, most in (("depth", max(len(shapes), 50)), ("width", max(longest, 1024))):
-        found = getattr(config.network, name)
-        if found is not None and found > most:
-            yield (
-                f"found {name} {found} in the configuration, expected at most {most} for these "
-                "weights"
-            )
-
-
-def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
-    """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
-    try:
-        with torch.device("meta"):
-            outline: Method = config.build()
-    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
-        why = str(error).splitlines()[0]
-        yield (
-            f"found sizes in the configuration that cannot be built ({why}), expected those of the "
-            "weights"
-        )
-        return
-    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
-    for name, shape in expected.items():
-        if found.get(name) != shape:
-            there = found.get(name, "nothing")
-            yield f"found {there} for the weight {name!r}, expected {shape}"
-    for name in sorted(set(found) - set(expected)):
-        yield f"found the weight {name!r}, expected none of this name"
-
-
-def _unreadable(path: Path, error: Exception) -> RatersError:
-    why = f"cannot be read ({error}), expected safetensors weights"
-    return RatersError(why, kind="unreadable", file=path)

@@ -1,9 +1,11 @@
-"""The options of training that all methods share, and the check of all options; no torch needed."""
+"""The options of training, checked, and compared with those of a run to resume; without torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,8 +13,24 @@ from raters.errors import RatersError
 from raters.methods.entry import parse_options
 from raters.methods.options import MethodOptions
 from raters.methods.registry import METHODS, learning_method
-from raters.networks.options import Depth, Dropout, NormOrNone, Own, Width, is_own, own_name
+from raters.networks.options import (
+    Depth,
+    Dropout,
+    NormOrNone,
+    Own,
+    Width,
+    allowed,
+    is_own,
+    own_name,
+)
+from raters.study.plain_yaml import read_yaml
+from raters.training.run import CHECKPOINT, CONFIG, SPLITS, first_process, holds_run, read_splits
 from raters.wording import expected_one_of
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.training.config import ModelConfig
+    from raters.training.prepare import Planned
 
 DEFAULT_METHOD = "pixel-cm"
 """The default method."""
@@ -108,6 +126,19 @@ class TrainingOptions(BaseModel):
         default=(), description="also log each epoch to TensorBoard, MLflow or W&B"
     )
 
+    @property
+    def processes(self) -> int:
+        """How many processes train together."""
+        return self.devices * self.num_nodes
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes the run: the first of several, or one that trains alone.
+
+        A process that trains alone may have a number of another work (an array of SLURM's).
+        """
+        return self.processes == 1 or first_process()
+
 
 class Checked(NamedTuple):
     """Options that were checked, which is done once.
@@ -163,3 +194,146 @@ def _unknown_option(name: str, method: str) -> RatersError:
         )
     known = [*learning_method(method).own_options, *TrainingOptions.model_fields]
     return RatersError(f"found the option {name!r}, {expected_one_of(known, name)}")
+
+
+FREE = ("num_workers", "cache", "devices", "num_nodes", "loggers")
+"""Options that may change when a run is resumed: they do not change what is learnt.
+
+`devices` and `nodes` change one thing: each process draws its own dropout.
+"""
+
+COMPLETE = ("network", "width", "depth", "norm", "dropout", "patch_size")
+"""Options that are complete elsewhere: what the user left open may be given later."""
+
+_CHOSEN = ("warm_up", "select", "normalise")  # planning may write them in other words
+
+
+def refuse_run(folder: Path) -> None:
+    """Raise if a folder holds a run and --resume was not given."""
+    if holds_run(folder):
+        raise RatersError(
+            "found a run, expected a new folder; to resume the run, use --resume (resume=True)",
+            kind="exists",
+            file=folder,
+        )
+
+
+def is_writer(folder: Path, given: Mapping[str, Any]) -> bool:
+    """Return what `TrainingOptions.writes` will be, before all options are known."""
+    chosen = {**_before(folder), **given}
+    return first_process() or (chosen.get("devices", 1) == chosen.get("num_nodes", 1) == 1)
+
+
+def refuse_other_options(folder: Path, method: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse, of what was given, what is plainly not as in the run; the rest is compared later."""
+    before = _before(folder)
+    if method is not None and "method" in before:
+        refuse_unlike("method", method, before["method"], folder)
+    for name, found in given.items():
+        settled = name in before and name not in (*FREE, *COMPLETE, *_CHOSEN)
+        if settled and found != "auto" and isinstance(found, int | float | str):
+            refuse_unlike(name, found, before[name], folder)
+
+
+def _before(folder: Path) -> dict[str, Any]:
+    """Read the options of a run as far as they can be read: what is wrong is said when needed."""
+    try:
+        config = read_yaml(folder / CONFIG, f"a model's {CONFIG}")
+    except RatersError:
+        return {}
+    found: dict[str, Any] = {}
+    for part in ("training", "options") if isinstance(config, dict) else ():
+        found |= config[part] if isinstance(config.get(part), dict) else {}
+    if isinstance(config, dict) and isinstance(config.get("method"), str):
+        found["method"] = config["method"]
+    return found
+
+
+def refuse_unlike(name: str, found: object, expected: object, folder: Path) -> None:
+    """Refuse an option that is not as in the run."""
+    if found == expected:
+        return
+    message = f"found {name}={_shown(found)}, expected {_shown(expected)} as in {folder / CONFIG}"
+    if name == "epochs":
+        message += (
+            ": the length of a run is fixed by the schedule of its learning rate; start a new one "
+            f"(--config {folder / CONFIG} --epochs {found} -o NEW)"
+        )
+    raise RatersError(message)
+
+
+def earlier_run(folder: Path, resume: bool) -> ModelConfig | None:
+    """Return the configuration of the run that a folder holds; None if there is none yet.
+
+    Raises:
+        RatersError: if there is one, and `resume` was not given.
+    """
+    from raters.training.config import read_config
+
+    if not holds_run(folder):
+        return None  # also with `resume`: the run may have ended before it wrote anything
+    if not resume:
+        refuse_run(folder)
+    return read_config(folder / CONFIG)
+
+
+def plan_again(
+    study: Study, method: str | None, given: Mapping[str, Any], earlier: ModelConfig, folder: Path
+) -> Planned:
+    """Plan as before; options that were not given are those of the run.
+
+    Raises:
+        RatersError: that names the first option, rater or case that is not as it was.
+    """
+    from raters.training.prepare import plan_training
+
+    name = earlier.method if method is None else method
+    refuse_unlike("method", name, earlier.method, folder)
+    fixed = learning_method(name).fixed
+    own = {option: value for option, value in earlier.options.items() if option not in fixed}
+    options = {**earlier.training.model_dump(), **own, **given}
+    if is_own(earlier.network.name) and "network" not in given:
+        options["network"] = allowed(earlier.network.name)
+    planned = plan_training(study, checked_options(name, options), earlier.normalisation)
+    _refuse_other_config(planned.config, earlier, folder)
+    if (folder / SPLITS).exists() or (folder / CHECKPOINT).exists():
+        _refuse_other_cases(planned, folder)
+    return planned
+
+
+def _refuse_other_config(config: ModelConfig, earlier: ModelConfig, folder: Path) -> None:
+    for name, expected in earlier.training:
+        if name not in (*FREE, *COMPLETE):
+            refuse_unlike(name, getattr(config.training, name), expected, folder)
+    for name, expected in earlier.options.items():
+        refuse_unlike(name, config.options[name], expected, folder)
+    for name, expected in earlier.network.model_dump().items():
+        shown = "network" if name == "name" else name
+        refuse_unlike(shown, getattr(config.network, name), expected, folder)
+    same = ("patch_size", "kind", "raters", "classes", "channels", "spatial_dims")
+    for name in (*same, "annotations", "unmarked"):
+        refuse_unlike(name, getattr(config, name), getattr(earlier, name), folder)
+
+
+def _refuse_other_cases(planned: Planned, folder: Path) -> None:
+    try:
+        before = read_splits(folder)
+    except (OSError, ValueError) as error:
+        why = f"cannot be read ({error}), expected the cases of the run"
+        raise RatersError(why, file=folder / SPLITS) from None
+    for now, then in zip_longest(planned.splits, before):
+        if now != then:
+            raise RatersError(f"found {_case(now)}, expected {_case(then)} as in {folder / SPLITS}")
+
+
+def _case(split: tuple[str, str, str] | None) -> str:
+    if split is None:
+        return "no further case"
+    case, part, group = split
+    return f"the case {case!r} ({part}, group {group!r})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(getattr(item, "name", item)) for item in value)
+    return str(value)

@@ -50,9 +50,7 @@ def random_corner(
     """
     last = [max(side - size, 0) for side, size in zip(shape, patch_size, strict=True)]
     if foreground is not None and rng.random() < foreground_share:
-        flat = foreground
-        if foreground.dtype == bool:
-            flat = np.flatnonzero(foreground)
+        flat = np.flatnonzero(foreground) if foreground.dtype == bool else foreground
         if len(flat):
             centre = np.unravel_index(int(flat[rng.integers(len(flat))]), tuple(shape))
             starts = [int(c) - size // 2 for c, size in zip(centre, patch_size, strict=True)]
@@ -84,9 +82,8 @@ def tile_corners(shape: Sequence[int], patch_size: Sequence[int]) -> list[Corner
         >>> tile_corners((4, 5), (4, 3))
         [(0, 0), (0, 3)]
     """
-    return list(
-        product(*(range(0, side, size) for side, size in zip(shape, patch_size, strict=True)))
-    )
+    axes = zip(shape, patch_size, strict=True)
+    return list(product(*(range(0, side, size) for side, size in axes)))
 
 
 def cut(
@@ -119,8 +116,9 @@ def inside(
         >>> inside(np.array([[1, 2, 3]]), (1,), (4,))
         array([[2, 3]])
     """
-    ends = [start + size for start, size in zip(corner, patch_size, strict=True)]
-    part: NDArray[Value] = array[_last([slice(s, e) for s, e in zip(corner, ends, strict=True)])]
+    sides = zip(corner, patch_size, strict=True)
+    place: tuple[Any, ...] = (..., *(slice(start, start + size) for start, size in sides))
+    part: NDArray[Value] = array[place]
     return part
 
 
@@ -136,13 +134,9 @@ def pad_to(array: NDArray[Value], shape: Sequence[int], fill: float) -> NDArray[
     if array.shape[front:] == tuple(shape):
         return array
     padded = np.full((*array.shape[:front], *shape), fill, array.dtype)
-    padded[_last([slice(side) for side in array.shape[front:]])] = array
+    place: tuple[Any, ...] = (..., *map(slice, array.shape[front:]))
+    padded[place] = array
     return padded
-
-
-def _last(slices: list[slice]) -> tuple[Any, ...]:
-    """Index the last axes."""
-    return (..., *slices)
 
 
 Maps = Sequence[NDArray[Any]]
@@ -309,20 +303,17 @@ def _affine(image: NDArray[np.float32], maps: Maps, state: np.random.RandomState
     if not maps:
         return turned, []
     # Beyond the image MONAI writes 0: integers are lifted, so that MISSING is what 0 stands for.
-    lifted = [_lifted(array).reshape(-1, *space) for array in maps]
-    nearest = read(np.concatenate(lifted), "nearest")
-    ends = np.cumsum([len(part) for part in lifted])[:-1]
-    parts = zip(maps, np.split(nearest, ends), strict=True)
-    return turned, [_lowered(part.reshape(array.shape), array.dtype) for array, part in parts]
-
-
-def _lifted(array: NDArray[Any]) -> NDArray[np.float32]:
-    values = array.astype(np.float32)
-    return values if array.dtype.kind == "f" else values - MISSING
-
-
-def _lowered(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    return (values if dtype.kind == "f" else np.rint(values) + MISSING).astype(dtype)
+    lowest = [0 if array.dtype.kind == "f" else MISSING for array in maps]
+    flat = [array.astype(np.float32).reshape(-1, *space) for array in maps]
+    nearest = read(
+        np.concatenate([a - low for a, low in zip(flat, lowest, strict=True)]), "nearest"
+    )
+    parts = np.split(nearest, np.cumsum([len(part) for part in flat])[:-1])
+    moved = []
+    for array, part, low in zip(maps, parts, lowest, strict=True):
+        values = np.rint(part) + low if low else part
+        moved.append(values.reshape(array.shape).astype(array.dtype))
+    return turned, moved
 
 
 @cache

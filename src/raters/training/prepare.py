@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,28 +13,27 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from raters.errors import RatersError
+from raters.errors import RatersError, in_case
 from raters.methods.options import MethodOptions, trusts_masks
 from raters.methods.registry import learning_method
+from raters.networks.normalise import fit_normalisation
 from raters.networks.options import NetworkOptions, is_own
-from raters.study.formats.base import usable_memory
 from raters.study.study import Study
-from raters.training.config import ClassEntry, ModelConfig
+from raters.study.survey import survey
+from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
 from raters.training.dataset import CaseDataset
+from raters.training.engine import precision_of
 from raters.training.loader import loader, refuse_small_batch
-from raters.training.normalise import fit_normalisation, in_case
 from raters.training.options import Checked, TrainingOptions
-from raters.training.run import Split
-from raters.training.survey import (
+from raters.training.partition import (
     Partition,
     check_classes,
     left_out,
     left_out_note,
     partition,
-    survey,
     warn_of_unlabelled,
 )
-from raters.training.trainer import precision_of
+from raters.training.run import Split
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -47,11 +45,6 @@ WARM_UP = {"segmentation": 0.4, "classification": 2}
 SEVERAL, VOTES = 1.5, 2.5  # labels per pixel from which on most pixels have several, a majority
 WARM_UP_ALONE = 2  # where a pixel has one label there is no vote, only a rater's errors
 PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
-
-COPIES = 4
-"""Weights, their gradients, and the two means of AdamW."""
-
-DEEPEST = 1000
 
 
 @dataclass(frozen=True)
@@ -75,12 +68,12 @@ class Planned:
     @cached_property
     def train(self) -> Study:
         """The cases that are trained on."""
-        return _part(self.study, self.parts.train)
+        return self.study.take(np.sort(self.parts.train))
 
     @cached_property
     def held_out(self) -> Study:
         """The cases that the best epoch is chosen on."""
-        return _part(self.study, self.parts.held_out)
+        return self.study.take(np.sort(self.parts.held_out))
 
 
 def plan_training(
@@ -88,21 +81,23 @@ def plan_training(
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
     method, training = checked.method, checked.training
-    refuse_small_batch(training.batch_size, training.devices * training.num_nodes)
-    whole = partition(study, training.val_fraction, training.seed, method)
-    used = study.select(cases=list(study.index.ids[np.concatenate(whole)]))
-    parts = _within(study, used, whole)
-    config = _completed(used, _part(used, parts.train), checked, normalisation)
+    refuse_small_batch(training.batch_size, training.processes)
+    parts = partition(study, training.val_fraction, training.seed, method)
+    used, train = study.take(np.sort(np.concatenate(parts))), study.take(np.sort(parts.train))
+    config = _completed(used, train, checked, normalisation)
     notes = left_out_note(left_out(study, used.index.ids), method)
-    planned = Planned(config, used, parts, _splits(study, whole), tuple(notes))
+    planned = plan_parts(study, parts, config, tuple(notes))
     _refuse_choice(planned.held_out, training.select, training.patience)
     return planned
 
 
-def plan_parts(study: Study, parts: Partition, config: ModelConfig) -> Planned:
+def plan_parts(
+    study: Study, parts: Partition, config: ModelConfig, notes: tuple[str, ...] = ()
+) -> Planned:
     """Return which cases are used how, for a model that is settled already."""
-    used = study.select(cases=list(study.index.ids[np.concatenate(parts)]))
-    return Planned(config, used, _within(study, used, parts), _splits(study, parts))
+    used = np.sort(np.concatenate(parts))
+    within = Partition(*(np.searchsorted(used, rows) for rows in parts))
+    return Planned(config, study.take(used), within, _splits(study, parts), notes)
 
 
 def make_method(planned: Planned) -> Method:
@@ -113,7 +108,7 @@ def make_method(planned: Planned) -> Method:
     refuse_too_large(config)
     torch.manual_seed(config.training.seed)
     method: Method = config.build()
-    several = config.training.devices * config.training.num_nodes > 1
+    several = config.training.processes > 1
     if several and any(isinstance(module, _BatchNorm) for module in method.modules()):
         warnings.warn(
             f"the network {config.network.name!r} has batch norm, which is not the same in all "
@@ -177,23 +172,10 @@ def _refuse_choice(held_out: Study, select: str, patience: int | None) -> None:
 def _splits(study: Study, parts: Partition) -> list[Split]:
     used = np.full(len(study), "left-out", object)
     used[parts.train], used[parts.held_out] = "train", "held-out"
-    index = study.index
     return [
         (str(case), str(part), str(group))
-        for case, part, group in zip(index.ids, used, index.groups, strict=True)
+        for case, part, group in zip(study.index.ids, used, study.index.groups, strict=True)
     ]
-
-
-def _within(study: Study, used: Study, parts: Partition) -> Partition:
-    """Return positions in the part of the study that is used."""
-    position = {name: k for k, name in enumerate(used.index.ids)}
-    return Partition(
-        *(np.array([position[n] for n in study.index.ids[rows]], np.intp) for rows in parts)
-    )
-
-
-def _part(study: Study, positions: np.ndarray[Any, np.dtype[np.intp]]) -> Study:
-    return study.select(cases=list(study.index.ids[positions]))
 
 
 def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
@@ -211,14 +193,15 @@ def _completed(
     """Choose what the user left open; only the cases that are trained on decide."""
     method, options, training, own, _ = checked
     entry = learning_method(method)
-    raters = entry.raters
     one_class = entry.takes_one_class or getattr(options, "share", None) is not None
     channels, space = image_shape(train)
-    _refuse_study(study, raters)
+    if len(study.classes) < 2:
+        names = ", ".join(study.classes.names) or "none"
+        raise RatersError(f"found the classes: {names}; expected at least two to tell apart")
     entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
-        if raters and not one_class:
+        if entry.raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
@@ -241,7 +224,7 @@ def _completed(
         annotations=tuple(study.annotations.values()) if study.drawn else (),
         unmarked=study.unmarked if study.drawn else None,
     )
-    if config.labelled and raters:  # nobody at all: that is said elsewhere
+    if config.labelled and entry.raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method, one_class)
     return config.with_network(own).with_parsed(settled)
@@ -272,14 +255,6 @@ def _with_trust(options: MethodOptions, study: Study) -> MethodOptions:
     return options.model_copy(update={"trust_masks": trusts_masks(study.annotations.values())})
 
 
-def _refuse_study(study: Study, needs_raters: bool) -> None:
-    if needs_raters and not study.raters:
-        raise RatersError("found no raters, expected labels to learn from")
-    if len(study.classes) < 2:
-        found = ", ".join(study.classes.names) or "none"
-        raise RatersError(f"found the classes: {found}; expected at least two to tell apart")
-
-
 def image_shape(study: Study) -> tuple[int, tuple[int, ...]]:
     """Return the channels and the spatial shape of the first image; masks need one with a shape."""
     image = survey(study).first_image
@@ -294,15 +269,12 @@ def _patch(
     training: TrainingOptions, study: Study, space: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     if isinstance(training.patch_size, tuple):
-        if study.kind == "classification" or len(training.patch_size) != len(space):
-            sides = len(space) if study.kind == "segmentation" else 0
-            raise RatersError(
-                f"found a patch of {len(training.patch_size)} sides {training.patch_size}, "
-                f"expected {sides}"
-            )
-        if min(training.patch_size) < 1:
-            raise RatersError(f"found the patch {training.patch_size}, expected positive sides")
-        return training.patch_size
+        patch, sides = training.patch_size, len(space) if study.kind == "segmentation" else 0
+        if not patch or len(patch) != sides:
+            raise RatersError(f"found a patch of {len(patch)} sides {patch}, expected {sides}")
+        if min(patch) < 1:
+            raise RatersError(f"found the patch {patch}, expected positive sides")
+        return patch
     whole = training.patch_size == "whole" or study.kind == "classification"
     if whole or prod(space) <= LARGEST_WHOLE[len(space)]:
         return None
@@ -344,32 +316,3 @@ def _network(
         return asked  # it is refused when it is built
     suits = {size: getattr(chosen, size) for size in sizes} if name == chosen.name else {}
     return NETWORKS[name].filled(asked, **suits)
-
-
-def refuse_too_large(config: ModelConfig) -> None:
-    """Refuse a network that takes more memory to train than there is.
-
-    Raises:
-        RatersError: that names width and depth, and how much they take.
-    """
-    size = weights_of(config) * 4.0 * COPIES
-    if size <= usable_memory():
-        return
-    takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
-    raise RatersError(
-        f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
-        f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
-        "try a smaller width or depth",
-        kind="network",
-    )
-
-
-def weights_of(config: ModelConfig) -> float:
-    """Count the weights on a device that holds no numbers; infinity where they are uncountable."""
-    if (config.network.depth or 0) > DEEPEST:
-        return math.inf
-    try:
-        with torch.device("meta"):
-            return float(sum(weights.numel() for weights in config.build().parameters()))
-    except (RuntimeError, OverflowError, MemoryError, TypeError):
-        return math.inf

@@ -77,16 +77,13 @@ def refuse_foreign(folder: str | Path) -> None:
         RatersError: The folder is a file, or holds files and no run.
     """
     path = Path(folder)
-    if path.is_dir():
-        found = sorted(entry.name for entry in path.iterdir())
-        first = next((name for name in found if name not in _LEFT), None)
-        if first is None or holds_run(path):
-            return
-        raise RatersError(
-            f"found a folder with other files ({first}), expected a new one or a run", file=path
-        )
-    if path.exists():
+    if path.exists() and not path.is_dir():
         raise RatersError("found a file, expected a folder to write the run to", file=path)
+    entries = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    foreign = [name for name in entries if name not in _LEFT]
+    if foreign and not holds_run(path):
+        why = f"found a folder with other files ({foreign[0]}), expected a new one or a run"
+        raise RatersError(why, file=path)
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
@@ -111,9 +108,8 @@ def read_history(folder: str | Path) -> tuple[list[Row], int]:
         raise RatersError(why, file=path) from None
     best = read_scores(folder).get("best_epoch", 0)
     if not isinstance(best, int):
-        raise RatersError(
-            f"found the best epoch {best!r}, expected a number", file=Path(folder) / SCORES
-        )
+        why = f"found the best epoch {best!r}, expected a number"
+        raise RatersError(why, file=Path(folder) / SCORES)
     return found, best
 
 
@@ -137,15 +133,11 @@ def refuse_no_model(folder: str | Path) -> None:
     if (path / CONFIG).exists():
         refuse_unfinished(path)
         return
-    if not path.exists():
-        found = "no such folder"
-    elif not path.is_dir():
-        found = "found a file"
-    else:
+    found = "no such folder" if not path.exists() else "found a file"
+    if path.is_dir():
         found = "found a study" if (path / "study.yaml").exists() else there(path)
-    raise RatersError(
-        f"{found}, expected a model folder: {CONFIG} and {WEIGHTS}", kind="not-a-model", file=path
-    )
+    why = f"{found}, expected a model folder: {CONFIG} and {WEIGHTS}"
+    raise RatersError(why, kind="not-a-model", file=path)
 
 
 def refuse_unfinished(folder: str | Path) -> None:
@@ -170,9 +162,8 @@ def finished(folder: Path) -> bool:
 
 def write_splits(folder: Path, splits: Sequence[Split]) -> None:
     """Write which case was used for what."""
-    columns = ("case", "part", "group")
     with room_for(folder / SPLITS):
-        write_cells(folder / SPLITS, [columns, *splits])
+        write_cells(folder / SPLITS, [("case", "part", "group"), *splits])
 
 
 def read_splits(folder: Path) -> list[Split]:
@@ -186,7 +177,10 @@ def read_splits(folder: Path) -> list[Split]:
 def write_progress(
     folder: Path, history: Sequence[Row], best_epoch: int, epochs: int, **state: bool
 ) -> None:
-    """Write `history.csv` and `scores.json`, each whole; `finished` and `stopped_early` if so."""
+    """Write `history.csv` and `scores.json`, each whole; `finished` and `stopped_early` if so.
+
+    (Lightning's CSV logger writes in place: a kill could leave half of a file.)
+    """
     seconds = sum(row["seconds"] for row in history)
     waited = sum(row["seconds"] * row.get("waiting", 0.0) for row in history)
     scores = {
@@ -223,9 +217,8 @@ def _number(cell: str) -> int | float | str:
 
 
 _STOPPED: dict[type[BaseException], str] = {
-    KeyboardInterrupt: "by Ctrl-C",
-    SystemExit: "from outside (SIGTERM)",
-}
+    KeyboardInterrupt: "by Ctrl-C", SystemExit: "from outside (SIGTERM)",
+}  # fmt: skip
 
 
 class Record:
@@ -242,15 +235,8 @@ class Record:
         self, folder: Path, planned: Planned, notes: list[str], resume: bool = False
     ) -> None:
         self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
-        training = planned.config.training
-        # A process that trains alone may have a number of another work: it writes all the same.
-        alone = training.devices * training.num_nodes == 1
-        self._writes, self._started = alone or first_process(), False
-
-    @property
-    def checkpoint(self) -> Path:
-        """The last checkpoint, there or not."""
-        return self.folder / CHECKPOINT
+        self._writes, self._started = planned.config.training.writes, False
+        self.checkpoint = folder / CHECKPOINT
 
     @property
     def earlier(self) -> Path | None:
@@ -322,14 +308,9 @@ class Record:
             raise
 
     def _write_progress(self, learner: Learner, finished: bool = False) -> None:
-        write_progress(
-            self.folder,
-            learner.history,
-            max(learner.best.epoch, 0),
-            self.planned.config.training.epochs,
-            finished=finished,
-            stopped_early=learner.stopped,
-        )
+        state = {"finished": finished, "stopped_early": learner.stopped}
+        best, epochs = max(learner.best.epoch, 0), self.planned.config.training.epochs
+        write_progress(self.folder, learner.history, best, epochs, **state)
 
 
 @contextmanager

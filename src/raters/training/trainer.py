@@ -1,4 +1,4 @@
-"""Lightning's trainer as we need it: quiet, with a bar, in any precision, stopped by Ctrl-C."""
+"""Runs the epochs, on Lightning's trainer as we need it: quiet, with a bar, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import lightning
 import torch
@@ -19,25 +19,22 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from torch import nn
 
 from raters.errors import RatersError
-from raters.networks.backbone import TruthNetwork
-from raters.networks.encoders import Encoder
-from raters.training.epochs import WholeCheckpoints
+from raters.training.engine import Learner, set_precision
+from raters.training.epochs import WholeCheckpoints, read_checkpoint
 from raters.training.options import TrainingOptions
-from raters.training.run import first_process
+from raters.training.prepare import Planned, make_loader
+from raters.training.run import Record, epoch_callback, first_process
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
-    from rich.progress import TaskID
 
+    from raters.methods.base import Method
     from raters.training.config import ModelConfig
-    from raters.training.engine import Learner
 
 Progress = bool | Callable[[str], None] | None
 """Whether to show a bar (None: on a terminal), or a function called with one line per epoch."""
-
 
 _LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
 """What those who talk between processes say when one of them is gone."""
@@ -51,14 +48,13 @@ def make_trainer(
     Raises:
         RatersError: This machine has not so many devices.
     """
-    several = training.devices * training.num_nodes > 1
     try:
         return lightning.Trainer(
             accelerator="auto",
             devices=training.devices,
             num_nodes=training.num_nodes,
             # In the warm-up the matrices have no gradient, which plain 'ddp' does not forgive.
-            strategy="ddp_find_unused_parameters_true" if several else "auto",
+            strategy="ddp_find_unused_parameters_true" if training.processes > 1 else "auto",
             # Of Lightning's precision we need only the scaling of gradients, for 16.
             precision="16-mixed" if training.precision == "16" else "32-true",
             max_epochs=training.epochs,
@@ -87,11 +83,9 @@ def wants_bar(progress: Progress) -> bool:
     return Console(stderr=True).is_terminal if progress is None else progress
 
 
-@contextmanager
-def own_randomness() -> Iterator[None]:
+def own_randomness() -> AbstractContextManager[None]:
     """Return the caller's random numbers back as they were, whatever happens."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield
+    return torch.random.fork_rng(devices=range(torch.cuda.device_count()))
 
 
 @contextmanager
@@ -146,34 +140,6 @@ def quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-Precision = Literal["auto", "32", "bf16", "16"]
-HALF = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
-
-
-def precision_of(wish: Precision) -> Precision:
-    """Choose a precision that this machine can compute in.
-
-    Processors without a unit for bf16 are slower with it than without: 'auto' is 32 there.
-
-    Example:
-        >>> precision_of("bf16")
-        'bf16'
-    """
-    on_gpu = torch.cuda.is_available()
-    if wish == "16" and not on_gpu:
-        raise RatersError("found precision='16' without a GPU, expected '32', 'bf16' or 'auto'")
-    if wish == "auto":
-        return "bf16" if on_gpu and torch.cuda.is_bf16_supported(False) else "32"
-    return wish
-
-
-def set_precision(method: nn.Module, precision: Precision) -> None:
-    """Let all truth networks and encoders of a method compute in a precision."""
-    for module in method.modules():
-        if isinstance(module, TruthNetwork | Encoder):
-            module.half_type = HALF[precision]
-
-
 SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": "dominance"}
 FIRST_TO_GO = ("trace", "dominance", "loss")
 """What is left out where a terminal is too narrow, in this order."""
@@ -202,7 +168,7 @@ def shown_terms(row: Mapping[str, Any], room: int) -> str:
 
 
 class TrainingBar(lightning.Callback):
-    """Shows one bar over all epochs.
+    """Shows one bar over all epochs; that of Lightning starts again in each, without the time left.
 
     Args:
         epochs: How many there are.
@@ -213,11 +179,6 @@ class TrainingBar(lightning.Callback):
     def __init__(self, epochs: int, steps: int, console: Console | None = None) -> None:
         self.epochs, self.total = epochs, epochs * steps
         self._console = console or Console(stderr=True)
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
-        """Show the bar; a resumed run starts where it was."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=_BAR),
@@ -226,14 +187,14 @@ class TrainingBar(lightning.Callback):
         )
         # The steps of an epoch are unlike those that score it: look back over many of both.
         self._bar = Bar(*columns, console=self._console, speed_estimate_period=300)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002
+        """Show the bar; a resumed run starts where it was."""
         self._bar.start()
         done = len(pl_module.history)
-        self._task = self._bar.add_task(
-            self._epoch(pl_module, done),
-            total=self.total,
-            completed=self.total * done // self.epochs,
-            terms="",
-        )
+        completed = self.total * done // self.epochs
+        said = self._epoch(pl_module, done)
+        self._task = self._bar.add_task(said, total=self.total, completed=completed, terms="")
 
     def _epoch(self, learner: Learner, epoch: int) -> str:
         phase = learner.method.phase(epoch)
@@ -242,60 +203,42 @@ class TrainingBar(lightning.Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:  # noqa: ANN401
         """Go one step on."""
-        if self._bar is not None and self._task is not None:
-            epoch = self._epoch(pl_module, trainer.current_epoch)
-            self._bar.update(self._task, advance=1, description=epoch)
+        epoch = self._epoch(pl_module, trainer.current_epoch)
+        self._bar.update(self._task, advance=1, description=epoch)
 
     def on_validation_batch_end(self, *_: Any) -> None:  # noqa: ANN401
         """Go one step on: held-out batches take their time too."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=1)
+        self._bar.update(self._task, advance=1)
 
     def show_row(self, learner: Learner) -> None:
         """Show what the epoch gave."""
-        if self._bar is not None and self._task is not None:
-            row = learner.history[-1]
-            words = len(self._epoch(learner, row["epoch"] - 1))
-            room = self._console.width - words - _BAR - _TIME - _GAPS
-            self._bar.update(self._task, terms=shown_terms(row, room))
+        row = learner.history[-1]
+        words = len(self._epoch(learner, row["epoch"] - 1))
+        room = self._console.width - words - _BAR - _TIME - _GAPS
+        self._bar.update(self._task, terms=shown_terms(row, room))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ANN401, ARG002
         """Leave the bar as it is, also after an error or Ctrl-C."""
-        if self._bar is not None:
+        if self._bar.live.is_started:
             self._bar.stop()
-            self._bar = None
 
 
-def _tensorboard(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import TensorBoardLogger
+def _logger(name: str, folder: Path) -> Logger:
+    """Make a logger of Lightning that writes into the folder of a run."""
+    from lightning.pytorch import loggers
 
-    return TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
-
-
-def _mlflow(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import MLFlowLogger
-
-    if os.environ.get("MLFLOW_TRACKING_URI"):  # MLflow's own way to name a server
-        return MLFlowLogger("raters", run_name=folder.name)
-    return MLFlowLogger(
-        "raters",
-        run_name=folder.name,
-        tracking_uri=f"sqlite:///{folder / 'mlflow.db'}",
-        artifact_location=str(folder / "mlruns"),
-    )
-
-
-def _wandb(folder: Path) -> Logger:
-    from lightning.pytorch.loggers import WandbLogger
-
-    return WandbLogger(project="raters", name=folder.name, save_dir=folder)
-
-
-LOGGERS: dict[str, Callable[[Path], Logger]] = {
-    "tensorboard": _tensorboard,
-    "mlflow": _mlflow,
-    "wandb": _wandb,
-}
+    if name == "tensorboard":
+        return loggers.TensorBoardLogger(
+            folder, name="", version="tensorboard", default_hp_metric=False
+        )
+    if name == "wandb":
+        return loggers.WandbLogger(project="raters", name=folder.name, save_dir=folder)
+    own: dict[str, Any] = {
+        "tracking_uri": f"sqlite:///{folder / 'mlflow.db'}",
+        "artifact_location": str(folder / "mlruns"),
+    }
+    server = os.environ.get("MLFLOW_TRACKING_URI")  # MLflow's own way to name one
+    return loggers.MLFlowLogger("raters", run_name=folder.name, **({} if server else own))
 
 
 def refuse_loggers(names: Sequence[str], folder: Path | None) -> None:
@@ -311,7 +254,7 @@ def make_loggers(names: Sequence[str], folder: Path | None, config: ModelConfig)
     """Make loggers that write into the folder of the run, and tell them what is trained."""
     if folder is None:
         return []
-    loggers = [LOGGERS[name](folder.absolute()) for name in names]
+    loggers = [_logger(name, folder.absolute()) for name in names]
     chosen: dict[str, Any] = {"method": config.method, **config.options}
     chosen |= config.training.model_dump(mode="json")
     for logger in loggers:
@@ -326,3 +269,42 @@ def log_row(learner: Learner) -> None:
     for logger in learner.trainer.loggers:
         logger.log_metrics(numbers, step=row["epoch"])
         logger.save()
+
+
+def run_epochs(
+    method: Method,
+    planned: Planned,
+    record: Record | None = None,
+    progress: Progress = None,
+    cache: Path | None = None,
+) -> Learner:
+    """Train a method that is ready, from the start or from the checkpoint of its record."""
+    config, folder = planned.config, record.folder if record else None
+    training = config.training
+    with quiet():
+        data = make_loader(planned, method, "train", cache)
+        kept = len(planned.parts.held_out)
+        held_out = make_loader(planned, method, "tiles", cache) if kept else None
+        learner = Learner(method, training, len(data), planned.parts)
+        checkpoint = record.earlier if record else None
+        if checkpoint:
+            learner.on_load_checkpoint(read_checkpoint(checkpoint))
+        loggers = [] if learner.done else make_loggers(training.loggers, folder, config)
+        if record:
+            record.start(learner)
+            learner.after_epoch.append(record.epoch)
+        if learner.done:
+            return learner
+        each = len(data) + (len(held_out) if held_out else 0)
+        bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
+        if callable(progress):
+            learner.after_epoch.append(epoch_callback(progress, training.epochs))
+        trainer = make_trainer(training, bar, loggers)
+        learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
+        set_precision(method, training.precision)
+        try:
+            with interruptible():
+                trainer.fit(learner, data, held_out, ckpt_path=checkpoint)
+        finally:
+            set_precision(method, "32")  # a model predicts as one that was loaded does
+    return learner

@@ -1,45 +1,33 @@
-"""The cuts of a run: at the raters' area and at the best Dice; no torch is needed to read them.
+"""Cuts that were chosen for a model, at the raters' area and the best Dice, and those asked for.
 
-They are chosen on the held-out cases at the end of training (`raters.scores.CutTally`) and kept
-beside the weights, in `cuts.json`.
+They are chosen on the held-out cases at the end of training (`raters.prediction.find_cuts`) and
+kept beside the weights of the run, in `cuts.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Labels
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.progress import track
 from raters.rows import write_json
-from raters.scores.choose_cut import CutCounts, CutTally, search_cuts
 from raters.scores.cut import cuts_of
 from raters.study.classes import Classes
 from raters.wording import expected_one_of
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.training.model import Model
 
 CUTS = "cuts.json"
 AREA: Final = "area"
 DRAWN: Final = "area-drawn"
 BEST: Final = "best"
-MOST_KEPT = 1 << 26
-"""Probabilities of several classes that are kept in memory while their cuts are searched."""
-MOST_PREDICTED = 4
-"""Passes over the cases where there are more of them, as each predicts all cases again."""
 CutGiven = float | str | Sequence[float] | NDArray[np.float64]
 """A number, 'area', 'area-drawn', 'best', by class ('2=0.3,3=area'), or a number for each class."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,81 +48,18 @@ class Cuts:
     cases: int
     on: str
 
+    @property
+    def by_word(self) -> dict[str, Floats | None]:
+        """The cuts by what they are called."""
+        return {AREA: self.area, DRAWN: self.area_drawn, BEST: self.best}
+
     def to_dict(self, classes: Classes) -> dict[str, Any]:
         """Return plain data, cuts by the name of the class."""
-        names = classes.names[1:]
-
-        def by_name(cuts: Floats | None) -> dict[str, float] | None:
-            return None if cuts is None else dict(zip(names, cuts.tolist(), strict=True))
-
-        facts = {"cases": self.cases, "on": self.on, AREA: by_name(self.area)}
-        return facts | {DRAWN: by_name(self.area_drawn), BEST: by_name(self.best)}
-
-
-def find_cuts(model: Model, study: Study, on: str, progress: bool = False) -> Cuts:
-    """Choose the cuts of a model on cases of a study; large images come in bands of rows.
-
-    Args:
-        model: A model of masks.
-        study: The cases, with the raters' masks, and references if there are any.
-        on: What the cases were for.
-        progress: Show a progress bar.
-
-    Raises:
-        RatersError: A case cannot be read.
-    """
-    size = len(model.config.classes)
-    cases = _Predicted(model, study.without_negatives(), progress)
-
-    def look(tallies: list[CutTally]) -> bool:
-        for reference, labels, bands in cases:
-            counts = [CutCounts(size, reference, labels, one.around) for one in tallies]
-            for truth, rows in bands:
-                for one in counts:
-                    one.add(truth, rows)
-            for tally, one in zip(tallies, counts, strict=True):
-                tally.take(one)
-        return cases.kept is not None or cases.passes < MOST_PREDICTED
-
-    best, area, drawn = search_cuts(size, (BEST, AREA, DRAWN), look)
-    return Cuts(area, drawn, best, len(study), on)
-
-
-_Band = tuple[NDArray[np.float32], slice]
-_Seen = tuple[Labels | None, Labels, Iterable[_Band]]
-
-
-class _Predicted:
-    """Goes over what is predicted of cases; kept for further passes where it is not too large."""
-
-    def __init__(self, model: Model, study: Study, progress: bool) -> None:
-        self._model, self._study, self._progress = model, study, progress
-        self.passes = 0
-        self.kept: list[_Seen] | None = [] if len(model.config.classes) > 2 else None
-
-    def __iter__(self) -> Iterator[_Seen]:
-        self.passes += 1
-        if self.passes > 1 and self.kept is not None:
-            yield from self.kept
-            return
-        from raters.methods.base import Asked
-        from raters.prediction.predict import predict_streams
-
-        stream, number = predict_streams(self._model, self._study.iter_cases(), Asked()), 0
-        for case, bands in track(stream, len(self._study), "choosing cuts", self._progress):
-            if isinstance(bands, RatersError):
-                raise bands
-            parts = ((b.truth, slice(b.start, b.start + b.truth.shape[1])) for b in bands)
-            if self.kept is None:
-                yield case.reference, case.labels, parts
-                continue
-            held = list(parts)
-            number += sum(truth.size for truth, _ in held)
-            if number > MOST_KEPT:
-                self.kept = None
-            else:
-                self.kept.append((case.reference, case.labels, held))
-            yield case.reference, case.labels, held
+        found: dict[str, Any] = {"cases": self.cases, "on": self.on}
+        for word, cuts in self.by_word.items():
+            named = None if cuts is None else zip(classes.names[1:], cuts.tolist(), strict=True)
+            found[word] = named and dict(named)
+        return found
 
 
 def write_cuts(folder: Path, cuts: Cuts, classes: Classes) -> None:
@@ -192,9 +117,8 @@ def chosen_cut(given: CutGiven, classes: Classes, kind: str, known: Cuts | None)
         return cuts_of(given, len(classes))
     if "=" not in given:
         return cuts_of([_one(given, c, known) for c in range(len(classes) - 1)], len(classes))
-    foreground = classes.items[1:]
-    places = {str(c.value): k for k, c in enumerate(foreground)}
-    places |= {c.name: k for k, c in enumerate(foreground)}
+    places = {str(c.value): k for k, c in enumerate(classes.items[1:])}
+    places |= {c.name: k for k, c in enumerate(classes.items[1:])}
     cuts = np.full(len(classes) - 1, 0.5)
     for c, word in by_name(given, places, "class", "cut", "a foreground class, ").items():
         cuts[c] = _one(word, c, known)
@@ -250,9 +174,7 @@ def by_name(
 
 def _one(word: str, c: int, known: Cuts | None) -> float:
     if word in (AREA, DRAWN, BEST):
-        found = None
-        if known is not None:
-            found = {AREA: known.area, DRAWN: known.area_drawn, BEST: known.best}[word]
+        found = None if known is None else known.by_word[word]
         if found is None:
             raise RatersError(_unknown(word, known), kind="no-cut")
         return float(found[c])

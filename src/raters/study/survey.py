@@ -1,8 +1,7 @@
-"""Looks at a study before training: which cases are used, and who used which class, read once."""
+"""What labels a study has: which cases are labelled, who used which class; read once."""
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -12,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Flags
 from raters.errors import RatersError, placed
-from raters.methods.registry import learning_method
 from raters.study.annotations import absent_is_empty, refuse_one_class
 from raters.study.backend import Image
 from raters.study.case import Case
@@ -21,86 +20,6 @@ from raters.study.classes import MISSING
 from raters.study.geometry import difference
 from raters.study.scan import MaskFacts
 from raters.study.study import Study
-from raters.training.normalise import image_of
-from raters.wording import many
-
-HELD_OUT = ("val", "valid", "validate", "validation", "dev")
-
-Flags = NDArray[np.bool_]
-
-
-class Partition(NamedTuple):
-    """Positions of cases in a study.
-
-    Attributes:
-        train: Cases that are trained on.
-        held_out: Cases that the best epoch is chosen on; may be empty.
-    """
-
-    train: NDArray[np.intp]
-    held_out: NDArray[np.intp]
-
-
-def partition(study: Study, share: float, seed: int, method: str | None = None) -> Partition:
-    """Take the splits 'train' and 'val' (or 'validation', ...), or hold out a share of groups.
-
-    Cases of other splits, such as 'test', are never touched.
-
-    Args:
-        study: All cases.
-        share: The share of groups to hold out if no split says so.
-        seed: Randomness of that.
-        method: Leave out cases that this method cannot learn from: that no rater labelled, or
-            without reference for `truth`. A held-out case needs either.
-
-    Example:
-        >>> study = Study.from_arrays(labels=np.zeros((10, 1, 2, 2), int))
-        >>> [len(part) for part in partition(study, 0.2, seed=0)]
-        [8, 2]
-    """
-    train, held_out = by_split(study)
-    chosen = len(held_out) > 0
-    if method is not None:
-        teaches = labelled(study) if learning_method(method).raters else has_reference(study)
-        if not teaches[train].any():
-            raise _nothing_to_learn(study, method)
-        scores = teaches | has_reference(study)
-        train, held_out = train[teaches[train]], held_out[scores[held_out]]
-    if not chosen and share > 0 and len(set(study.index.groups[train])) > 1:
-        rest = study.select(cases=list(study.index.ids[train]))
-        names = rest.split(seed=seed, train=1 - share, val=share).index.splits
-        train, held_out = train[names != "val"], train[names == "val"]
-    return Partition(train, held_out)
-
-
-def left_out(study: Study, used: Sequence[str] | NDArray[np.object_]) -> int:
-    """Return how many cases of the splits that are used at all are not among those used."""
-    return len(set(study.index.ids[np.concatenate(by_split(study))]) - set(used))
-
-
-def by_split(study: Study) -> Partition:
-    """Return the cases of the splits 'train' and 'val'; all are of 'train' by default."""
-    splits = study.index.splits
-    train = np.flatnonzero(splits == "train")
-    held_out = np.flatnonzero(np.isin(splits, HELD_OUT))
-    if not len(train):
-        train = np.flatnonzero(splits == "")
-    if not len(train):
-        found = ", ".join(sorted(set(splits))) or "none"
-        raise RatersError(f"found only cases of the splits {found}, expected some of 'train'")
-    return Partition(train, held_out)
-
-
-def _nothing_to_learn(study: Study, method: str) -> RatersError:
-    if not learning_method(method).raters:
-        return RatersError(
-            f"found no reference of case {study.index.ids[0]!r} or any other to train on, "
-            f"expected some: {method} trains on references "
-            '(--reference "truth/{case}.png")'
-        )
-    if not study.raters:
-        return RatersError("found no raters, expected labels to learn from")
-    return RatersError("found no labels in the cases to train on, expected at least one")
 
 
 def labelled(study: Study) -> Flags:
@@ -145,22 +64,6 @@ def labels_there(study: Study, position: int, rater: str | None) -> bool:
     return True if knows is None else bool(knows(study.row(position), rater))
 
 
-def left_out_note(number: int, method: str) -> list[str]:
-    """Return how many cases are left out.
-
-    Example:
-        >>> left_out_note(2, "pixel-cm")
-        ['2 cases are left out: none of the raters labelled them']
-    """
-    if not number:
-        return []
-    them = "it" if number == 1 else "them"
-    lacks = f"none of the raters labelled {them}"
-    if not learning_method(method).raters:
-        lacks = f"{method} trains on references, and there is none of {them}"
-    return [f"{many(number, 'case')} {'is' if number == 1 else 'are'} left out: {lacks}"]
-
-
 MOST_READ = 500
 """Cases whose labels are read to see which classes are in use, and how rare they are."""
 
@@ -183,7 +86,7 @@ class CaseCounts(NamedTuple):
 
 
 class Survey:
-    """What training must know of the labels in a study, read when it is asked for, and once.
+    """What is known of the labels in a study, read when it is asked for, and once.
 
     Example:
         >>> labels = np.array([[[[0, 1]], [[1, 1]]], [[[0, 0]], [[-1, 0]]]])
@@ -206,7 +109,7 @@ class Survey:
     @cached_property
     def first_image(self) -> Image:
         """The image of the first case: the others must have as many channels and axes."""
-        return image_of(self.study[0])
+        return self.study[0].needed_image()
 
     def labels_per_pixel(self) -> float:
         """Return the mean number of labels of a pixel that anybody labelled."""
@@ -238,8 +141,42 @@ class Survey:
             open_ = said.sum(axis=1, keepdims=True) > said
             open_[told] = said[told]
             used |= open_
-            if used.any(axis=0).all() and _any_two_share(_foreground(study, used)):
+            if used.any(axis=0).all() and self.any_two_share(used):
                 break  # nothing more can be found
+        return used
+
+    def any_two_share(self, used: Flags) -> bool:
+        """Return whether some class has two raters; fewer than two raters have nothing to share.
+
+        The background of masks, that everybody uses, does not count, nor do raters who use nothing
+        else.
+
+        Args:
+            used: What `used_by_raters` returned.
+        """
+        drawn = used[:, 1:] if self.study.kind == "segmentation" else used
+        drawn = drawn[drawn.any(axis=1)]
+        return len(drawn) < 2 or bool((drawn.sum(axis=0) > 1).any())
+
+    @property
+    def looked_at(self) -> str:
+        """Where only some cases were looked at, how many, in words; tables are looked at whole."""
+        some = self.study.kind == "segmentation" and len(self.study) > MOST_READ
+        return f" in the {MOST_READ} cases looked at" if some else ""
+
+    def used_by_reference(self) -> Flags:
+        """Return which classes are in the references, `(1, L)`."""
+        study, used = self.study, np.zeros((1, len(self.study.classes)), bool)
+        if study.reference_labels is not None:
+            known = study.reference_labels
+            used[0, known[known != MISSING]] = True
+            return used
+        for position in _jumping(len(study)):
+            facts = study[position].mask_facts(None)
+            if facts is not None:
+                used[0] |= _by_class(study, study[position], None, facts) > 0
+            if used.all():
+                break
         return used
 
     def without_labels(self) -> tuple[str, ...]:
@@ -349,59 +286,6 @@ def _counted(labels: NDArray[np.int16], num_classes: int) -> CaseCounts:
     return CaseCounts(np.array(counts), int(there.any(axis=0).sum()))
 
 
-def warn_of_unlabelled(names: Sequence[str]) -> None:
-    """Warn, by name, of raters of whom nothing can be learnt."""
-    if not names:
-        return
-    several = "s" if len(names) > 1 else ""
-    named = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-    warnings.warn(
-        f"found no label by the rater{several} {named} among the cases to train on: nothing can be "
-        "learnt of them. The model cannot answer as they would, and leaves their matrices open",
-        stacklevel=2,
-    )
-
-
-def check_classes(train: Study, method: str, one_class: bool = False) -> None:
-    """Warn of unused classes, and of raters who have no class in common.
-
-    Args:
-        train: The cases to train on.
-        method: The name of the method.
-        one_class: Whether it learns from labels that say one class alone.
-
-    Raises:
-        RatersError: No two raters use a common class, and the method learns their matrices.
-    """
-    entry = learning_method(method)
-    used = survey(train).used_by_raters() if entry.raters else _used_by_reference(train)
-    if not used.any():
-        return  # nothing was labelled: that is said elsewhere
-    if not (one_class and np.any(used, axis=0).sum() == 1):
-        _warn_of_unused(train, np.any(used, axis=0))
-    if entry.raters and not _any_two_share(_foreground(train, used)):
-        said = _nothing_shared(train, used)
-        # Where some cases were looked at only, the others may have one.
-        if method.endswith("-cm") and not _sampled(train):
-            raise RatersError(f"{said}; {method} cannot tell their errors from the truth")
-        warnings.warn(said, stacklevel=2)
-
-
-def _used_by_reference(study: Study) -> Flags:
-    used = np.zeros((1, len(study.classes)), bool)
-    if study.reference_labels is not None:
-        known = study.reference_labels
-        used[0, known[known != MISSING]] = True
-        return used
-    for position in _jumping(len(study)):
-        facts = study[position].mask_facts(None)
-        if facts is not None:
-            used[0] |= _by_class(study, study[position], None, facts) > 0
-        if used.all():
-            break
-    return used
-
-
 def _spread_over(cases: int, most: int) -> list[int]:
     """Return at most so many positions, evenly spread."""
     return [int(k) for k in np.linspace(0, cases - 1, min(cases, most)).astype(int)]
@@ -411,49 +295,3 @@ def _jumping(cases: int) -> Iterator[int]:
     """Return at most `MOST_READ` positions, spread over all and in an order that jumps."""
     chosen = np.unique(_spread_over(cases, MOST_READ))
     yield from np.random.default_rng(0).permutation(chosen).tolist()
-
-
-def _sampled(study: Study) -> bool:
-    """Return whether only some cases were looked at; tables are looked at whole."""
-    return study.kind == "segmentation" and len(study) > MOST_READ
-
-
-def _looked_at(study: Study) -> str:
-    return f" in the {MOST_READ} cases looked at" if _sampled(study) else ""
-
-
-def _foreground(study: Study, used: Flags) -> Flags:
-    """Leave out the background of masks, that everybody uses, and raters who use nothing else."""
-    drawn = used[:, 1:] if study.kind == "segmentation" else used
-    return drawn[drawn.any(axis=1)]
-
-
-def _any_two_share(used: Flags) -> bool:
-    """Return whether some class has two raters; fewer than two raters have nothing to share."""
-    return len(used) < 2 or bool((used.sum(axis=0) > 1).any())
-
-
-def _warn_of_unused(study: Study, used: Flags) -> None:
-    unused = [name for name, there in zip(study.classes.names, used, strict=True) if not there]
-    if not unused:
-        return
-    where = _looked_at(study)
-    several = "es" if len(unused) > 1 else ""
-    named = ", ".join(map(repr, unused[:20]))
-    warnings.warn(
-        f"found no label of the class{several} {named}{where}: an unused class cannot be learnt",
-        stacklevel=3,
-    )
-
-
-def _nothing_shared(study: Study, used: Flags) -> str:
-    names = np.array(study.classes.names, object)
-    first = 1 if study.kind == "segmentation" else 0
-    each = [
-        f"{rater}: {', '.join(names[first:][row[first:]])}"
-        for rater, row in zip(study.raters, used, strict=True)
-        if row[first:].any()
-    ]
-    more = f"; and {len(each) - 20:,} more" if len(each) > 20 else ""
-    where = _looked_at(study)
-    return f"found no class that two raters use{where}, expected one ({'; '.join(each[:20])}{more})"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, in_case
 from raters.study.backend import Image
-from raters.study.case import Case
 from raters.study.study import Study
 
 Mode = Literal["study", "case", "none"]
@@ -76,20 +74,12 @@ class Normalisation:
         """
         refuse_not_finite(image)
         if self.mode == "study":
-            self._refuse_other_channels(image)
+            refuse_other_channels(image.shape, len(self.mean), "the training cases")
             return np.array(self.mean), np.array(self.std)
         if self.mode == "case":
             number, mean, squares = statistics(image)
             return mean, _std(number, mean, squares)
         return np.zeros(len(image)), np.ones(len(image))
-
-    def _refuse_other_channels(self, image: NDArray[Any]) -> None:
-        if len(image) != len(self.mean):
-            what = "features" if image.ndim == 1 else "channels"
-            raise RatersError(
-                f"found {len(image)} {what}, expected {len(self.mean)} as in the training cases",
-                kind="channels",
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for YAML.
@@ -147,7 +137,7 @@ def fit_normalisation(
         raise RatersError(f"found the normalisation {mode!r}, expected one of {expected}")
     if not len(study):
         raise RatersError("found no cases, expected some to train on")
-    first = first or image_of(study[0])
+    first = first or study[0].needed_image()
     if mode == "auto":
         mode = "study" if first.array.ndim == 1 or first.array.dtype.itemsize == 1 else "case"
     if mode != "study":
@@ -155,33 +145,6 @@ def fit_normalisation(
     number, mean, squares = _merged(study, first, len(study) if first.array.ndim == 1 else SAMPLE)
     std = _std(number, mean, squares)
     return Normalisation("study", tuple(mean.tolist()), tuple(std.tolist()))
-
-
-def image_of(case: Case) -> Image:
-    """Read the image or the features of a case, which training and prediction cannot do without.
-
-    Raises:
-        RatersError: that names the case without one.
-    """
-    image = case.raw_image()
-    if image is None:
-        raise RatersError(
-            f"found no image of case {case.id!r}, expected one: a network needs images "
-            '(--images "images/{case}.png") or features',
-            kind="missing-image",
-            case=case.id,
-        )
-    return image
-
-
-@contextmanager
-def in_case(case: str, file: str) -> Iterator[None]:
-    """Name the case and the file in an error about an array."""
-    try:
-        yield
-    except RatersError as error:
-        message = f"{error.message} (case {case!r})"
-        raise RatersError(message, kind=error.kind, file=file, case=case) from None
 
 
 def statistics(image: NDArray[Any]) -> Statistics:
@@ -231,20 +194,24 @@ def refuse_not_finite(image: NDArray[Any]) -> None:
     )
 
 
+def refuse_other_channels(shape: Sequence[int], expected: int, of: str) -> None:
+    """Refuse an image with another number of channels than others have, or of features."""
+    if shape[0] != expected:
+        what = "features" if len(shape) == 1 else "channels"
+        why = f"found {shape[0]} {what}, expected {expected} as in {of}"
+        raise RatersError(why, kind="channels")
+
+
 def _merged(study: Study, first: Image, most: int) -> Statistics:
     total: Statistics | None = None
     number = min(len(study), most)
     for position in np.linspace(0, len(study) - 1, number).round().astype(int).tolist():
         case = study[position]
-        image = image_of(case) if position else first
+        image = case.needed_image() if position else first
         with in_case(case.id, image.source):
             refuse_not_finite(image.array)
-            if total is not None and len(image.array) != len(total[1]):
-                raise RatersError(
-                    f"found {len(image.array)} channels, expected {len(total[1])} as in case "
-                    f"{study.index.ids[0]!r}",
-                    kind="channels",
-                )
+            others = f"case {study.index.ids[0]!r}"
+            refuse_other_channels(image.array.shape, len(first.array), others)
         part = statistics(image.array)
         total = part if total is None else merge(total, part)
     assert total is not None  # there is a case
