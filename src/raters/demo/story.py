@@ -1,10 +1,10 @@
-"""The two stories of the demo as data: what is drawn, the commands that follow, the results."""
+"""The stories of the demo as data: what is drawn, the commands that follow, the results."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Story:
         shape: The shape of a drawn image.
         noise: The standard deviation of the noise that is added, for images from 0 to 1.
         training: Options of `raters train`, the same for all methods.
+        fused: How the labels of test images are fused.
         seed: Randomness of the data.
     """
 
@@ -44,6 +45,7 @@ class Story:
     shape: tuple[int, int]
     noise: float
     training: tuple[str, ...]
+    fused: tuple[str, ...] = FUSED
     seed: int = 0
 
 
@@ -55,6 +57,14 @@ LESIONS = Story(
     shape=(64, 64),
     noise=0.0,
     training=("--epochs", "16", "--width", "8", "--lr", "0.004"),
+)
+QUICK = replace(
+    LESIONS,
+    train=120,
+    test=20,
+    shape=(48, 48),
+    training=("--epochs", "10", "--width", "8", "--lr", "0.006", "--batch-size", "8"),
+    fused=("vote", "staple"),
 )
 DIGITS = Story(
     kind="digits",
@@ -107,7 +117,7 @@ def steps(story: Story) -> list[Step]:
         Step("Who agrees with whom, where all five labelled?", ("agree", "study", *test)),
     ]
     why = "Fuse the five labels of each test image, and compare with the truth."
-    for method in FUSED:
+    for method in story.fused:
         out = f"fused/{method}"
         found.append(Step(why, ("fuse", "study", *test, "-m", method, "-o", out)))
         masks = f"{out}/{{split}}/{{case}}.png"
@@ -145,7 +155,7 @@ NETWORKS = {
 BEST, AREA = "at best cut", "at area cut"
 
 
-def results(folder: Path) -> list[Row]:
+def results(folder: Path, fused: tuple[str, ...] = FUSED) -> list[Row]:
     """Return Dice against the truth on the test images: of fused labels, and of networks.
 
     Networks are cut at 0.5, at the cut that is best on held-out images with a reference, and at
@@ -153,9 +163,10 @@ def results(folder: Path) -> list[Row]:
 
     Args:
         folder: Where `scores/` of the demo is.
+        fused: How labels were fused.
     """
     rows: list[Row] = []
-    for method in FUSED:
+    for method in fused:
         summary = _read(folder / f"scores/{method}/evaluation.json")["summary"]
         found = next(row for row in summary if row["against"] == "reference")
         rows.append(_row(f"{method} of five labels", found, "dice"))

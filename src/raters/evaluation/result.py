@@ -34,6 +34,21 @@ FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
 COMPARED = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
 """What is written of a comparison, beside a folder of tables for each run."""
 
+NAMES = {
+    "score_best": "dice at the best cut",
+    "score_area": "dice at the area cut",
+    "joint": "likelihood of labels, joint",
+    "marginal": "likelihood of labels, marginal",
+    "ece": "calibration error",
+    "as_rater": "'as rater' against the rater",
+    "as_rater_ece": "calibration error of 'as rater'",
+    "confusion_error": "error of the matrices",
+    "soft_dice": "soft dice, raters' mean label",
+    "ged": "energy distance of samples",
+    "matched_dice": "matched dice of samples",
+}
+"""What main scores are called; `score` itself is said by `Evaluation.score`."""
+
 
 @dataclass(repr=False)
 class Evaluation:

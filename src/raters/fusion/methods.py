@@ -112,6 +112,17 @@ class Method:
             if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in (self.fixed or {})
         }
 
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what there is to know of the method as plain data."""
+        options = {
+            KINDS[kind]: [
+                {"option": o.name, "default": o.default, "meaning": o.meaning}
+                for o in self.options(kind).values()
+            ]
+            for kind in self.kinds
+        }
+        return {"name": name, "verb": "fuse", "about": self.about, "options": options}
+
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
         """Reject options that the method does not have, and values that they cannot have."""
         from raters.fusion.option_values import refuse_value
