@@ -28,7 +28,7 @@ from raters.cli.report import report
 from raters.cli.simulate import simulate
 from raters.cli.study_options import takes_network
 from raters.cli.train import command as train_command
-from raters.cli.train import listed
+from raters.cli.train import listed, stopped_message
 from raters.errors import RatersError
 from raters.wording import printable
 
@@ -44,7 +44,6 @@ class Verbs(TyperGroup):
 
 app = typer.Typer(
     cls=Verbs,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -141,10 +140,10 @@ def _without_memory(text: str) -> str:
 
 
 def _when_stopped(arguments: list[str]) -> str:
-    """Return what happens to the work of a verb that was stopped; some verbs say it themselves."""
+    """Return what happens to the work of a verb that was stopped."""
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
-        return ""
+        return f"\n{stopped_message(sys.argv)}\n"
     goes_on = f": raters {verb} resumes from here when it is called again"
     return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 

@@ -201,8 +201,8 @@ def _show_run(
         for one in found:
             _show_table(one)
         show.notes(done.notes)
-        there = show.there_already(done.skipped)
-        typer.echo(f"\n{many(done.done, 'cell')} run{there}: {folder}")
+        run_now = f"{many(done.done, 'cell')} run{show.there_already(done.skipped)}"
+        typer.echo(f"\n{run_now}: {folder}")
         if scale == "smoke" and "laptop" in specs[0].scales:
             data = " --data FOLDER" if needed(c.data for c in cells_of(specs[0], "laptop")) else ""
             typer.echo(
@@ -315,5 +315,4 @@ def _collected(name: str, results: str, scale: str, seeds: str, out: str) -> Col
 
 
 def _end_with_problems(found: Collected) -> None:
-    errors = [RatersError(text) for text in found.problems]
-    show.end_with_failures(errors, "left out", of="result")
+    show.end_with_failures([RatersError(t) for t in found.problems], "left out", of="result")

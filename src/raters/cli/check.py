@@ -148,16 +148,9 @@ def _show_problems(report: CheckReport, console: Console) -> None:
         console.print()
         console.print(f"[bold {colour}]{level}[/] {kind} ({len(problems):,})")
         for problem in problems[:_MOST_PROBLEMS]:
-            console.print(f"  {printable(_line(problem))}", markup=False, soft_wrap=True)
+            console.print(f"  {printable(str(problem))}", markup=False, soft_wrap=True)
         if len(problems) > _MOST_PROBLEMS:
             console.print(f"  and {len(problems) - _MOST_PROBLEMS:,} more (--json shows all)")
     console.print()
     found = f"{many(report.errors, 'error')}, {many(report.warnings, 'warning')}"
     console.print(found if report.problems else "no problems")
-
-
-def _line(problem: Problem) -> str:
-    who = [f"case {problem.case}"] if problem.case else []
-    who += [f"rater {problem.rater}"] if problem.rater else []
-    place = problem.file or ", ".join(who)
-    return f"{place}: {problem.message}" if place else problem.message

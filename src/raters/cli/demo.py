@@ -73,9 +73,9 @@ def demo(
 def tell(story: Story, folder: Path, mnist: str = "") -> None:
     """Draw the data of a story and run its commands in its folder."""
     from raters.demo.draw import draw_story
-    from raters.demo.story import REPORT, steps
+    from raters.demo.story import REPORT, refuse_without_training, steps
 
-    _refuse_without_training()
+    refuse_without_training()
     start = time.monotonic()
     number = draw_story(story, folder, mnist, sys.stderr.isatty())
     done = f"{number:,} drawn" if number else "all there already"
@@ -90,18 +90,6 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
         _show_results(story.fused)
     minutes = (time.monotonic() - start) / 60
     typer.echo(f"\nlook at {folder / REPORT} ({minutes:.1f} minutes in all)")
-
-
-def _refuse_without_training() -> None:
-    """Report at once, and not after minutes, that the parts for training are not installed."""
-    from importlib.util import find_spec
-
-    absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]
-    if absent:
-        raise RatersError(
-            f"found no {absent[0]}, expected it for training: pip install 'raters[train]'; "
-            "raters demo --draw needs none"
-        )
 
 
 def _run(step: Step) -> None:
@@ -129,13 +117,10 @@ def _run(step: Step) -> None:
 
 
 def _show_results(fused: tuple[str, ...]) -> None:
-    from raters.demo.story import rater_rows, results, sentence
+    from raters.demo.story import LAST_WORDS, rater_rows, results, sentence
 
     rows = results(Path(), fused)
     show.rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
     typer.echo(sentence(rows))
     show.rows("What pixel-cm knows of each rater", rater_rows(Path()))
-    typer.echo(
-        "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
-        "the network expects of them, and which images to look at first."
-    )
+    typer.echo(LAST_WORDS)

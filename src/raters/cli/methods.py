@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument
@@ -15,7 +16,6 @@ from raters.fusion.methods import METHODS as FUSION
 if TYPE_CHECKING:
     from raters.fusion.methods import Method
     from raters.methods.entry import MethodEntry
-    from raters.rows import Row
 
 _METHOD = "A method to show; all are listed without one."
 
@@ -48,20 +48,22 @@ def methods(
 
 
 def _show_all() -> None:
-    from raters.methods.entry import LABELS_OF
+    from raters.methods.entry import FIRST, LABELS_OF
     from raters.methods.registry import METHODS
 
-    rows: list[Row] = [
-        {"name": name, "about": entry.about, "for": " and ".join(LABELS_OF[k] for k in entry.kinds)}
-        for name, entry in METHODS.items()
-    ]
-    show.rows("learning methods (raters train)", rows, most=len(rows))
-    rows = [
-        {"name": name, "about": method.about, "for": " and ".join(KINDS[k] for k in method.kinds)}
-        for name, method in FUSION.items()
-    ]
-    show.rows("fusion methods (raters fuse)", rows, most=len(rows))
-    typer.echo("\noptions and paper of one: raters methods NAME")
+    listed: dict[str, tuple[Mapping[str, Any], Mapping[Any, str]]] = {
+        "learning methods (raters train)": (METHODS, LABELS_OF),
+        "fusion methods (raters fuse)": (FUSION, KINDS),
+    }
+    for title, (found, labels) in listed.items():
+        rows = [
+            {"name": name, "about": one.about, "for": " and ".join(labels[k] for k in one.kinds)}
+            for name, one in found.items()
+        ]
+        show.rows(title, rows, most=len(rows))
+    heads = ("you have", "raters fuse", "raters train")
+    show.rows("which to take first", [dict(zip(heads, row, strict=True)) for row in FIRST])
+    typer.echo("\nwhen to take one, its options and paper: raters methods NAME")
 
 
 def _show_one(name: str, entry: MethodEntry) -> None:
@@ -85,10 +87,11 @@ def _show_one(name: str, entry: MethodEntry) -> None:
 
 
 def _show_fusion(name: str, method: Method) -> None:
-
-    found = method.facts(name)
-    show.text(f"\n{name}, without images: {method.about}")
-    for what, options in found["options"].items():
+    typer.echo()
+    images = "with images" if method.images else "without images"
+    show.text(f"{name}, {images}: {method.about}")
+    show.text(f"when:  {method.when}", indent=7)
+    for what, options in method.facts(name)["options"].items():
         rows = [{**o, "option": f"--option {o['option']}={o['default']}"} for o in options]
-        show.rows(f"options of raters fuse for {what}", [{**r, "default": None} for r in rows])
+        show.rows(f"options of raters fuse for {what}", show.without(("default",), rows))
     typer.echo(f"\nraters fuse STUDY -m {name} -o consensus/")

@@ -13,7 +13,7 @@ from typer import Argument, Option
 from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, Out, TablesOut, takes_study, whole_numbers
 from raters.errors import RatersError
-from raters.wording import many
+from raters.wording import file_size, many
 
 if TYPE_CHECKING:
     from raters.prediction.predict_study import PredictResult
@@ -207,16 +207,6 @@ def export(
     done = export_model(model, to, out, normalise=cast(Any, normalise))
     for name, size in done.files.items():
         where = done.path if done.path.name == name else done.path / name
-        typer.echo(f"{where}: {_bytes(size)}")
+        typer.echo(f"{where}: {file_size(size)}")
     for line in done.described():
         show.text(line)
-
-
-def _bytes(size: int) -> str:
-    """Return a size as people say it.
-
-    Example:
-        >>> _bytes(512), _bytes(2_340_000)
-        ('1 kB', '2.3 MB')
-    """
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(round(size / 1e3), 1)} kB"

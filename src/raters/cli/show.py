@@ -116,9 +116,6 @@ def there_already(skipped: int) -> str:
     return f", {skipped:,} {'was' if skipped == 1 else 'were'} there already" if skipped else ""
 
 
-WIDTH = 80
-
-
 def say(text: str) -> None:
     """Print a line about what comes now, beside the results; of several processes one does."""
     from raters.training.run import first_process
@@ -147,7 +144,7 @@ def text(words: str, indent: int = 2) -> None:
                word a word a word a word
     """
     options = {"break_long_words": False, "break_on_hyphens": False}
-    typer.echo(textwrap.fill(words, WIDTH, subsequent_indent=" " * indent, **options))
+    typer.echo(textwrap.fill(words, 80, subsequent_indent=" " * indent, **options))
 
 
 def json(content: Any) -> None:  # noqa: ANN401

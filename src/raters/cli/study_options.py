@@ -19,9 +19,7 @@ TablesOut = Annotated[str, Option("-o", "--out", help="Write all tables here, as
 Overwrite = Annotated[bool, Option(help="Write all cases again.")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
-_CHOOSE = "Filter cases, raters, classes"
-_MASKS = "Masks"
-_TABLES = "Tables"
+_CHOOSE, _MASKS, _TABLES = "Filter cases, raters, classes", "Masks", "Tables"  # panels
 
 _EXPECTED = {
     "absent": ("missing", "empty"),

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from raters.training.model import Model
     from raters.training.options import Checked
 
-STOPPED = 130
-"""The exit code after Ctrl-C."""
-
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted:
@@ -72,7 +69,7 @@ def train(
     """
     if not out and not dry_run:
         raise RatersError("--out: found no folder, expected one to write the run to: -o run/")
-    with _plain_warnings(), _stoppable(dry_run or bool(extend)):
+    with _plain_warnings():
         if extend:
             given = {"method": method, "config": config, "resume": resume, "dry_run": dry_run}
             _extend(opened, extend, out, options, given)
@@ -86,7 +83,12 @@ def train(
         show.notes(show.study_notes(study))
         show.say("loading torch")
         if dry_run:
-            _estimate(study, checked)
+            from raters.training.estimate import estimate
+
+            found = estimate(study, checked)
+            facts = found.described().items()
+            show.rows("what would be trained", [{"": k, "found": v} for k, v in facts])
+            show.notes([*found.planned.notes, "nothing was written"])
             return
         from raters.training.fit import fit
 
@@ -178,15 +180,6 @@ def _remembered(out: str, opened: OpenStudy) -> Iterator[None]:
         remember_study(out, opened.described())
 
 
-def _estimate(study: Study, checked: Checked | None) -> None:
-    from raters.training.estimate import estimate
-
-    assert checked is not None
-    found = estimate(study, checked)
-    show.rows("what would be trained", [{"": k, "found": v} for k, v in found.described().items()])
-    show.notes([*found.planned.notes, "nothing was written"])
-
-
 def _extend(
     opened: OpenStudy, run: str, out: str, options: dict[str, Any], given: dict[str, Any]
 ) -> None:
@@ -228,16 +221,6 @@ def _plain_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = tell
         yield
-
-
-@contextmanager
-def _stoppable(nothing_kept: bool) -> Iterator[None]:
-    """Report how to resume after Ctrl-C."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"\n{stopped_message(sys.argv, nothing_kept)}", err=True)
-        raise typer.Exit(STOPPED) from None
 
 
 def told() -> Callable[[str], None] | None:
@@ -310,7 +293,7 @@ def study_words(study: dict[str, Any]) -> list[str]:
     return words
 
 
-def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
+def stopped_message(arguments: list[str]) -> str:
     """Return the user's own command line again, with --resume where there is a run to resume.
 
     Example:
@@ -318,6 +301,6 @@ def stopped_message(arguments: list[str], nothing_kept: bool = False) -> str:
         "stopped; resume with: raters train 'a b.csv' -o run --resume"
     """
     words = [Path(arguments[0]).name, *arguments[1:]] if arguments else ["raters", "train"]
-    if nothing_kept or "--resume" in words:
-        return f"stopped; resume with: {shlex.join(words)}"
-    return f"stopped; resume with: {shlex.join([*words, '--resume'])}"
+    options = {word.partition("=")[0] for word in words}
+    resumes = not options & {"--dry-run", "--extend", "--resume"}  # else nothing, or it is there
+    return f"stopped; resume with: {shlex.join([*words, *(['--resume'] if resumes else [])])}"

@@ -25,6 +25,18 @@ BOTH: tuple[Kind, ...] = ("segmentation", "classification")
 LABELS_OF: dict[Kind, str] = {"segmentation": "masks", "classification": "class labels"}
 """What the labels of each kind of study are called."""
 
+FIRST = (
+    ("anything", "vote", "vote, the baseline"),
+    ("masks by named raters", "staple --pool", "pixel-cm, the default"),
+    ("masks of many classes", "staple --pool", "low-rank-cm"),
+    ("class labels by named raters", "dawid-skene, hierarchical", "global-cm"),
+    ("raters without names", "vote", "single-cm, pixel-cm --shared"),
+    ("rough drawings of what is there or not", "vote", "coarse"),
+    ("a few strokes in each image, or boxes", "lazy-snapping, grabcut", "scribble-sup, box-sup"),
+    ("the wish to see several plausible masks", "mean", "prob-unet, multi-hypothesis"),
+)
+"""What you have, and what to take first: to fuse labels, and to train on images too."""
+
 
 @dataclass(frozen=True)
 class MethodEntry:
