@@ -103,7 +103,7 @@ def notes(notes: Sequence[str]) -> None:
     for note in notes[:MOST_ROWS]:
         console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
     if len(notes) > MOST_ROWS:
-        console.print(f"and {len(notes) - MOST_ROWS:,} more notes")
+        console.print(f"and {many(len(notes) - MOST_ROWS, 'more note')}")
 
 
 def there_already(skipped: int) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
+from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +109,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         what = " ".join(word for word in (self.run, self.method and f"({self.method})") if word)
-        title = f"Evaluation of {what or 'predictions'}, {self.scored:,} cases"
+        title = f"Evaluation of {what or 'predictions'}, {many(self.scored, 'case')}"
         kept = [c for c in self.scores.columns if not c.endswith(("_low", "_high"))]
         return f"{title}\n{self.scores[kept].to_string(index=False, float_format='{:.3f}'.format)}"
 
