@@ -85,6 +85,7 @@ def train(
         if dry_run:
             from raters.training.estimate import estimate
 
+            assert checked is not None
             found = estimate(study, checked)
             facts = found.described().items()
             show.rows("what would be trained", [{"": k, "found": v} for k, v in facts])
@@ -92,10 +93,9 @@ def train(
             return
         from raters.training.fit import fit
 
-        given = {"on_plan": lambda planned: show.notes(planned.notes)}
-        given |= {} if checked else options
+        how = {"on_plan": lambda planned: show.notes(planned.notes), **({} if checked else options)}
         with _remembered(out, opened):
-            model = fit(study, checked or method, told(), out, resume, **given)
+            model = fit(study, checked or method, told(), out, resume, **how)
         report(model, out, opened.given, study)
 
 
