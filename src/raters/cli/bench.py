@@ -104,8 +104,8 @@ def run(
         if dry_run or rows or settings or data:
             raise RatersError("found --study with options of benchmarks, expected it without them")
         own = opened(study=study)
-        how = {"num_workers": workers, "scheduler": scheduler or None, "again": again}
-        how |= {"seeds": o.seeds_of(seeds)} if seeds else {}
+        how: dict[str, Any] = {"seeds": o.seeds_of(seeds)} if seeds else {}
+        how |= {"num_workers": workers, "scheduler": scheduler or None, "again": again}
         how |= {"folds": folds, "progress": bar, "tell": tell}
         _run_study(own, methods, results, as_json, how, o.of_training(named_values(option or [])))
         return

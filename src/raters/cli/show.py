@@ -143,7 +143,7 @@ def text(words: str, indent: int = 2) -> None:
         paper: a word a word a word a word a word a word a word a word a word a word a
                word a word a word a word
     """
-    options = {"break_long_words": False, "break_on_hyphens": False}
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     typer.echo(textwrap.fill(words, 80, subsequent_indent=" " * indent, **options))
 
 

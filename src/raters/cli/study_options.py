@@ -161,7 +161,7 @@ def _kinds(given: list[str]) -> dict[str, str] | None:
 
 
 def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the STUDY argument and its options; its first argument then opens the study."""
+    """Add the STUDY argument and its options to a verb, whose first argument opens the study."""
     own = parameters(verb)[1:]
     # A verb may give an option of its own meaning to a shared name.
     shared = [p for p in _OPTIONS if p.name not in {q.name for q in own}]
@@ -176,7 +176,7 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb that opens trained models an option for networks of the user's own."""
+    """Add an option for networks of the user's own to a verb that opens trained models."""
     text = "The run's own network, which may then be imported and run."
     own = _option("network", text, None, metavar="PACKAGE.MODULE:FACTORY")
 

@@ -53,7 +53,7 @@ class TypedOption:
             show_default=False,
             metavar=None if switch else metavar(self.info.annotation),
         )
-        hint = Annotated[Optional[kind], option]  # noqa: UP045
+        hint: Any = Annotated[Optional[kind], option]  # noqa: UP045
         named = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(PREFIX + self.field, named, default=None, annotation=hint)
 
@@ -79,7 +79,7 @@ def names_of(function: Callable[..., Any]) -> set[str]:
 def with_options(
     verb: Callable[..., None], options: Sequence[TypedOption], taken: Iterable[str]
 ) -> Callable[..., None]:
-    """Give a verb typed options; it gets those that the user set as the dictionary `options`."""
+    """Add typed options to a verb; it gets those that the user set as the dictionary `options`."""
     names = {*taken, *names_of(verb)}
     made = [option.parameter(names) for option in options]
 

@@ -64,8 +64,8 @@ QUICK = replace(
     LESIONS,
     # Severities that give about the mean Dice above: to search for them takes longer than to draw.
     raters="careful=good:0.43,generous=over:2.2,thin=thin:1.1,broken=fracture:20,absent=blank",
-    train=120,
-    test=20,
+    train=100,
+    test=15,
     shape=(48, 48),
     training=("--epochs", "10", "--width", "8", "--lr", "0.006", "--batch-size", "8"),
     fused=("vote", "staple"),
