@@ -25,14 +25,13 @@ TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 def learning_options(name: str) -> str:
     """Return the options of a learning method, as `raters methods NAME` shows them."""
-    from raters.cli.methods import facts
-    from raters.cli.train_options import default_of
+    from raters.fields import default_of
     from raters.methods.registry import METHODS
 
     entry = METHODS[name]
     rows = [
         [f"`{o['option']}`", str(o["type"]), default_of(info) or "", str(o["meaning"])]
-        for o, info in zip(facts(name, entry)["options"], entry.own_options.values(), strict=True)
+        for o, info in zip(entry.facts(name)["options"], entry.own_options.values(), strict=True)
     ]
     return to_markdown(["option", "type", "default", "meaning"], rows) if rows else _none(name)
 
@@ -137,10 +136,9 @@ def study_options() -> str:
 
 def _study_options() -> set[tuple[str, str]]:
     """Return names and meanings: a verb may give another meaning to one of the names."""
-    from raters.cli.study_options import open_study
+    from raters.cli.study_options import USUAL
 
-    names = inspect.signature(open_study).parameters
-    return {_what(p) for p in commands()["agree"].params if p.name in names}
+    return {_what(p) for p in commands()["agree"].params if p.name in USUAL}
 
 
 def _what(parameter: Any) -> tuple[str, str]:  # noqa: ANN401

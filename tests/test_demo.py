@@ -21,7 +21,7 @@ from command_line import Outcome, fingerprint, run_alone, run_in_process
 from make_datasets import mnist
 from raters.cli import app, main
 from raters.datasets import open_dataset
-from raters.demo import DIGITS, LESIONS, draw_study
+from raters.demo import DIGITS, LESIONS, QUICK, draw_study
 from raters.demo.draw import draw_story
 from raters.demo.story import Story, rater_rows, results, steps
 from raters.rows import Row
@@ -113,7 +113,7 @@ def test_digits_are_drawn_with_noise(tmp_path: Path) -> None:
 # --- commands
 
 
-@pytest.mark.parametrize("story", [LESIONS, DIGITS])
+@pytest.mark.parametrize("story", [LESIONS, QUICK, DIGITS])
 def test_every_command_has_known_options(story: Story) -> None:
     group = typer.main.get_command(app)
     for step in steps(story):
@@ -234,6 +234,34 @@ def test_called_again_it_does_nothing_twice(
     assert results(folder) == table
 
 
+def test_the_quick_one_tells_the_same_story(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(QUICK, train=10, test=3, shape=(32, 32), training=SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("raters.demo.story.QUICK", small)
+    said = run_in_process(capsys, monkeypatch, "demo", "--quick")
+    assert said.code == 0, said.err
+    verbs = [words[1] for words in commands(said.out)[1:]]
+    left_out = {"spatial-staple"}
+    asked = [step for step in steps(LESIONS) if not left_out & set(step.arguments)]
+    full = [s.arguments[0] for s in asked if f"scores/{next(iter(left_out))}" not in s.arguments]
+    assert verbs == full
+    assert (tmp_path / "demo-quick/report/report.html").exists()
+    for row in results(tmp_path / "demo-quick", small.fused):
+        assert row[""] in said.out.replace("\n", " ") and f"{row['Dice']:.3f}" in said.out
+    assert "Trained on the truth it is" in said.out
+
+
+def test_the_quick_one_is_smaller_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert QUICK.train * QUICK.shape[0] ** 2 < LESIONS.train * LESIONS.shape[0] ** 2 / 4
+    said = run_in_process(capsys, monkeypatch, "demo", "--help")
+    told_of = " ".join(said.out.replace("│", " ").split())
+    assert "fewer and smaller images, shorter trainings, no spatial-staple" in told_of
+
+
 # --- what goes wrong
 
 
@@ -272,7 +300,7 @@ def test_options_that_do_not_go_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for words in (["mnist/"], ["--draw", "--digits"]):
+    for words in (["mnist/"], ["--draw", "--digits"], ["--quick", "--digits"]):
         said = run_in_process(capsys, monkeypatch, "demo", *words)
         assert said.code == 2
         assert "expected" in said.err

@@ -92,6 +92,20 @@ def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
     assert min(ours for ours, _ in pairs) < 2.5 * min(theirs for _, theirs in pairs), pairs
 
 
+def test_the_shell_completes_verbs_and_options() -> None:
+    """As the script does that `raters --show-completion` prints; also options made when called."""
+    for words, expected in (("tr", "train"), ("train --ep", "--epochs"), ("bench ta", "table")):
+        given = {"COMP_WORDS": f"raters {words}", "COMP_CWORD": str(len(words.split()))}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("raters")],
+            env={**os.environ, **given, "_RATERS_COMPLETE": "complete_bash"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == [expected]
+
+
 def processor_time(command: list[str | Path]) -> float:
     """Return the seconds that a command uses of the processor."""
     before = os.times()

@@ -23,11 +23,11 @@ from raters.cli.train_options import (
     FACTS,
     SHOWN,
     given_options,
-    limits_of,
     method_options,
     names_of,
     train_options,
 )
+from raters.fields import limits_of
 from raters.fusion.methods import METHODS as FUSION
 from raters.methods import METHODS
 from raters.networks import NETWORKS
@@ -67,10 +67,10 @@ class TestOptions:
         assert sorted(named) == sorted([*own, *TrainingOptions.model_fields])
 
     def test_no_name_stands_twice_on_the_command_line(self) -> None:
-        from raters.cli.study_options import open_study
+        from raters.cli.study_options import USUAL
         from raters.cli.train import train
 
-        taken = {*names_of(open_study), *names_of(train)}
+        taken = {*USUAL, *names_of(train)}
         flags = [option.flag(taken) for option in train_options()]
         assert len(flags) == len(set(flags))
         assert not taken & set(flags)

@@ -11,7 +11,7 @@ import pytest
 
 from command_line import Outcome, Run, draw_masks, limited, pattern, run_in_process, save
 from command_line import images as images_of
-from raters.cli.fuse import worst_first
+from raters.fusion.performance import worst_first
 from raters.simulate.specs import parse_raters
 from raters.study.paths import written_whole
 

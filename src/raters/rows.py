@@ -177,21 +177,23 @@ def known(value: Any) -> float | None:  # noqa: ANN401
     return None if value is None or value != value else float(value)
 
 
-def interval(row: Row, name: str) -> str | None:
+def interval(row: Row, name: str, form: str = ".3f") -> str | None:
     """Return the ends of a score's interval, its columns `_low` and `_high`; None without any."""
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    return None if low is None or high is None else f"{low:.3f} to {high:.3f}"
+    return None if low is None or high is None else f"{low:{form}} to {high:{form}}"
 
 
-def with_interval(row: Row, name: str) -> str:
+def with_interval(row: Row, name: str, form: str = ".3f") -> str:
     """Return a score with its interval.
 
     Example:
         >>> with_interval({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.61}, "dice")
         '0.500 (0.400 to 0.610)'
+        >>> with_interval({"gain": 0.1, "gain_low": -0.0001, "gain_high": 0.2}, "gain", "+z.3f")
+        '+0.100 (+0.000 to +0.200)'
     """
-    ends = interval(row, name)
-    return f"{row[name]:.3f}" + (f" ({ends})" if ends else "")
+    ends = interval(row, name, form)
+    return f"{row[name]:{form}}" + (f" ({ends})" if ends else "")
 
 
 MOST_ROWS = 10

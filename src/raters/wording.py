@@ -203,3 +203,13 @@ def duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     hours = f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min" if minutes < 60 else hours
+
+
+def file_size(size: int) -> str:
+    """Return a size as people say it.
+
+    Example:
+        >>> file_size(512), file_size(2_340_000)
+        ('1 kB', '2.3 MB')
+    """
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(round(size / 1e3), 1)} kB"

@@ -53,13 +53,19 @@ class StudyComparison:
 
     def to_markdown(self) -> str:
         """Return the table and the differences from the baseline as Markdown, notes below."""
-        parts = [_table(self.rows, self.scores, _mean)]
-        apart = [row for row in self.rows if row.get(f"{BY_LABEL[0]}_difference") is not None]
+        means, apart = self.tables()
+        parts = [_table(means)]
         if apart:
             parts.append(f"Differences from {self.baseline} (95 % interval over groups):\n")
-            parts.append(_table(apart, BY_LABEL, _difference))
+            parts.append(_table(apart))
         parts += [f"{text}\n" for text in [*self.notes, *filter(None, [self.advice])]]
         return "\n".join(parts)
+
+    def tables(self) -> tuple[list[Row], list[Row]]:
+        """Return what readers see of the methods: means, and differences from the baseline."""
+        apart = [row for row in self.rows if row.get(f"{BY_LABEL[0]}_difference") is not None]
+        means = [_line(row, self.scores, _mean) for row in self.rows]
+        return means, [_line(row, BY_LABEL, _difference) for row in apart]
 
     def write(self, folder: str | Path) -> None:
         """Write `comparison.md`, `comparison.csv` and `comparison.json`."""
@@ -71,9 +77,12 @@ class StudyComparison:
         write_json(everything, content)
 
 
-def _table(rows: Sequence[Row], scores: Sequence[str], cell: Callable[[Row, str], str]) -> str:
-    header = ["method", *(SCORES[score].title for score in scores)]
-    return to_markdown(header, [[row["method"], *(cell(row, s) for s in scores)] for row in rows])
+def _table(rows: Sequence[Row]) -> str:
+    return to_markdown(list(rows[0]) if rows else ["method"], [list(r.values()) for r in rows])
+
+
+def _line(row: Row, scores: Sequence[str], cell: Callable[[Row, str], str]) -> Row:
+    return {"method": row["method"]} | {SCORES[s].title: cell(row, s) for s in scores}
 
 
 def _mean(row: Row, score: str) -> str:

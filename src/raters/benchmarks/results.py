@@ -227,6 +227,17 @@ def no_results(name: str, folder: Path) -> RatersError:
     )
 
 
+def progress_of(spec: Specification, folder: Path) -> Row:
+    """Return what a benchmark repeats, and how many of its cells are done at each scale."""
+    scales = []
+    for scale in spec.scales:
+        cells = cells_of(spec, scale)
+        done = sum(cell.path(folder).exists() for cell in cells)
+        seconds = rough_seconds(cells, folder) if done else None
+        scales.append({"scale": scale, "done": done, "cells": len(cells), "seconds_left": seconds})
+    return {"name": spec.name, "title": spec.title, "paper": spec.paper or None, "scales": scales}
+
+
 def rough_seconds(cells: Sequence[Cell], folder: Path) -> float | None:
     """Return the seconds of one core that the cells without result may take, by those with one.
 

@@ -22,6 +22,7 @@ from raters.benchmarks.data import Places, missing_data
 from raters.errors import RatersError, enough_memory
 from raters.fusion.cluster import Tell, on_cluster
 from raters.progress import track
+from raters.rows import Row
 from raters.study.results import only_one
 from raters.wording import many
 
@@ -102,6 +103,32 @@ def run_cells(
                     f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}"
                 )
     return run
+
+
+def check_cells(
+    cells: list[Cell], folder: Path, places: Places
+) -> tuple[list[Row], list[RatersError]]:
+    """Check all that can be checked without training.
+
+    Returns:
+        A row for each cell, with its `state`: done, to run, or what is wrong with its result; and
+        what would fail.
+
+    Raises:
+        RatersError: An option that a method or the training does not take.
+    """
+    refuse_options(cells)
+    failures = missing_data((cell.data for cell in cells), places)
+    rows: list[Row] = []
+    for cell in cells:
+        try:
+            state = "done" if result_of(cell, folder) is not None else "to run"
+        except RatersError as error:
+            state = str(error.kind).replace("-", " ")
+            failures.append(error)
+        names = ("benchmark", "scale", "setting", "row", "seed", "method")
+        rows.append({**{k: getattr(cell, k) for k in names}, "state": state})
+    return rows, failures
 
 
 @contextmanager

@@ -245,6 +245,14 @@ class Specification(_Part):
             raise RatersError(f"found the scale {name!r} for {self.name}, {known}")
         return self.scales[name]
 
+    def with_seeds(self, scale: str, seeds: tuple[int, ...]) -> Specification:
+        """Return the benchmark with other seeds at a scale; none leaves those of the scale."""
+        size = self.scale(scale)
+        if not seeds:
+            return self
+        other = size.model_copy(update={"seeds": seeds})
+        return self.model_copy(update={"scales": {**self.scales, scale: other}})
+
 
 def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
     """Return data, raters and training of a setting at a scale.

@@ -28,7 +28,7 @@ from raters.benchmarks.results import (
     rank_correlations,
 )
 from raters.benchmarks.scores import SCORES, columns
-from raters.rows import Row, to_json, to_markdown
+from raters.rows import Row, to_csv, to_json, to_markdown
 
 NAME_WIDTH = 26
 """Characters of a terminal that names of rows may take before they are folded."""
@@ -275,11 +275,6 @@ def facts(found: Collected) -> Row:
     }
 
 
-def to_json_page(found: Collected) -> str:
-    """Return all that a table says, as JSON."""
-    return to_json(facts(found)) + "\n"
-
-
 def claim_blocks(found: Collected) -> list[Block]:
     """Return the checklist of what the paper's text claims; none if it claims nothing."""
     rows = claim_rows(found)
@@ -287,6 +282,28 @@ def claim_blocks(found: Collected) -> list[Block]:
         return []
     lines = [[row["claim"], row["answer"], row["why"]] for row in rows]
     return [Block("what the text claims", ["claim", "holds here", "difference"], lines)]
+
+
+SMOKE = (
+    "drawn data and next to no training, which only shows that it runs; these numbers cannot be "
+    "compared with published ones, so that ranks and claims are left out"
+)
+
+
+def rendered(found: Collected, form: str) -> str:
+    """Return a table as 'md', 'csv', 'html' or 'json'."""
+    if form == "csv":
+        return to_csv(flat_rows(found))
+    if form == "json":
+        return to_json(facts(found)) + "\n"
+    title = f"{found.spec.title} ({found.spec.name}, {found.scale})"
+    if not found.comparable:
+        title += f": {SMOKE}"
+    if form == "html":
+        from raters.benchmarks.bench_page import bench_page
+
+        return bench_page(found, title)
+    return f"## {title}\n\n{to_markdown_page([*blocks(found), *claim_blocks(found)])}"
 
 
 def curve_blocks(

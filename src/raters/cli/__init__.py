@@ -8,9 +8,11 @@ import io
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from raters.cli.agree import agree
@@ -18,18 +20,15 @@ from raters.cli.bench import bench
 from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
-from raters.cli.export import export
 from raters.cli.fuse import fuse
-from raters.cli.import_ import import_
+from raters.cli.import_ import import_, prepare
 from raters.cli.methods import methods
-from raters.cli.predict import predict
-from raters.cli.prepare import prepare
+from raters.cli.predict import export, predict, suggest
 from raters.cli.report import report
 from raters.cli.simulate import simulate
 from raters.cli.study_options import takes_network
-from raters.cli.suggest import suggest
 from raters.cli.train import command as train_command
-from raters.cli.train import listed
+from raters.cli.train import listed, stopped_message
 from raters.errors import RatersError
 from raters.wording import printable
 
@@ -45,26 +44,26 @@ class Verbs(TyperGroup):
 
 app = typer.Typer(
     cls=Verbs,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("check", rich_help_panel="Data")(check)
-app.command("import", rich_help_panel="Data")(import_)
-app.command("prepare", rich_help_panel="Data")(prepare)
-app.command("simulate", rich_help_panel="Data")(simulate)
-app.command("agree", rich_help_panel="Analyse")(agree)
-app.command("fuse", rich_help_panel="Analyse")(fuse)
-app.command("methods", rich_help_panel="Train")(methods)
-app.command("train", rich_help_panel="Train")(listed)
-app.command("predict", rich_help_panel="Train")(takes_network(predict))
-app.command("evaluate", rich_help_panel="Train")(takes_network(evaluate))
-app.command("suggest", rich_help_panel="Train")(takes_network(suggest))
-app.command("report", rich_help_panel="Share")(takes_network(report))
-app.command("export", rich_help_panel="Share")(takes_network(export))
-app.command("demo", rich_help_panel="Share")(demo)
+_VERBS: dict[str, dict[str, Callable[..., None]]] = {
+    "Data": {"check": check, "import": import_, "prepare": prepare, "simulate": simulate},
+    "Analyse": {"agree": agree, "fuse": fuse},
+    "Train": {
+        "methods": methods,
+        "train": listed,
+        "predict": takes_network(predict),
+        "evaluate": takes_network(evaluate),
+        "suggest": takes_network(suggest),
+    },
+    "Share": {"report": takes_network(report), "export": takes_network(export), "demo": demo},
+}
+for panel, verbs in _VERBS.items():
+    for name, verb in verbs.items():
+        app.command(name, rich_help_panel=panel)(verb)
 app.add_typer(bench, name="bench", rich_help_panel="Research")
 
 _STOPPED = 130
@@ -83,7 +82,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def raters(
-    version: bool = typer.Option(
+    version: bool = Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
@@ -141,10 +140,10 @@ def _without_memory(text: str) -> str:
 
 
 def _when_stopped(arguments: list[str]) -> str:
-    """Return what happens to the work of a verb that was stopped; some verbs say it themselves."""
+    """Return what happens to the work of a verb that was stopped."""
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
-        return ""
+        return f"\n{stopped_message(sys.argv)}\n"
     goes_on = f": raters {verb} resumes from here when it is called again"
     return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
 

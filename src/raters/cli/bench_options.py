@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
 from raters.errors import RatersError
 from raters.wording import expected_one_of
@@ -22,57 +21,61 @@ FORMATS = ("md", "csv", "html", "json")
 _NAMES = "NAME|FILE.yaml"
 _SCALES = "smoke|laptop|paper"
 _SHOWN = "smoke, laptop or paper; by default the largest with results."
-_SIZE = "smoke (seconds), laptop (hours), paper (GPU)."
 _DATA = "The folder that holds the data sets, or NAME=FOLDER of one; can be repeated."
-_ROWS = "Only these rows: 'vote;pixel-cm'; can be repeated."
-_SETTINGS = "Only these settings; can be repeated."
-_CHECK = "Check options and data, list the cells, run nothing."
-_AGAIN = "Run cells again whose result is of another version."
+_SEEDS = "These seeds instead of the scale's: 0,1,2."
+_STUDY = "Compare methods on a study of your own."
 _METHODS = "With --study: vote,pixel-cm,...; see `raters methods`."
+_FOLDS = "With --study: folds by group, each held out once."
 _FORM = "By default for the terminal, or by the name of --out."
+_PICTURE = "The picture; by default NAME.png."
 
 Several = list[str] | None
-Name = Annotated[
-    str, typer.Argument(help="A benchmark (raters bench list) or a file.", metavar=_NAMES)
-]
+Name = Annotated[str, Argument(help="A benchmark (raters bench list) or a file.", metavar=_NAMES)]
 Names = Annotated[
-    Several, typer.Argument(help="Benchmarks (raters bench list) or files.", metavar=_NAMES)
+    Several, Argument(help="Benchmarks (raters bench list) or files.", metavar=_NAMES)
 ]
-Json = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 Folder = Annotated[str, Option("-o", "--results", help="The folder of results.")]
 Written = Annotated[
     str, Option("-o", "--results", help="The folder of results, one JSON per cell.")
 ]
 Scale = Annotated[str, Option("--scale", help=_SHOWN, metavar=_SCALES)]
-Size = Annotated[str, Option("--scale", help=_SIZE, metavar=_SCALES)]
-Seeds = Annotated[
-    str, Option("--seeds", help="These seeds instead of the scale's: 0,1,2.", metavar="N,...")
+Size = Annotated[
+    str, Option("--scale", help="smoke (seconds), laptop (hours), paper (GPU).", metavar=_SCALES)
 ]
+Seeds = Annotated[str, Option("--seeds", help=_SEEDS, metavar="N,...")]
 Data = Annotated[Several, Option("--data", help=_DATA, metavar="FOLDER|NAME=FOLDER")]
-Rows = Annotated[Several, Option("--row", "--rows", help=_ROWS, metavar="ROW;...")]
-Settings = Annotated[Several, Option("--setting", help=_SETTINGS, metavar="SETTING;...")]
+Rows = Annotated[
+    Several,
+    Option(
+        "--row",
+        "--rows",
+        help="Only these rows: 'vote;pixel-cm'; can be repeated.",
+        metavar="ROW;...",
+    ),
+]
+Settings = Annotated[
+    Several,
+    Option("--setting", help="Only these settings; can be repeated.", metavar="SETTING;..."),
+]
 Workers = Annotated[
     int | None, Option("--workers", help="Processes; by default one per core.", min=1)
 ]
 Scheduler = Annotated[str, Option(help="Address of a Dask scheduler.")]
-Again = Annotated[bool, Option("--again", help=_AGAIN)]
-DryRun = Annotated[bool, Option("--dry-run", help=_CHECK)]
-OwnStudy = Annotated[
-    str, Option("--study", help="Compare methods on a study of your own.", metavar="STUDY")
+Again = Annotated[
+    bool, Option("--again", help="Run cells again whose result is of another version.")
 ]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Check options and data, list the cells, run nothing.")
+]
+OwnStudy = Annotated[str, Option("--study", help=_STUDY, metavar="STUDY")]
 Methods = Annotated[str, Option("--methods", help=_METHODS, metavar="NAME,...")]
-Folds = Annotated[
-    int, Option("--folds", help="With --study: folds by group, each held out once.", min=2)
-]
+Folds = Annotated[int, Option("--folds", help=_FOLDS, min=2)]
 Training = Annotated[
     Several, Option("--option", help="With --study: an option of training: epochs=20.")
 ]
 Form = Annotated[str, Option("--format", help=_FORM, metavar="|".join(FORMATS))]
 File = Annotated[str, Option("--out", help="The file to write.", metavar="FILE")]
-Picture = Annotated[
-    str, Option("--out", help="The picture; by default NAME.png.", metavar="PNG|SVG|PDF")
-]
-
+Picture = Annotated[str, Option("--out", help=_PICTURE, metavar="PNG|SVG|PDF")]
 
 _COMMANDS_OWN = {
     name: f"--{name}" for name in ("study", "methods", "folds", "seeds", "scheduler", "again")
@@ -89,23 +92,13 @@ def of_training(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def with_seeds(spec: Specification, scale: str, seeds: str) -> Specification:
-    """Return a benchmark with other seeds at a scale; '' leaves those of the scale."""
-    if not seeds:
-        spec.scale(scale)
-        return spec
-    numbers = seeds_of(seeds)
-    other = spec.scale(scale).model_copy(update={"seeds": numbers})
-    return spec.model_copy(update={"scales": {**spec.scales, scale: other}})
-
-
 def seeds_of(text: str) -> tuple[int, ...]:
-    """Return the seeds that `--seeds 0,1,2` names."""
+    """Return the seeds that `--seeds 0,1,2` names; none if there is no text."""
     try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+        numbers = tuple(dict.fromkeys(int(part) for part in text.split(","))) if text else ()
     except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 0:
+        numbers = (-1,)
+    if min(numbers, default=0) < 0:
         raise RatersError(f"--seeds: found {text!r}, expected whole numbers such as 0,1,2")
     return numbers
 
@@ -132,7 +125,7 @@ def chosen(
     return cells
 
 
-def _listed(option: str, given: Sequence[str], known: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _listed(option: str, given: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """Split names at semicolons (they may hold commas) and reject unknown ones."""
     found = [part.strip() for text in given for part in text.split(";") if part.strip()]
     for name in found:

@@ -8,18 +8,20 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
+from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, takes_study
+from raters.rows import Row
 from raters.wording import many, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
 
     from raters.study.check_report import CheckReport, Problem
 
-_MOST_ROWS = 20
 _MOST_PROBLEMS = 5
 
 
@@ -27,7 +29,7 @@ _MOST_PROBLEMS = 5
 def check(
     opened: OpenStudy,
     as_json: AsJson = False,
-    strict: Annotated[bool, typer.Option(help="Exit with code 1 on warnings, too.")] = False,
+    strict: Annotated[bool, Option(help="Exit with code 1 on warnings, too.")] = False,
 ) -> None:
     """Show what a study holds and every problem, with the file.
 
@@ -41,60 +43,60 @@ def check(
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
-        show(report)
+        _show(report)
     if report.errors:
         raise typer.Exit(2)
     if strict and report.warnings:
         raise typer.Exit(1)
 
 
-def show(report: CheckReport) -> None:
+def _show(report: CheckReport) -> None:
     """Print a report for people."""
     from rich.console import Console
+    from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=False)
-    _show_summary(report, console)
+    grid = Table.grid(padding=(0, 2))
+    for fact, found in _facts(report):
+        grid.add_row(fact, found)
+    console.print(grid)
     for note in report.notes:
         console.print(f"note: {printable(note)}", markup=False)
-    _show_raters(report, console)
-    _show_classes(report, console)
+    _show_table(_rater_rows(report), ("",), console)
+    _show_table(_class_rows(report), ("value", "share", "share of reference"), console)
     _show_problems(report, console)
 
 
-def _show_summary(report: CheckReport, console: Console) -> None:
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2))
-    groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
+def _facts(report: CheckReport) -> Iterator[tuple[str, str]]:
     for fact in ("title", "note"):
         if report.about.get(fact):
-            table.add_row(fact, _cell(report.about[fact]))
-    table.add_row("kind", report.kind)
-    table.add_row("cases", f"{report.cases:,}{groups}")
+            yield fact, _cell(report.about[fact])
+    yield "kind", report.kind
+    groups = f" in {many(report.groups, 'group')}" if report.groups != report.cases else ""
+    yield "cases", f"{report.cases:,}{groups}"
     if report.splits:
-        table.add_row("splits", _counted(report.splits))
+        yield "splits", _counted(report.splits)
     if report.diagnoses:
         without = report.cases - sum(report.diagnoses.values())
         unknown = f", none {without:,}" if without else ""
-        table.add_row("diagnoses", _counted(report.diagnoses) + unknown)
+        yield "diagnoses", _counted(report.diagnoses) + unknown
     if report.unmarked:
-        table.add_row("unmarked", report.unmarked)
+        yield "unmarked", report.unmarked
     if report.images:
         kinds = ", ".join(f"{c} x {t}" for (c, t), _ in report.image_types.most_common(3))
-        table.add_row("images", f"{report.images:,} ({kinds})")
+        yield "images", f"{report.images:,} ({kinds})"
     if report.references:
-        table.add_row("reference", many(report.references, "case"))
+        yield "reference", many(report.references, "case")
     for k, ((shape, spacing), n) in enumerate(report.grids.most_common(3)):
         size = " x ".join(map(str, shape))
         mm = "" if spacing is None else f", {' x '.join(f'{s:g}' for s in spacing)} mm"
-        table.add_row("grids" if k == 0 else "", f"{size}{mm} ({many(n, 'case')})")
+        yield "grids" if k == 0 else "", f"{size}{mm} ({many(n, 'case')})"
     if len(report.grids) > 3:
-        table.add_row("", f"and {len(report.grids) - 3:,} more")
+        yield "", f"and {len(report.grids) - 3:,} more"
     if report.answers is not None:
         labels, again = report.answers
         readings = f" ({many(again, 'repeated reading')})" if again else ""
-        table.add_row("labels", f"{labels:,}{readings}")
-    console.print(table)
+        yield "labels", f"{labels:,}{readings}"
 
 
 def _counted(names: Mapping[str, int]) -> str:
@@ -108,47 +110,33 @@ def _cell(text: str) -> str:
     return escape(printable(text))
 
 
-def _show_raters(report: CheckReport, console: Console) -> None:
-    from rich.table import Table
-
-    if not report.raters:
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    kind = [("annotation", "left")] if report.annotations else []
-    for column, side in (("rater", "left"), *kind, ("cases", "right"), ("", "right"), ("", "left")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for name, cases in list(report.raters.items())[:_MOST_ROWS]:
+def _rater_rows(report: CheckReport) -> list[Row]:
+    rows: list[Row] = []
+    for name, cases in report.raters.items():
         share = cases / max(report.cases, 1)
-        own = [report.annotations[name]] if kind else []
-        table.add_row(_cell(name), *own, f"{cases:,}", f"{share:.0%}", "█" * round(20 * share))
-    console.print()
-    console.print(table)
-    _say_more(len(report.raters), console)
+        row: Row = {"rater": name}
+        row |= {"annotation": report.annotations[name]} if report.annotations else {}
+        rows.append({**row, "cases": cases, "": f"{share:.0%}", " ": "█" * round(20 * share)})
+    return rows
 
 
-def _show_classes(report: CheckReport, console: Console) -> None:
-    from rich.table import Table
-
-    if report.classes is None:
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+def _class_rows(report: CheckReport) -> list[Row]:
     share_of = "share" if report.raters or not report.reference_counts else "share of reference"
-    for column, side in (("class", "left"), ("value", "right"), (share_of, "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
     known = report.counts or report.reference_counts
-    shares = report.shares if known else [None] * len(report.classes)
-    rows = list(zip(report.classes, shares, strict=True))
-    for label_class, share in rows[:_MOST_ROWS]:
-        shown = "" if share is None else f"{share:.2%}"
-        table.add_row(_cell(label_class.name), _cell(str(label_class.value)), shown)
-    console.print()
-    console.print(table)
-    _say_more(len(rows), console)
+    classes = report.classes or ()
+    shares = [f"{share:.2%}" for share in report.shares] if known else [""] * len(classes)
+    return [
+        {"class": one.name, "value": str(one.value), share_of: share}
+        for one, share in zip(classes, shares, strict=True)
+    ]
 
 
-def _say_more(rows: int, console: Console) -> None:
-    if rows > _MOST_ROWS:
-        console.print(f"and {rows - _MOST_ROWS:,} more (--json shows all)")
+def _show_table(rows: list[Row], right: tuple[str, ...], console: Console) -> None:
+    if rows:
+        console.print()
+        console.print(show.table_of(rows, right=right))
+    if len(rows) > show.MOST_ROWS:
+        console.print(f"and {len(rows) - show.MOST_ROWS:,} more (--json shows all)")
 
 
 def _show_problems(report: CheckReport, console: Console) -> None:
@@ -160,16 +148,9 @@ def _show_problems(report: CheckReport, console: Console) -> None:
         console.print()
         console.print(f"[bold {colour}]{level}[/] {kind} ({len(problems):,})")
         for problem in problems[:_MOST_PROBLEMS]:
-            console.print(f"  {printable(_line(problem))}", markup=False, soft_wrap=True)
+            console.print(f"  {printable(str(problem))}", markup=False, soft_wrap=True)
         if len(problems) > _MOST_PROBLEMS:
             console.print(f"  and {len(problems) - _MOST_PROBLEMS:,} more (--json shows all)")
     console.print()
     found = f"{many(report.errors, 'error')}, {many(report.warnings, 'warning')}"
     console.print(found if report.problems else "no problems")
-
-
-def _line(problem: Problem) -> str:
-    who = [f"case {problem.case}"] if problem.case else []
-    who += [f"rater {problem.rater}"] if problem.rater else []
-    place = problem.file or ", ".join(who)
-    return f"{place}: {problem.message}" if place else problem.message

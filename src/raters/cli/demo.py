@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
+from raters.cli import show
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -18,31 +20,22 @@ if TYPE_CHECKING:
 
 _STOPPED = 130
 
+_MNIST = "With --digits: the folder of MNIST's files; else they are fetched."
+_OUT = r"The folder to write \[default: demo, demo-quick or demo-digits]."
+_QUICK = (
+    "About a minute: fewer and smaller images, shorter trainings, no spatial-staple; the numbers "
+    "are rougher."
+)
+_DRAW = "Only draw a small study, by three raters."
+_DIGITS = "Handwritten digits instead of lesions."
+
 
 def demo(
-    mnist: Annotated[
-        str,
-        typer.Argument(
-            help="With --digits: the folder of MNIST's files; else they are fetched.",
-            metavar="[MNIST_FOLDER]",
-            show_default=False,
-        ),
-    ] = "",
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--out",
-            help=r"The folder to write \[default: demo, or demo-digits].",
-            show_default=False,
-        ),
-    ] = "",
-    draw: Annotated[
-        bool, typer.Option("--draw", help="Only draw a small study, by three raters.")
-    ] = False,
-    digits: Annotated[
-        bool, typer.Option("--digits", help="Handwritten digits instead of lesions.")
-    ] = False,
+    mnist: Annotated[str, Argument(help=_MNIST, metavar="[MNIST_FOLDER]", show_default=False)] = "",
+    out: Annotated[str, Option("-o", "--out", help=_OUT, show_default=False)] = "",
+    quick: Annotated[bool, Option("--quick", help=_QUICK)] = False,
+    draw: Annotated[bool, Option("--draw", help=_DRAW)] = False,
+    digits: Annotated[bool, Option("--digits", help=_DIGITS)] = False,
 ) -> None:
     """Draw a study by five raters who err, fuse, train on one label per image, report.
 
@@ -51,31 +44,38 @@ def demo(
 
     raters demo
 
+    raters demo --quick
+
     raters demo --draw -o .
 
     raters demo --digits mnist/
     """
+    asked = {"--quick": quick, "--draw": draw, "--digits": digits}
+    given = [name for name, wanted in asked.items() if wanted]
     if mnist and not digits:
         raise RatersError(f"found the folder {mnist!r}, expected it after --digits only")
-    if draw and digits:
-        raise RatersError("found --draw together with --digits, expected one of them")
-    if draw:
-        from raters.demo.draw import CASES, draw_study
+    if len(given) > 1:
+        raise RatersError(f"found {' together with '.join(given)}, expected one of them")
+    from raters.demo import story
+    from raters.demo.draw import CASES, draw_study
 
+    if draw:
         draw_study(Path(out or "demo"))
         typer.echo(f"{CASES} cases by three raters: {Path(out or 'demo')}")
-        return
-    from raters.demo.story import DIGITS, LESIONS
-
-    tell(DIGITS if digits else LESIONS, Path(out or ("demo-digits" if digits else "demo")), mnist)
+    elif digits:
+        tell(story.DIGITS, Path(out or "demo-digits"), mnist)
+    elif quick:
+        tell(story.QUICK, Path(out or "demo-quick"))
+    else:
+        tell(story.LESIONS, Path(out or "demo"))
 
 
 def tell(story: Story, folder: Path, mnist: str = "") -> None:
     """Draw the data of a story and run its commands in its folder."""
     from raters.demo.draw import draw_story
-    from raters.demo.story import REPORT, steps
+    from raters.demo.story import REPORT, refuse_without_training, steps
 
-    _refuse_without_training()
+    refuse_without_training()
     start = time.monotonic()
     number = draw_story(story, folder, mnist, sys.stderr.isatty())
     done = f"{number:,} drawn" if number else "all there already"
@@ -87,21 +87,9 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
     with contextlib.chdir(folder):
         for step in steps(story):
             _run(step)
-        _show_results()
+        _show_results(story.fused)
     minutes = (time.monotonic() - start) / 60
     typer.echo(f"\nlook at {folder / REPORT} ({minutes:.1f} minutes in all)")
-
-
-def _refuse_without_training() -> None:
-    """Report at once, and not after minutes, that the parts for training are not installed."""
-    from importlib.util import find_spec
-
-    absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]
-    if absent:
-        raise RatersError(
-            f"found no {absent[0]}, expected it for training: pip install 'raters[train]'; "
-            "raters demo --draw needs none"
-        )
 
 
 def _run(step: Step) -> None:
@@ -128,15 +116,11 @@ def _run(step: Step) -> None:
         raise typer.Exit(code)
 
 
-def _show_results() -> None:
-    from raters.cli.tables import show_rows
-    from raters.demo.story import rater_rows, results, sentence
+def _show_results(fused: tuple[str, ...]) -> None:
+    from raters.demo.story import LAST_WORDS, rater_rows, results, sentence
 
-    rows = results(Path())
-    show_rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
+    rows = results(Path(), fused)
+    show.rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
     typer.echo(sentence(rows))
-    show_rows("What pixel-cm knows of each rater", rater_rows(Path()))
-    typer.echo(
-        "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
-        "the network expects of them, and which images to look at first."
-    )
+    show.rows("What pixel-cm knows of each rater", rater_rows(Path()))
+    typer.echo(LAST_WORDS)

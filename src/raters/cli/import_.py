@@ -1,4 +1,4 @@
-"""`raters import`: write a study as a folder that opens at once."""
+"""`raters import` and `raters prepare`: write a study, or a public data set, as a folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from raters.cli.study_options import OpenStudy, Out, takes_study
-from raters.cli.tables import LEFT_OUT, end_with_failures, show_notes
+from raters.cli import show
+from raters.cli.study_options import OpenStudy, Out, Overwrite, takes_study
 from raters.errors import RatersError
 from raters.wording import many
 
@@ -17,19 +18,18 @@ if TYPE_CHECKING:
 
 _ONE = 1.015  # shares are often rounded: 0.67, 0.17, 0.17
 
+_FORM = "canonical (files) or packed (arrays, for many small images)."
+_NEW_SPLIT = "Split by group: 'train=0.8,test=0.2'."
+
 
 @takes_study
 def import_(
     opened: OpenStudy,
     out: Out,
-    form: Annotated[
-        str, typer.Option(help="canonical (files) or packed (arrays, for many small images).")
-    ] = "canonical",
-    new_split: Annotated[
-        str, typer.Option(help="Split by group: 'train=0.8,test=0.2'.", metavar="NAME=SHARE,...")
-    ] = "",
-    seed: Annotated[int, typer.Option(help="Seed of --new-split.")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
+    form: Annotated[str, Option(help=_FORM)] = "canonical",
+    new_split: Annotated[str, Option(help=_NEW_SPLIT, metavar="NAME=SHARE,...")] = "",
+    seed: Annotated[int, Option(help="Seed of --new-split.")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Convert a study to raters' native format; called again, it resumes where it stopped.
 
@@ -65,9 +65,50 @@ def _fractions(text: str) -> dict[str, float]:
     return fractions
 
 
+_DOWNLOAD = "Fetch it to SOURCE first, where that is allowed."
+
+
+def prepare(
+    name: Annotated[str, Argument(help="The data set; see --list.")] = "",
+    source: Annotated[str, Argument(help="The folder or file it is in.")] = "",
+    out: Annotated[str, Option("-o", "--out", help="The folder to write.")] = "",
+    form: Annotated[str, Option(help="canonical or packed; by default what suits it.")] = "",
+    download: Annotated[bool, Option(help=_DOWNLOAD)] = False,
+    overwrite: Overwrite = False,
+    list_all: Annotated[bool, Option("--list", help="List the data sets.")] = False,
+) -> None:
+    """Turn a public data set into a study.
+
+    raters prepare lidc LIDC-crops/ -o study/
+    """
+    if list_all or not name:
+        _show_all()
+        return
+    if not source or not out:
+        raise RatersError(
+            f"expected a source and a folder to write: raters prepare {name} SOURCE -o study/"
+        )
+    from raters.datasets import prepare as prepare_dataset
+
+    progress = sys.stderr.isatty()
+    report(prepare_dataset(name, source, out, form or None, overwrite, download, progress))
+
+
+def _show_all() -> None:
+    from rich.console import Console
+
+    from raters.datasets import DATASETS
+
+    rows = [
+        {"name": name, "data set": one.title, "raters": one.raters, "licence": one.licence}
+        for name, one in DATASETS.items()
+    ]
+    Console(highlight=False).print(show.table_of(rows, len(rows)))
+
+
 def report(result: ImportResult) -> None:
-    """Return what was written; cases that failed end with exit code 2."""
+    """Print what was written; cases that failed end with exit code 2."""
     there = f", {result.skipped:,} there already" if result.skipped else ""
-    show_notes(result.notes)
+    show.notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
-    end_with_failures(result.failures, LEFT_OUT, "raters check lists all")
+    show.end_with_unreadable(result.failures)

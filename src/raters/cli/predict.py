@@ -1,100 +1,78 @@
-"""`raters predict`: what a trained model says of images, as files."""
+"""`raters predict`, `suggest` and `export`: what a trained model says of images, and itself."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer import Argument, Option
 
-from raters.cli.study_options import Out
-from raters.cli.tables import end_with_failures, say, show_notes
+from raters.cli import show
+from raters.cli.study_options import AsJson, OpenStudy, Out, TablesOut, takes_study, whole_numbers
 from raters.errors import RatersError
-from raters.wording import many
+from raters.wording import file_size, many
 
 if TYPE_CHECKING:
     from raters.prediction.predict_study import PredictResult
+    from raters.prediction.suggest import Suggestions
+    from raters.study.study import Study
     from raters.training.model import Model
+
+_IMAGES = (
+    "Image, folder, pattern with {case}, study, manifest (CSV: case, image); for features an "
+    "array (.npy) or a table (.csv)."
+)
+_PROBABILITIES = "Also the probability of each class."
+_ENTROPY = "Also a map of the uncertainty, in bits."
+_AS_RATER = "Also what this rater would draw; can be repeated."
+_CONFUSION = "Also the matrices of all raters."
+_SAMPLES = "Also this many samples of the labels, of methods that give samples."
+_WEIGHTS = (
+    "How much each rater counts in the truth, of methods that take weights: alice=0.7,bob=0.3."
+)
+_RECURRENCES = "Also the labels of each recurrence and the trust in each rater, of prism."
+_CUT = (
+    "Foreground is where its probability is above this: a number; area (predicts as much as "
+    "raters draw on average) or area-drawn (without blank masks); best (chosen on held-out "
+    "cases with a reference); or by class: 2=0.3,3=area."
+)
 
 
 def predict(
-    run: Annotated[str, typer.Argument(help="Folder of a trained model.", metavar="RUN")],
-    images: Annotated[
-        str,
-        typer.Argument(
-            help="Image, folder, pattern with {case}, study, manifest (CSV: case, image); for "
-            "features an array (.npy) or a table (.csv).",
-            metavar="IMAGES",
-        ),
-    ],
+    run: Annotated[str, Argument(help="Folder of a trained model.", metavar="RUN")],
+    images: Annotated[str, Argument(help=_IMAGES, metavar="IMAGES")],
     out: Out,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also the probability of each class.")
-    ] = False,
-    entropy: Annotated[
-        bool, typer.Option("--entropy", help="Also a map of the uncertainty, in bits.")
-    ] = False,
-    as_rater: Annotated[
-        list[str] | None,
-        typer.Option("--as-rater", help="Also what this rater would draw; can be repeated."),
-    ] = None,
-    confusion: Annotated[
-        bool, typer.Option("--confusion", help="Also the matrices of all raters.")
-    ] = False,
-    samples: Annotated[
-        int,
-        typer.Option(help="Also this many samples of the labels, of methods that give samples."),
-    ] = 0,
-    seed: Annotated[int, typer.Option(help="Where the randomness of samples starts.")] = 0,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="How much each rater counts in the truth, of methods that take weights: "
-            "alice=0.7,bob=0.3.",
-            show_default=False,
-        ),
-    ] = None,
-    recurrences: Annotated[
-        bool,
-        typer.Option(
-            "--recurrences",
-            help="Also the labels of each recurrence and the trust in each rater, of prism.",
-        ),
-    ] = False,
-    cut: Annotated[
-        str,
-        typer.Option(
-            help="Foreground is where its probability is above this: a number; area (predicts as "
-            "much as raters draw on average) or area-drawn (without blank masks); best (chosen on "
-            "held-out cases with a reference); or by class: 2=0.3,3=area."
-        ),
-    ] = "0.5",
-    overlap: Annotated[
-        float, typer.Option(help="Overlap of neighbouring windows (a share).")
-    ] = 0.25,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    overwrite: Annotated[bool, typer.Option(help="Predict all cases again.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    probabilities: Annotated[bool, Option("--probabilities", help=_PROBABILITIES)] = False,
+    entropy: Annotated[bool, Option("--entropy", help=_ENTROPY)] = False,
+    as_rater: Annotated[list[str] | None, Option("--as-rater", help=_AS_RATER)] = None,
+    confusion: Annotated[bool, Option("--confusion", help=_CONFUSION)] = False,
+    samples: Annotated[int, Option(help=_SAMPLES)] = 0,
+    seed: Annotated[int, Option(help="Where the randomness of samples starts.")] = 0,
+    weights: Annotated[str | None, Option(help=_WEIGHTS, show_default=False)] = None,
+    recurrences: Annotated[bool, Option("--recurrences", help=_RECURRENCES)] = False,
+    cut: Annotated[str, Option(help=_CUT)] = "0.5",
+    overlap: Annotated[float, Option(help="Overlap of neighbouring windows (a share).")] = 0.25,
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    overwrite: Annotated[bool, Option(help="Predict all cases again.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Predict the consensus for images; called again, finished cases are skipped.
 
     raters predict run/ "images/{case}.nii.gz" -o predictions/ --entropy
     """
     from raters.study.places import Inputs
-    from raters.training.run import refuse_no_model
 
     began = time.perf_counter()
     # All that is below a plain folder is read: predictions in it would be read the next time.
     Inputs.named(images).and_of(Inputs.run(run)).refuse(out)
-    refuse_no_model(run)
-    say("loading the model")
-    import raters
+    model = show.loaded(run)
     from raters.prediction.images import open_images
     from raters.prediction.predict_study import predict_study
     from raters.prediction.writing import Outputs
 
-    model = raters.load(run)
     outputs = Outputs(
         probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
         samples, seed, weights, recurrences,
@@ -123,20 +101,112 @@ def _move(model: Model, device: str) -> None:
 
 
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
-    """Return what was done, and how fast: without what it took to load the model."""
-    from raters.rows import to_json
-
+    """Print what was done, and how fast: without what it took to load the model."""
+    facts, cases = result.to_dict(), many(result.written, "case")
     if as_json:
-        typer.echo(to_json({**result.to_dict(), "whole_seconds": whole}))
+        show.json({**facts, "whole_seconds": whole})
     else:
-        show_notes(result.notes)
+        show.notes(result.notes)
         there = f", {result.skipped:,} there already" if result.skipped else ""
-        typer.echo(f"{many(result.written, 'case')} predicted{there}: {result.folder}")
-        facts = result.to_dict()
+        typer.echo(f"{cases} predicted{there}: {result.folder}")
         if result.written:
-            pixels = facts["megapixels_per_second"]
+            pixels = f", {facts['megapixels_per_second']:.3g} megapixels/s"
             speed = f"{facts['cases_per_second']:.3g} cases/s"
-            speed += f", {pixels:.3g} megapixels/s" if result.pixels > result.written else ""
-            cases = many(result.written, "case")
+            speed += pixels if result.pixels > result.written else ""
             typer.echo(f"{cases} in {result.seconds:.1f} s ({speed}); {whole:.1f} s in all")
-    end_with_failures(result.failures, "could not be predicted", "--json lists all")
+    show.end_with_failures(result.failures, "could not be predicted", "--json lists all")
+
+
+_PATCH_SIZE = "Sides of a patch: 64,64. By default a quarter of the image."
+
+
+@takes_study
+def suggest(
+    opened: OpenStudy,
+    run: Annotated[str, Argument(help="Folder of a trained model.", metavar="RUN")],
+    out: TablesOut = "",
+    num_cases: Annotated[int, Option(help="How many images to list.", min=0)] = 20,
+    num_patches: Annotated[int, Option(help="How many patches to list.", min=0)] = 20,
+    patch_size: Annotated[str, Option(help=_PATCH_SIZE)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the images and patches where one more drawing would tell most of the truth.
+
+    raters suggest run/ "unlabelled/{case}.png" -o next/
+
+    STUDY may be images alone, or a study whose labels are counted in.
+    """
+    size = whole_numbers("--patch-size", patch_size, "64,64") or None
+    model = show.loaded(run)
+    from raters.prediction.suggest import FILES
+    from raters.prediction.suggest import suggest as rank
+    from raters.study.places import Inputs
+
+    study = _study(opened, model)
+    if out:
+        Inputs.run(run).refuse(out)
+        Inputs.of(study).refuse(out, FILES)
+    found = rank(model, study, num_cases, num_patches, size, sys.stderr.isatty())
+    if out:
+        found.write(out)
+        found.draw(model, study, out)
+    if as_json:
+        show.json(found.to_dict())
+    else:
+        _show(found, out)
+    show.end_with_failures(found.failures, "could not be looked at", "--json lists all")
+
+
+def _study(opened: OpenStudy, model: Model) -> Study:
+    """Open a study with its labels, or images alone."""
+    from raters.prediction.images import open_images
+    from raters.study.pattern import is_pattern
+    from raters.study.study_file import STUDY_FILE
+
+    source = opened.given["study"]
+    folder = Path(source).is_dir() and not (Path(source) / STUDY_FILE).exists()
+    if folder or (is_pattern(source) and "{rater}" not in source):
+        return open_images(source, model.config)
+    return opened()
+
+
+def _show(found: Suggestions, out: str) -> None:
+    alone = all(row["group"] == row["case"] for row in found.cases)
+    for title, rows in (("images", found.cases), ("patches", found.patches)):
+        show.rows(title, show.without(("group",), rows) if alone else rows)
+    if out:
+        typer.echo(f"\ntables and pictures written: {out}")
+
+
+_MODEL = "The folder of a model."
+_OUT = "The file (.onnx, .pt2) or folder to write; it must not exist yet."
+_NORMALISE = (
+    "auto, inside or outside: whether the normalisation of images becomes part of the network. "
+    "auto: inside where possible."
+)
+
+
+def export(
+    model: Annotated[str, Argument(metavar="RUN", help=_MODEL, show_default=False)],
+    to: Annotated[str, Option("--to", help="onnx, torch or monai-bundle.", show_default=False)],
+    out: Annotated[str, Option("-o", "--out", help=_OUT, show_default=False)],
+    normalise: Annotated[str, Option(help=_NORMALISE)] = "auto",
+) -> None:
+    """Export a model's network for use without raters, and compare the two.
+
+    Images of any size go in, the probability of each class comes out.
+
+    raters export run/ --to onnx -o model.onnx
+    """
+    from raters.training.run import refuse_no_model
+
+    refuse_no_model(model)
+    show.say("loading the model")
+    from raters.export.run import export as export_model
+
+    done = export_model(model, to, out, normalise=cast(Any, normalise))
+    for name, size in done.files.items():
+        where = done.path if done.path.name == name else done.path / name
+        typer.echo(f"{where}: {file_size(size)}")
+    for line in done.described():
+        show.text(line)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from raters.cli.study_options import USUAL, OpenStudy, read_options, takes_study
-from raters.cli.tables import LEFT_OUT, end_with_failures, go_on
+from raters.cli import show
+from raters.cli.study_options import OpenStudy, read_options, takes_study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,34 +17,24 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
 
+_PATH = "A study, a fusion (raters fuse -o) or a run (raters train -o)."
+_STUDY = "The study of the fusion or run, if it is no longer where it was."
+_AGAINST = "Compare a run with this one; can be repeated."
+_CASES_SHOWN = "How many cases the viewer shows."
+_ALL_CASES = "Write all other cases beside it, in cases/."
+_OPEN = "Open it in the browser: yes or no."
+
 
 @takes_study
 def report(
     opened: OpenStudy,
-    path: Annotated[
-        str, typer.Argument(help="A study, a fusion (raters fuse -o) or a run (raters train -o).")
-    ],
-    out: Annotated[str, typer.Option("-o", "--out", help="The folder to write.")] = "report",
-    study: Annotated[
-        str,
-        typer.Option(
-            "--study",
-            help="The study of the fusion or run, if it is no longer where it was.",
-            metavar="STUDY",
-        ),
-    ] = "",
-    against: Annotated[
-        list[str], typer.Option("--against", help="Compare a run with this one; can be repeated.")
-    ] = [],  # noqa: B006
-    cases_shown: Annotated[
-        int, typer.Option("--cases-shown", help="How many cases the viewer shows.", min=0)
-    ] = 24,
-    all_cases: Annotated[
-        bool, typer.Option("--all-cases", help="Write all other cases beside it, in cases/.")
-    ] = False,
-    open_: Annotated[
-        str, typer.Option("--open", help="Open it in the browser: yes or no.", metavar="yes|no")
-    ] = "no",
+    path: Annotated[str, Argument(help=_PATH)],
+    out: Annotated[str, Option("-o", "--out", help="The folder to write.")] = "report",
+    study: Annotated[str, Option("--study", help=_STUDY, metavar="STUDY")] = "",
+    against: Annotated[list[str], Option("--against", help=_AGAINST)] = [],  # noqa: B006
+    cases_shown: Annotated[int, Option("--cases-shown", help=_CASES_SHOWN, min=0)] = 24,
+    all_cases: Annotated[bool, Option("--all-cases", help=_ALL_CASES)] = False,
+    open_: Annotated[str, Option("--open", help=_OPEN, metavar="yes|no")] = "no",
 ) -> None:
     """Write a report as one HTML file, with its figures and tables beside it.
 
@@ -77,11 +67,11 @@ def report(
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show
 
-    page, failures = (work(None), []) if found is None else go_on(work, found, need)
+    page, failures = (work(None), []) if found is None else show.go_on(work, found, need)
     typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(page.resolve().as_uri())
-    end_with_failures(failures, LEFT_OUT, "raters check lists all")
+    show.end_with_unreadable(failures)
 
 
 def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
@@ -90,6 +80,4 @@ def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, st
 
     if study:
         return opened(study=study), ""
-    assert isinstance(opened, partial)  # made by `takes_study`
-    changed = {name: value for name, value in opened.keywords.items() if value != USUAL[name]}
-    return study_of(folder, read_options(changed))
+    return study_of(folder, read_options(opened.changed))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from raters.cli.import_ import report
-from raters.cli.study_options import OpenStudy, Out, takes_study
+from raters.cli.study_options import OpenStudy, Out, Overwrite, takes_study
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
@@ -17,54 +18,41 @@ if TYPE_CHECKING:
 
 _DRAW = "Drawn phantoms"
 
+_RATERS = (
+    "Who rates: 'good,over:2.5,under@0.7' (kind, :severity or @mean Dice); coarse "
+    "'positive@0.5,negative,scribble,box,level3' (@share of the area); for classes "
+    "'5xhammer-spammer:0.3' or 'cifar'."
+)
+_SEVERITY = "Severity, in pixels, of raters that name none."
+_ASSIGN = (
+    "Who labels a case: all, one, a number, shares '0.9,0.2,...', or teams of whom each case "
+    "has one: 'ann=2,bob+cy=1'."
+)
+_DEMAND_DOMINANCE = "Mean matrix must be column-dominant."
+_CONFUSION = "Also write the raters' true confusion here (.npz)."
+_NUMBER = (
+    "How many phantoms to draw: lesions, disc-cup, vessels, scenes; or with raters of their own "
+    "streaks (most err alike), discs (five of seven are biased), discs-equal."
+)
+_SHAPE = "Shape of a phantom: 128x128, 64x64x32."
+
 
 @takes_study
 def simulate(
     opened: OpenStudy,
     out: Out,
-    raters: Annotated[
-        str,
-        typer.Option(
-            "--raters",
-            help="Who rates: 'good,over:2.5,under@0.7' (kind, :severity or @mean Dice); coarse "
-            "'positive@0.5,negative,scribble,box,level3' (@share of the area); for classes "
-            "'5xhammer-spammer:0.3' or 'cifar'.",
-        ),
-    ] = "",
-    severity: Annotated[
-        float | None, typer.Option(help="Severity, in pixels, of raters that name none.")
-    ] = None,
-    mean_dice: Annotated[
-        float | None, typer.Option(help="Mean Dice of raters that name none.")
-    ] = None,
-    assign: Annotated[
-        str,
-        typer.Option(
-            help="Who labels a case: all, one, a number, shares '0.9,0.2,...', or teams of whom "
-            "each case has one: 'ann=2,bob+cy=1'."
-        ),
-    ] = "all",
-    target: Annotated[str, typer.Option(help="The class that drawers err on, or mark.")] = "",
-    demand_dominance: Annotated[
-        bool, typer.Option("--demand-dominance", help="Mean matrix must be column-dominant.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    confusion: Annotated[
-        str, typer.Option(help="Also write the raters' true confusion here (.npz).")
-    ] = "",
-    form: Annotated[str, typer.Option(help="canonical or packed; by default that of STUDY.")] = "",
-    overwrite: Annotated[bool, typer.Option(help="Write all cases again.")] = False,
-    number: Annotated[
-        int,
-        typer.Option(
-            help="How many phantoms to draw: lesions, disc-cup, vessels, scenes; or with raters of "
-            "their own streaks (most err alike), discs (five of seven are biased), discs-equal.",
-            rich_help_panel=_DRAW,
-        ),
-    ] = 24,
-    shape: Annotated[
-        str, typer.Option(help="Shape of a phantom: 128x128, 64x64x32.", rich_help_panel=_DRAW)
-    ] = "128x128",
+    raters: Annotated[str, Option("--raters", help=_RATERS)] = "",
+    severity: Annotated[float | None, Option(help=_SEVERITY)] = None,
+    mean_dice: Annotated[float | None, Option(help="Mean Dice of raters that name none.")] = None,
+    assign: Annotated[str, Option(help=_ASSIGN)] = "all",
+    target: Annotated[str, Option(help="The class that drawers err on, or mark.")] = "",
+    demand_dominance: Annotated[bool, Option("--demand-dominance", help=_DEMAND_DOMINANCE)] = False,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
+    confusion: Annotated[str, Option(help=_CONFUSION)] = "",
+    form: Annotated[str, Option(help="canonical or packed; by default that of STUDY.")] = "",
+    overwrite: Overwrite = False,
+    number: Annotated[int, Option(help=_NUMBER, rich_help_panel=_DRAW)] = 24,
+    shape: Annotated[str, Option(help=_SHAPE, rich_help_panel=_DRAW)] = "128x128",
 ) -> None:
     """Simulate raters on true masks or classes, or on drawn phantoms, such as lesions.
 
@@ -80,13 +68,13 @@ def simulate(
     """
     from raters.simulate.drawn import STUDIES
     from raters.simulate.specs import parse_assign
-    from raters.simulate.study import PIXEL_CM, write_true_confusion
+    from raters.simulate.study import PIXEL_CM, said_of, write_true_confusion
     from raters.simulate.study import simulate as make
     from raters.study.annotations import UNMARKED
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
-    named = opened.keywords["study"]  # type: ignore[attr-defined]
+    named = opened.given["study"]
     truth = _truth(opened, named, number, shape, seed)
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     if confusion:
@@ -104,10 +92,11 @@ def simulate(
             seed=seed,
             target=target or None,
             require_dominance=demand_dominance,
-            unmarked=opened.keywords["unmarked"] or UNMARKED,  # type: ignore[attr-defined]
+            unmarked=opened.given["unmarked"] or UNMARKED,
         )
     progress = sys.stderr.isatty()
-    _say(study)
+    for line in said_of(study):
+        typer.echo(line)
     result = import_study(study, out, form or _form(truth), overwrite, progress)
     if confusion:
         write_true_confusion(study, confusion, progress=progress)
@@ -142,15 +131,3 @@ def _form(truth: Study) -> str:
 
     inputs = getattr(truth.backend, "inputs", truth.backend)
     return "canonical" if isinstance(inputs, FilesBackend) else "packed"
-
-
-def _say(study: Study) -> None:
-    """Report who the raters are, and whether their labels could reveal the truth."""
-    typer.echo(study.about.get("simulated raters", ""))
-    if study.kind == "classification":
-        from raters.confusion.matrices import dominance_margin
-        from raters.simulate.study import true_confusion
-
-        margin = dominance_margin(true_confusion(study, 0))
-        word = "is" if margin > 0 else "is not"
-        typer.echo(f"the mean confusion {word} column-dominant (margin {margin:.3f})")

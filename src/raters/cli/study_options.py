@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
+from typer.models import ArgumentInfo
 
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.study.study import Study
 
-OpenStudy = Callable[..., "Study"]
-"""Opens the study that the command line names; takes `strict` and `truth` as `raters.read` does."""
+Out = Annotated[str, Option("-o", "--out", help="The folder to write.", show_default=False)]
+TablesOut = Annotated[str, Option("-o", "--out", help="Write all tables here, as CSV and JSON.")]
+Overwrite = Annotated[bool, Option(help="Write all cases again.")]
+AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
-Out = Annotated[str, typer.Option("-o", "--out", help="The folder to write.", show_default=False)]
-TablesOut = Annotated[
-    str, typer.Option("-o", "--out", help="Write all tables here, as CSV and JSON.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-
-_CHOOSE = "Filter cases, raters, classes"
-_MASKS = "Masks"
-_TABLES = "Tables"
+_CHOOSE, _MASKS, _TABLES = "Filter cases, raters, classes", "Masks", "Tables"  # panels
 
 _EXPECTED = {
     "absent": ("missing", "empty"),
@@ -43,13 +37,13 @@ def _option(
     kind: object = str,
     **more: Any,  # noqa: ANN401
 ) -> inspect.Parameter:
-    option = typer.Option(more.pop("flag", f"--{name}"), help=text, rich_help_panel=panel, **more)
+    option = Option(more.pop("flag", f"--{name}"), help=text, rich_help_panel=panel, **more)
     hint = Annotated[kind, option]  # type: ignore[valid-type]
     return inspect.Parameter(name, _NAMED, default=default, annotation=hint)
 
 
 _NAMED = inspect.Parameter.KEYWORD_ONLY
-_ARGUMENT = typer.Argument(help="Pattern, folder, manifest or table.", metavar="STUDY")
+_ARGUMENT = Argument(help="Pattern, folder, manifest or table.", metavar="STUDY")
 _IMAGES = "Pattern of images; for tables also a .npy array or a column of paths."
 _REFERENCE = "Pattern of true masks; for tables a file with a true label per task."
 _ONE_NAME = "One name may mean different people: do not rank or name raters."
@@ -85,30 +79,47 @@ _OPTIONS = (
 )
 
 
-def open_study(strict: bool = True, truth: bool = False, **given: Any) -> Study:  # noqa: ANN401
-    """Open the study that the options describe: STUDY and those of `_OPTIONS`, all of them."""
-    if not given["study"]:
-        raise RatersError(
-            "STUDY: found no name, expected a folder, a manifest, a table, or a pattern such as "
-            "'masks/{rater}/{case}.nii.gz'"
-        )
-    from raters.study.read import read
-
-    return read(**read_options(given), strict=strict, truth=truth)
-
-
 USUAL = {option.name: option.default for option in _OPTIONS}
 """The defaults of all options, by name."""
 
-open_study.__signature__ = inspect.Signature(_OPTIONS)  # type: ignore[attr-defined]
-open_study.__annotations__ = {p.name: p.annotation for p in _OPTIONS}
+
+class OpenStudy:
+    """Opens the study that a command line names.
+
+    Attributes:
+        given: What the command line says of it, by the names of `USUAL`.
+    """
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given = given
+
+    def __call__(self, strict: bool = True, truth: bool = False, **other: str) -> Study:
+        """Open it; `other` takes the place of what was given."""
+        given = {**self.given, **other}
+        if not given["study"]:
+            raise RatersError(
+                "STUDY: found no name, expected a folder, a manifest, a table, or a pattern such "
+                "as 'masks/{rater}/{case}.nii.gz'"
+            )
+        from raters.study.read import read
+
+        return read(**read_options(given), strict=strict, truth=truth)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """What was given and is not the default."""
+        return {k: value for k, value in self.given.items() if value != USUAL[k]}
+
+    def described(self) -> dict[str, Any]:
+        """Return the arguments of `raters.read` with which it is opened."""
+        return read_options(self.given)
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Turn what the command line says of a study into the arguments of `raters.read`.
 
     Args:
-        given: By the names of `open_study`: all of them, or some.
+        given: By the names of `USUAL`: all of them, or some.
 
     Example:
         >>> read_options({"study": "a.csv", "raters": "ann, bob", "ignore": "255", "split": ""})
@@ -149,37 +160,25 @@ def _kinds(given: list[str]) -> dict[str, str] | None:
     return found or None
 
 
-def described(opened: OpenStudy) -> dict[str, Any]:
-    """Return the arguments of `raters.read` with which a verb opens its study."""
-    assert isinstance(opened, partial)  # made by `takes_study`
-    return read_options(opened.keywords)
-
-
 def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb the STUDY argument and its options; the verb gets a function that opens it.
-
-    The options are those of `open_study`, so that no verb lists them again.
-    """
-    own = _parameters(verb, but=("opened",))
+    """Add the STUDY argument and its options to a verb, whose first argument opens the study."""
+    own = parameters(verb)[1:]
     # A verb may give an option of its own meaning to a shared name.
-    shared = _parameters(open_study, but=("strict", "truth", *(p.name for p in own)))
+    shared = [p for p in _OPTIONS if p.name not in {q.name for q in own}]
 
     def command(**given: Any) -> None:  # noqa: ANN401
-        described = {p.name: given.pop(p.name) for p in shared}
-        verb(partial(open_study, **described), **given)
+        opened = OpenStudy({p.name: given.pop(p.name) for p in shared})
+        verb(opened, **given)
 
-    first = [p for p in own if _is_argument(p)]
+    first = [p for p in own if isinstance(p.annotation.__metadata__[0], ArgumentInfo)]
     together = [*first, shared[0], *(p for p in own if p not in first), *shared[1:]]
-    return _as_verb(command, verb, together)
+    return as_verb(command, verb, together)
 
 
 def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb that opens trained models with an option for networks of the user's own."""
+    """Add an option for networks of the user's own to a verb that opens trained models."""
     text = "The run's own network, which may then be imported and run."
-    option = typer.Option("--network", help=text, metavar="PACKAGE.MODULE:FACTORY")
-    kind = inspect.Parameter.KEYWORD_ONLY
-    own = inspect.Parameter("network", kind, default="", annotation=Annotated[str, option])
-    together = [*_parameters(verb, but=()), own]
+    own = _option("network", text, None, metavar="PACKAGE.MODULE:FACTORY")
 
     def command(network: str, **given: Any) -> None:  # noqa: ANN401
         if network:
@@ -188,34 +187,23 @@ def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
             allow(network)
         verb(**given)
 
-    return _as_verb(command, verb, together)
+    return as_verb(command, verb, [*parameters(verb), own])
 
 
-def _as_verb(
-    command: Callable[..., None], verb: Callable[..., None], parameters: list[inspect.Parameter]
+def parameters(verb: Callable[..., None]) -> list[inspect.Parameter]:
+    """Return what a verb takes, all by name."""
+    found = inspect.signature(verb, eval_str=True).parameters.values()
+    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in found]
+
+
+def as_verb(
+    command: Callable[..., None], verb: Callable[..., None], takes: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Let a function pass for a verb with these parameters."""
+    """Let a function pass for a verb that takes these parameters."""
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in takes}
     return command
-
-
-def _parameters(function: Callable[..., Any], but: tuple[str, ...]) -> list[inspect.Parameter]:
-    hints = get_type_hints(
-        function, include_extras=True, localns={"Study": object, "OpenStudy": object}
-    )
-    return [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
-        for p in inspect.signature(function).parameters.values()
-        if p.name not in but
-    ]
-
-
-def _is_argument(parameter: inspect.Parameter) -> bool:
-    """Return whether a parameter stands without a name on the command line, before STUDY."""
-    found = getattr(parameter.annotation, "__metadata__", ())
-    return any(isinstance(info, typer.models.ArgumentInfo) for info in found)
 
 
 def _listed(text: str) -> list[str] | None:
@@ -230,3 +218,26 @@ def whole_numbers(option: str, text: str, such_as: str) -> list[int]:
         raise RatersError(
             f"{option}: found {text!r}, expected whole numbers such as {such_as}"
         ) from None
+
+
+def named_values(given: list[str]) -> dict[str, Any]:
+    """Return what `--option NAME=VALUE` says.
+
+    Example:
+        >>> named_values(["max-iter=5", "tol=1e-5"])
+        {'max_iter': 5, 'tol': 1e-05}
+    """
+    import yaml
+
+    from raters.study.plain_yaml import load_value
+
+    options: dict[str, Any] = {}
+    for part in given:
+        name, sign, value = part.partition("=")
+        if not sign:
+            raise RatersError(f"--option: found {part!r}, expected NAME=VALUE")
+        try:
+            options[name.strip().replace("-", "_")] = load_value(value)
+        except yaml.YAMLError:
+            raise RatersError(f"--option: found {part!r}, expected NAME=VALUE in YAML") from None
+    return options

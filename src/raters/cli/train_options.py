@@ -1,4 +1,4 @@
-"""Command-line options from pydantic classes, those of `raters train`, and YAML files of them."""
+"""The options of `raters train`, from pydantic classes, and YAML files of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Optional, Union, get_args, get_origin
+from typing import Annotated, Any, Optional
 
-import typer
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
+from typer import Option
 
+from raters.cli.study_options import as_verb, parameters
 from raters.errors import RatersError, placed
+from raters.fields import default_of, meaning, metavar, parsed, plain_type
 from raters.methods.registry import METHODS, learning_method
 from raters.training.options import DEFAULT_METHOD, TrainingOptions
 from raters.wording import expected_one_of
@@ -45,130 +45,30 @@ class TypedOption:
     def parameter(self, taken: Iterable[str]) -> inspect.Parameter:
         """Return the parameter that typer makes an option of; None means that it was not given."""
         flag, kind = self.flag(taken), plain_type(self.info.annotation)
-        flags = f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"
-        option = typer.Option(
-            flags,
+        switch = kind is bool
+        option = Option(
+            f"--{flag}/--no-{flag}" if switch else f"--{flag}",
             help=self.help_text(),
             rich_help_panel=self.panel,
             show_default=False,
-            metavar=None if kind is bool else metavar(self.info.annotation),
+            metavar=None if switch else metavar(self.info.annotation),
         )
-        return inspect.Parameter(
-            PREFIX + self.field,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[Optional[kind], option],  # noqa: UP045
-        )
+        hint: Any = Annotated[Optional[kind], option]  # noqa: UP045
+        named = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(PREFIX + self.field, named, default=None, annotation=hint)
 
     def help_text(self) -> str:
-        """Report who takes it, what it means, its range and its default."""
+        """Return who takes it, what it means, its range and its default."""
         takers = f"[{', '.join(self.takers)}] " if self.takers else ""
-        limits = limits_of(self.info)
         default = default_of(self.info)
-        text = f"{takers}{self.info.description or ''}{f' ({limits})' if limits else ''}"
         shown = f" [default: {default}]" if default else ""
-        return (text + shown).replace("[", r"\[")  # else rich takes it for markup
-
-
-def plain_type(annotation: Any) -> type:  # noqa: ANN401
-    """Return what the command line reads: a switch, a number, or text.
-
-    Example:
-        >>> plain_type(float | None), plain_type(Literal["a", "b"]), plain_type(bool)
-        (<class 'float'>, <class 'str'>, <class 'bool'>)
-    """
-    kinds = [kind for kind in _alternatives(annotation) if kind is not type(None)]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float) else str
-
-
-def metavar(annotation: Any) -> str:  # noqa: ANN401
-    """Show what may be given.
-
-    Example:
-        >>> metavar(Literal["cosine", "constant"]), metavar(int | None)
-        ('cosine|constant', 'INTEGER')
-        >>> metavar(tuple[int, ...] | Literal["auto", "whole"])
-        'N,N,...|auto|whole'
-    """
-    words = {bool: "", int: "INTEGER", float: "NUMBER", str: "NAME", type(None): ""}
-    shown = [words[k] if k in words else _words_of(k) for k in _alternatives(annotation)]
-    return "|".join(word for word in shown if word)
-
-
-def _words_of(kind: Any) -> str:  # noqa: ANN401
-    if get_origin(kind) is Literal:
-        return "|".join(map(str, get_args(kind)))
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        return "N,N,..." if item is int else f"{metavar(item)},..."
-    return "VALUE"
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    several = get_origin(annotation) in (Union, UnionType)
-    return get_args(annotation) if several else (annotation,)
-
-
-def limits_of(info: FieldInfo) -> str:
-    """Return which numbers are allowed.
-
-    Example:
-        >>> from pydantic import Field
-        >>> limits_of(Field(0.5, gt=0, le=1)), limits_of(Field(2, ge=1))
-        ('above 0, at most 1', '1 or more')
-    """
-    said = []
-    for limit in info.metadata:
-        if isinstance(limit, Ge):
-            said.append(f"{limit.ge:g} or more")
-        elif isinstance(limit, Gt):
-            said.append(f"above {limit.gt:g}")
-        elif isinstance(limit, Le):
-            said.append(f"at most {limit.le:g}")
-        elif isinstance(limit, Lt) and limit.lt != 2**63:
-            said.append(f"below {limit.lt:g}")
-    return ", ".join(said)
-
-
-def default_of(info: FieldInfo) -> str:
-    """Show a default; nothing for one that the description or the data give."""
-    if info.default is None or info.default == ():
-        return ""
-    if isinstance(info.default, bool):
-        return "yes" if info.default else "no"
-    return f"{info.default:g}" if isinstance(info.default, float) else str(info.default)
-
-
-def parsed(option: TypedOption, value: Any) -> Any:  # noqa: ANN401
-    """Turn text of the command line into what the field takes; pydantic checks the rest.
-
-    Example:
-        >>> from pydantic.fields import FieldInfo
-        >>> sides = FieldInfo.from_annotation(tuple[int, ...] | Literal["auto"])
-        >>> parsed(TypedOption("patch_size", sides, ""), "96,96")
-        (96, 96)
-    """
-    kinds = _alternatives(option.info.annotation)
-    lists = [kind for kind in kinds if get_origin(kind) is tuple]
-    words = [w for kind in kinds if get_origin(kind) is Literal for w in get_args(kind)]
-    if not isinstance(value, str) or not lists or value in words:
-        return value
-    parts = tuple(part.strip() for part in value.split(",") if part.strip())
-    if get_args(lists[0])[0] is not int:
-        return parts
-    try:
-        return tuple(int(part) for part in parts)
-    except ValueError:
-        expected = " or ".join(["whole numbers such as 96,96", *map(repr, words)])
-        flag = option.field.replace("_", "-")
-        raise RatersError(f"--{flag}: found {value!r}, expected {expected}") from None
+        return f"{takers}{meaning(self.info)}{shown}".replace("[", r"\[")  # else it is markup
 
 
 def given_options(options: Sequence[TypedOption], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the user set, by name."""
-    found = {option.field: values.get(PREFIX + option.field) for option in options}
-    by_name = {option.field: option for option in options}
-    return {k: parsed(by_name[k], v) for k, v in found.items() if v is not None}
+    found = [(option, values.get(PREFIX + option.field)) for option in options]
+    return {o.field: parsed(o.field, o.info, value) for o, value in found if value is not None}
 
 
 def names_of(function: Callable[..., Any]) -> set[str]:
@@ -179,9 +79,7 @@ def names_of(function: Callable[..., Any]) -> set[str]:
 def with_options(
     verb: Callable[..., None], options: Sequence[TypedOption], taken: Iterable[str]
 ) -> Callable[..., None]:
-    """Return a verb typed options; it gets those that the user set as the dictionary `options`."""
-    signature = inspect.signature(verb, eval_str=True)
-    own = [p for name, p in signature.parameters.items() if name != "options"]
+    """Add typed options to a verb; it gets those that the user set as the dictionary `options`."""
     names = {*taken, *names_of(verb)}
     made = [option.parameter(names) for option in options]
 
@@ -189,12 +87,8 @@ def with_options(
         typed = {p.name: values.pop(p.name) for p in made}
         verb(opened, options=given_options(options, typed), **values)
 
-    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own if p.name != "opened"]
-    together = [signature.parameters["opened"], *keyword, *made]
-    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
-    command.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in together}
-    return command
+    own = [p for p in parameters(verb) if p.name != "options"]
+    return as_verb(command, verb, [*own, *made])
 
 
 SHOWN = (
@@ -244,7 +138,7 @@ def train_options() -> list[TypedOption]:
     return [*method_options(), *training_options()]
 
 
-def show(command: Any, everything: bool) -> Any:  # noqa: ANN401
+def hide(command: Any, everything: bool) -> Any:  # noqa: ANN401
     """Let the help of `raters train` show all options in their panels, or the few most need."""
     panel_of = {option.field: option.panel for option in train_options()}
     for parameter in command.params:
@@ -262,21 +156,11 @@ FACTS = (
 """What the `config.yaml` of a run says of its data and of what was chosen for them."""
 
 
-class TrainConfig(NamedTuple):
-    """What a file asks for.
-
-    Attributes:
-        method: The method, if it names one.
-        options: Options of the method and of training.
-        notes: What a user should know of how it was understood.
-    """
-
-    method: str | None
-    options: dict[str, Any]
-    notes: list[str]
+Asked = tuple[str | None, dict[str, Any], list[str]]
+"""A method, if one is named, options of it and of training, and what a user should know of them."""
 
 
-def read_config(file: str, method: str | None = None) -> TrainConfig:
+def read_config(file: str, method: str | None = None) -> Asked:
     """Read `method`, `options` (of the method) and `training` from a YAML file.
 
     Args:
@@ -290,7 +174,7 @@ def read_config(file: str, method: str | None = None) -> TrainConfig:
         return _understood(plain, method)
 
 
-def _understood(found: Any, method: str | None) -> TrainConfig:  # noqa: ANN401
+def _understood(found: Any, method: str | None) -> Asked:  # noqa: ANN401
     content = _keys(found, "the file", ("method", "options", "training", *FACTS))
     facts = [key for key in content if key in FACTS]
     named = content.get("method")
@@ -302,7 +186,7 @@ def _understood(found: Any, method: str | None) -> TrainConfig:  # noqa: ANN401
     own = {k: v for k, v in options.items() if k not in entry.fixed or entry.fixed[k] != v}
     training = _keys(content.get("training"), "training", TrainingOptions.model_fields)
     ignored = f"facts of that run's data are not used: {', '.join(facts)}"
-    return TrainConfig(named, {**own, **training}, [ignored] if facts else [])
+    return named, {**own, **training}, [ignored] if facts else []
 
 
 def _keys(found: Any, what: str, known: Iterable[str]) -> dict[str, Any]:  # noqa: ANN401

@@ -1,13 +1,15 @@
-"""The two stories of the demo as data: what is drawn, the commands that follow, the results."""
+"""The stories of the demo as data: what is drawn, the commands that follow, the results."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from raters.errors import RatersError
 from raters.rows import Row, interval
 
 MASKS = "masks/{rater}/{split}/{case}.png"
@@ -34,6 +36,7 @@ class Story:
         shape: The shape of a drawn image.
         noise: The standard deviation of the noise that is added, for images from 0 to 1.
         training: Options of `raters train`, the same for all methods.
+        fused: How the labels of test images are fused.
         seed: Randomness of the data.
     """
 
@@ -44,6 +47,7 @@ class Story:
     shape: tuple[int, int]
     noise: float
     training: tuple[str, ...]
+    fused: tuple[str, ...] = FUSED
     seed: int = 0
 
 
@@ -55,6 +59,16 @@ LESIONS = Story(
     shape=(64, 64),
     noise=0.0,
     training=("--epochs", "16", "--width", "8", "--lr", "0.004"),
+)
+QUICK = replace(
+    LESIONS,
+    # Severities that give about the mean Dice above: to search for them takes longer than to draw.
+    raters="careful=good:0.43,generous=over:2.2,thin=thin:1.1,broken=fracture:20,absent=blank",
+    train=100,
+    test=15,
+    shape=(48, 48),
+    training=("--epochs", "10", "--width", "8", "--lr", "0.006", "--batch-size", "8"),
+    fused=("vote", "staple"),
 )
 DIGITS = Story(
     kind="digits",
@@ -107,7 +121,7 @@ def steps(story: Story) -> list[Step]:
         Step("Who agrees with whom, where all five labelled?", ("agree", "study", *test)),
     ]
     why = "Fuse the five labels of each test image, and compare with the truth."
-    for method in FUSED:
+    for method in story.fused:
         out = f"fused/{method}"
         found.append(Step(why, ("fuse", "study", *test, "-m", method, "-o", out)))
         masks = f"{out}/{{split}}/{{case}}.png"
@@ -123,6 +137,16 @@ def steps(story: Story) -> list[Step]:
     written = ("report", f"runs/{OURS}", *against[:2], "-o", "report")
     found.append(Step("Write all of it into one report.", written))
     return found
+
+
+def refuse_without_training() -> None:
+    """Report at once, and not after minutes, that the parts for training are not installed."""
+    absent = [name for name in ("torch", "lightning", "monai") if find_spec(name) is None]
+    if absent:
+        raise RatersError(
+            f"found no {absent[0]}, expected it for training: pip install 'raters[train]'; "
+            "raters demo --draw needs none"
+        )
 
 
 def line(arguments: tuple[str, ...]) -> str:
@@ -143,9 +167,13 @@ NETWORKS = {
 """What the rows of networks are called."""
 
 BEST, AREA = "at best cut", "at area cut"
+LAST_WORDS = (
+    "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
+    "the network expects of them, and which images to look at first."
+)
 
 
-def results(folder: Path) -> list[Row]:
+def results(folder: Path, fused: tuple[str, ...] = FUSED) -> list[Row]:
     """Return Dice against the truth on the test images: of fused labels, and of networks.
 
     Networks are cut at 0.5, at the cut that is best on held-out images with a reference, and at
@@ -153,9 +181,10 @@ def results(folder: Path) -> list[Row]:
 
     Args:
         folder: Where `scores/` of the demo is.
+        fused: How labels were fused.
     """
     rows: list[Row] = []
-    for method in FUSED:
+    for method in fused:
         summary = _read(folder / f"scores/{method}/evaluation.json")["summary"]
         found = next(row for row in summary if row["against"] == "reference")
         rows.append(_row(f"{method} of five labels", found, "dice"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError, one_of
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
+from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,21 @@ FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
 """What is written of one evaluation."""
 COMPARED = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
 """What is written of a comparison, beside a folder of tables for each run."""
+
+NAMES = {
+    "score_best": "dice at the best cut",
+    "score_area": "dice at the area cut",
+    "joint": "likelihood of labels, joint",
+    "marginal": "likelihood of labels, marginal",
+    "ece": "calibration error",
+    "as_rater": "'as rater' against the rater",
+    "as_rater_ece": "calibration error of 'as rater'",
+    "confusion_error": "error of the matrices",
+    "soft_dice": "soft dice, raters' mean label",
+    "ged": "energy distance of samples",
+    "matched_dice": "matched dice of samples",
+}
+"""What main scores are called; `score` itself is said by `Evaluation.score`."""
 
 
 @dataclass(repr=False)
@@ -93,7 +109,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         what = " ".join(word for word in (self.run, self.method and f"({self.method})") if word)
-        title = f"Evaluation of {what or 'predictions'}, {self.scored:,} cases"
+        title = f"Evaluation of {what or 'predictions'}, {many(self.scored, 'case')}"
         kept = [c for c in self.scores.columns if not c.endswith(("_low", "_high"))]
         return f"{title}\n{self.scores[kept].to_string(index=False, float_format='{:.3f}'.format)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -91,6 +92,46 @@ class Exported:
     files: dict[str, int]
     difference: float | None
     metadata: dict[str, Any]
+
+    def described(self) -> list[str]:
+        """Return what users of the network must know and do, a sentence each."""
+        needs, bundle = self.metadata["input"], self.format == "monai-bundle"
+        lines = [] if bundle else [f"input: {needs['name']} ({needs['meaning']})"]
+        lines.append(f"normalisation: {_normalisation(self.metadata['normalisation'], bundle)}")
+        if self.metadata["patch_size"]:
+            lines.append(f"windows: {self.metadata['windows']}")
+        if self.difference is None:
+            why = "found no onnxruntime, expected it for that"
+            return [*lines, f"not compared with the model: {why}"]
+        largest = "largest difference from the model's own probabilities"
+        return [*lines, f"{largest}: {self.difference:.1e}"]
+
+
+_MOST_CHANNELS = 4  # whose mean and std are printed
+
+
+def _normalisation(facts: Mapping[str, Any], bundle: bool) -> str:
+    """Report who normalises images: the user has to know what is left to do.
+
+    Example:
+        >>> _normalisation({"mode": "study", "inside": False, "mean": [0.5], "std": [0.25]}, False)
+        'outside, do it first: (image - mean) / std with mean 0.5 and std 0.25, per channel'
+    """
+    if bundle:
+        return "done by the bundle (configs/inference.json): give it the files as they are"
+    if facts["mode"] == "none":
+        return "none: give the values of the files"
+    if facts["inside"]:
+        whole = ", and whole images, not windows" if facts["mode"] == "case" else ""
+        return f"inside the network, nothing is to be done: give the values of the files{whole}"
+    if facts["mode"] == "case":
+        own = "mean and std each image's own, a channel at a time"
+        return f"outside, do it first: (image - mean) / std, {own}; 0 where std is 0"
+    mean, std = (", ".join(f"{value:.6g}" for value in facts[name]) for name in ("mean", "std"))
+    if len(facts["mean"]) > _MOST_CHANNELS:
+        mean, std = (f"normalisation.{name} of the metadata" for name in ("mean", "std"))
+    rule = f"(image - mean) / std with mean {mean} and std {std}"
+    return f"outside, do it first: {rule}, per channel"
 
 
 def export(

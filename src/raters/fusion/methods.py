@@ -71,6 +71,7 @@ class Method:
         compares: Whether a note says on how many tasks of a table other methods differ.
         slow: Whether fusing a case many times over takes too long for a report.
         images: Whether it looks at images: they are the third argument of the function for masks.
+        when: When to use it.
     """
 
     about: str
@@ -82,11 +83,24 @@ class Method:
     compares: bool = True
     slow: bool = False
     images: bool = False
+    when: str = ""
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of studies that it takes: 'segmentation', 'classification' or both."""
         return [kind for kind, f in zip(KINDS, (self.masks, self.table), strict=True) if f]
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what there is to know of the method as plain data."""
+        options = {
+            KINDS[kind]: [
+                {"option": o.name, "default": o.default, "meaning": o.meaning}
+                for o in self.options(kind).values()
+            ]
+            for kind in self.kinds
+        }
+        about = {"name": name, "verb": "fuse", "about": self.about, "when": self.when}
+        return {**about, "options": options}
 
     def function(self, kind: str) -> Callable[..., Fusion]:
         """Return the function for masks ('segmentation') or tables ('classification')."""
@@ -205,15 +219,25 @@ def options_class(name: str) -> str:
 _POOLED = "raters.fusion.pooled:PooledStaple"
 
 METHODS: dict[str, Method] = {
-    "vote": Method("majority vote", "raters.fusion.vote:vote", "raters.fusion.vote:vote_table"),
+    "vote": Method(
+        "majority vote",
+        "raters.fusion.vote:vote",
+        "raters.fusion.vote:vote_table",
+        when="a first baseline, and hard to beat where most raters are right at most pixels",
+    ),
     "mean": Method(
         "mean label (soft)",
         "raters.fusion.vote:mean",
         "raters.fusion.vote:mean_table",
         compares=False,
+        when="if probabilities should show how many raters agree",
     ),
     "staple": Method(
-        "one matrix per rater, EM", "raters.fusion.staple:staple", pooled=_POOLED, errors="rows"
+        "one matrix per rater, EM",
+        "raters.fusion.staple:staple",
+        pooled=_POOLED,
+        errors="rows",
+        when="masks by named raters of unlike skill (--pool); not where several over-draw alike",
     ),
     "dawid-skene": Method(
         "STAPLE with the class prior estimated; tables",
@@ -222,32 +246,44 @@ METHODS: dict[str, Method] = {
         pooled=_POOLED,
         fixed={"estimate_prior": True},
         errors="rows",
+        when="a table of class labels, several for each task; also turns consistent errors round",
     ),
     "one-coin": Method(
-        "one accuracy per rater; tables", table="raters.fusion.one_coin:one_coin", errors="coin"
+        "one accuracy per rater; tables",
+        table="raters.fusion.one_coin:one_coin",
+        errors="coin",
+        when="a table where errors are alike for all classes, or with too few labels for matrices",
     ),
     "hierarchical": Method(
         "matrices drawn to what raters have in common; tables",
         table="raters.fusion.hierarchical:hierarchical",
         errors="draws",
+        when="a table with few labels per rater, or where you cannot tell which to take",
     ),
     "spatial-staple": Method(
         "matrices that vary over the image",
         "raters.fusion.spatial_staple:spatial_staple",
         slow=True,
+        when="masks by four raters or more whose skill differs over the image",
     ),
-    "simple": Method("votes by performance, the worst left out", "raters.fusion.simple:simple"),
+    "simple": Method(
+        "votes by performance, the worst left out",
+        "raters.fusion.simple:simple",
+        when="masks by many raters or atlases, some of them useless",
+    ),
     "grabcut": Method(
         "masks from marks and images, by mixtures of colours",
         "raters.fusion.grabcut:grabcut",
         slow=True,
         images=True,
+        when="marks or boxes instead of masks, and images where colours tell objects apart",
     ),
     "lazy-snapping": Method(
         "masks from marks and images, by superpixels",
         "raters.fusion.lazy_snapping:lazy_snapping",
         slow=True,
         images=True,
+        when="marks of objects and background instead of masks, and images",
     ),
 }
 

@@ -17,6 +17,7 @@ voxels of a case are. There are none where the model is not the one that made th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -314,3 +315,19 @@ def effective_groups(sizes: Floats) -> Floats:
 def groups_from_sums(total: Floats, squares: Floats) -> Floats:
     """Return `total^2 / squares`, 0 where there is nothing."""
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+
+
+def worst_first(rows: list[Row]) -> list[Row]:
+    """Put the raters whose worst class is named worst first; each keeps the order of classes.
+
+    Example:
+        >>> rows = [{"rater": "ann", "sensitivity": 0.9}, {"rater": "bob", "sensitivity": 0.4}]
+        >>> [row["rater"] for row in worst_first(rows)]
+        ['bob', 'ann']
+    """
+    worst: dict[str, float] = {}
+    for row in rows:
+        found = row.get("sensitivity")
+        value = math.inf if found is None or found != found else float(found)
+        worst[row["rater"]] = min(worst.get(row["rater"], math.inf), value)
+    return sorted(rows, key=lambda row: worst[row["rater"]])

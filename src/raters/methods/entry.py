@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from raters.errors import RatersError
+from raters.fields import described
 from raters.methods import options as o
 from raters.study.annotations import Annotation, refuse_complementary
 from raters.wording import many, worded
@@ -23,6 +24,18 @@ Kind = Literal["segmentation", "classification"]
 BOTH: tuple[Kind, ...] = ("segmentation", "classification")
 LABELS_OF: dict[Kind, str] = {"segmentation": "masks", "classification": "class labels"}
 """What the labels of each kind of study are called."""
+
+FIRST = (
+    ("anything", "vote", "vote, the baseline"),
+    ("masks by named raters", "staple --pool", "pixel-cm, the default"),
+    ("masks of many classes", "staple --pool", "low-rank-cm"),
+    ("class labels by named raters", "dawid-skene, hierarchical", "global-cm"),
+    ("raters without names", "vote", "single-cm, pixel-cm --shared"),
+    ("rough drawings of what is there or not", "vote", "coarse"),
+    ("a few strokes in each image, or boxes", "lazy-snapping, grabcut", "scribble-sup, box-sup"),
+    ("the wish to see several plausible masks", "mean", "prob-unet, multi-hypothesis"),
+)
+"""What you have, and what to take first: to fuse labels, and to train on images too."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,22 @@ class MethodEntry:
     def own_options(self) -> dict[str, FieldInfo]:
         """The options that a user may set, by name."""
         return {k: v for k, v in self.options.model_fields.items() if k not in self.fixed}
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what there is to know of the method as plain data."""
+        return {
+            "name": name,
+            "verb": "train",
+            "about": self.about,
+            "when": self.when,
+            "paper": self.paper or None,
+            "for": [LABELS_OF[kind] for kind in self.kinds],
+            "learns_from": self.learns_from,
+            "needs": self.needs or None,
+            "costs": self.costs,
+            "fixed": dict(self.fixed),
+            "options": [described(k, info) for k, info in self.own_options.items()],
+        }
 
     @property
     def answers(self) -> frozenset[Answer]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from raters import plots
 from raters.evaluation.case import REFERENCE
+from raters.evaluation.result import NAMES
 from raters.report.blocks import Block, Section, TextBlock, figure, section, table
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row, with_interval
@@ -174,16 +175,6 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
     least = {rater: value if low is None else low for rater, low, value in lows}
     weak = [rater for rater, low in least.items() if not low > 0]
     return [say("own", better=len(compared) - len(weak), compared=len(compared), weak=weak)]
-
-
-NAMES = {
-    "joint": "joint likelihood of labels",
-    "marginal": "marginal likelihood of labels",
-    "ece": "calibration error",
-    "as_rater": "'as rater' against the rater",
-    "as_rater_ece": "calibration error of 'as rater'",
-    "confusion_error": "error of the matrices",
-}
 
 
 def comparison_section(found: Comparison) -> Section:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from raters.arrays import Array, Flags, Floats
+from raters.confusion.matrices import dominance_margin
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
 from raters.simulate.backend import SimulatedMasks, SimulatedTable
@@ -139,6 +140,16 @@ def _shares_said(how: Sequence[float] | Mapping[str, float]) -> str:
     if isinstance(how, Mapping):
         return ", ".join(f"{team} {share:g}" for team, share in how.items())
     return ", ".join(f"{share:g}" for share in how)
+
+
+def said_of(study: Study) -> list[str]:
+    """Return who the simulated raters are, and whether their labels could reveal the truth."""
+    lines = [study.about.get("simulated raters", "")]
+    if study.kind == "classification":
+        margin = dominance_margin(true_confusion(study, 0))
+        word = "is" if margin > 0 else "is not"
+        lines.append(f"the mean confusion {word} column-dominant (margin {margin:.3f})")
+    return lines
 
 
 def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:

@@ -210,6 +210,12 @@ class Problem:
     case: str | None = None
     rater: str | None = None
 
+    def __str__(self) -> str:
+        who = [f"case {self.case}"] if self.case else []
+        who += [f"rater {self.rater}"] if self.rater else []
+        place = self.file or ", ".join(who)
+        return f"{place}: {self.message}" if place else self.message
+
     @classmethod
     def of(cls, error: RatersError) -> Problem:
         """Make a problem of an error."""

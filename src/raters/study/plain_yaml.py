@@ -75,6 +75,22 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
         raise yaml.YAMLError(shortened(" ".join(str(error).split()))) from None
 
 
+def load_value(text: str) -> Any:  # noqa: ANN401
+    """Return a value as YAML has it, and numbers that YAML takes for text (1e-5) as numbers.
+
+    Example:
+        >>> load_value("yes"), load_value("1e-5"), load_value("0.5,0.5"), load_value("cosine")
+        (True, 1e-05, [0.5, 0.5], 'cosine')
+    """
+    found = load_plain(text)
+    if not isinstance(found, str):
+        return found
+    try:
+        return [float(item) for item in found.split(",")] if "," in found else float(found)
+    except ValueError:
+        return found
+
+
 def shortened(text: str) -> str:
     """Return the start of a text that is too long for a message.
 

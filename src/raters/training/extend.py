@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,26 @@ from raters.methods.entry import parse_options
 from raters.methods.registry import learning_method
 from raters.rows import Row
 from raters.study.read import study_of
+from raters.study.results import only_one
 from raters.study.study import Study
 from raters.study.survey import labelled, survey
 from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.engine import Learner, precision_of
-from raters.training.model import Model
+from raters.training.model import Model, load
 from raters.training.options import FREE, TrainingOptions
 from raters.training.partition import Partition, by_split, partition, warn_of_unlabelled
 from raters.training.prepare import Planned, image_shape, plan_parts, weigh_classes
-from raters.training.run import Split
+from raters.training.run import (
+    SPLITS,
+    Split,
+    epoch_line,
+    first_process,
+    log,
+    read_splits,
+    refuse_used,
+    write_progress,
+    write_splits,
+)
 from raters.training.trainer import Progress, own_randomness, run_epochs
 from raters.wording import expected_one_of
 
@@ -80,6 +93,60 @@ def extend(
             method, learner = _fitted(model, planned, progress)
             history, best_epoch = learner.history, learner.best.epoch
         return _longer(model, planned, method, history, best_epoch)
+
+
+def extend_run(
+    run: str | Path,
+    study: Study | Any,  # noqa: ANN401
+    folder: str | Path,
+    progress: Progress = None,
+    **options: Any,  # noqa: ANN401
+) -> tuple[Model, list[str]]:
+    """Add new raters to the model of a run, and write the longer run to a new folder.
+
+    Args:
+        run: The folder of the run.
+        study: As for `extend`.
+        folder: Where to write; a new folder.
+        progress: As for `extend`.
+        options: As for `extend`.
+
+    Returns:
+        The longer model, and the names of the raters that were added.
+    """
+    path = Path(folder)
+    with only_one(path) if first_process() else nullcontext():
+        refuse_used(path)
+        model, study = load(run), study_of(study)
+        longer = extend(model, study, progress, **options)
+        added = [name for name in longer.config.raters if name not in model.config.raters]
+        longer.save(path)
+        epochs = len(longer.history)
+        if epochs:
+            write_progress(path, longer.history, longer.best_epoch, epochs, finished=True)
+        earlier = read_splits(Path(run)) if (Path(run) / SPLITS).exists() else []
+        write_splits(path, both_splits(earlier, extension_splits(model, study, **options)))
+        log(path, f"extended {run} by {', '.join(added)}")
+        for row in longer.history:
+            log(path, epoch_line(row, epochs))
+        log(path, f"finished: epoch {longer.best_epoch} of {epochs} is the best")
+    return longer, added
+
+
+def both_splits(earlier: Sequence[Split], later: Sequence[Split]) -> list[Split]:
+    """Return what a case was used for by either: who trained on it once has seen it for good.
+
+    Example:
+        >>> both_splits([("a", "train", "a"), ("b", "left-out", "b")], [("a", "held-out", "a")])
+        [('a', 'train', 'a'), ('b', 'left-out', 'b')]
+    """
+    order = ("train", "held-out", "left-out")
+    found: dict[str, Split] = {}
+    for split in (*earlier, *later):
+        before = found.get(split[0])
+        if before is None or order.index(split[1]) < order.index(before[1]):
+            found[split[0]] = split
+    return list(found.values())
 
 
 def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:  # noqa: ANN401

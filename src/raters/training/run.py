@@ -19,7 +19,7 @@ from raters.errors import RatersError
 from raters.rows import Row, write_cells, write_csv, write_json
 from raters.study.paths import read_text, refuse_special
 from raters.study.pattern import there
-from raters.study.results import LOCK_FILE
+from raters.study.results import LOCK_FILE, is_empty
 from raters.version import __version__
 
 if TYPE_CHECKING:
@@ -125,6 +125,13 @@ def read_scores(folder: str | Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RatersError(f"found {type(found).__name__}, expected scores by name", file=path)
     return found
+
+
+def refuse_used(folder: str | Path) -> None:
+    """Refuse a folder that somebody writes to, or that holds anything."""
+    refuse_foreign(folder)
+    if Path(folder).is_dir() and not is_empty(Path(folder)):
+        raise RatersError("found a run, expected a new folder", kind="exists", file=folder)
 
 
 def refuse_no_model(folder: str | Path) -> None:

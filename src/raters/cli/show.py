@@ -1,10 +1,10 @@
-"""What verbs print: tables that fit a terminal, notes, failed cases, and what is happening."""
+"""What verbs show: tables that fit a terminal, notes, failed cases, and what is happening."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
@@ -14,17 +14,18 @@ from raters.rows import Row
 from raters.wording import many, printable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from raters.study.case import Case
     from raters.study.study import Study
+    from raters.training.model import Model
 
 
 MOST_ROWS = 20
 
 
-def show_rows(
-    title: str, rows: Sequence[Row], total: int | None = None, most: int = MOST_ROWS
-) -> None:
-    """Print rows as a table; what does not exist is a dash, and a column of dashes is left out.
+def rows(title: str, rows: Sequence[Row], total: int | None = None, most: int = MOST_ROWS) -> None:
+    """Print rows as a table with a title; nothing without rows.
 
     Args:
         title: What the table shows.
@@ -34,26 +35,39 @@ def show_rows(
     """
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     if not rows:
         return
     console = Console(highlight=False)
+    console.print(f"\n[bold underline]{escape(title)}[/]")
+    console.print(table_of(rows, most))
+    left = (total or len(rows)) - min(len(rows), most)
+    if left > 0:
+        console.print(f"and {left:,} more")
+
+
+def table_of(rows: Sequence[Row], most: int = MOST_ROWS, right: Sequence[str] = ()) -> Table:
+    """Return rows as a table; what does not exist is a dash, a column of dashes is left out.
+
+    Args:
+        rows: The rows.
+        most: How many are shown.
+        right: Columns to set to the right, beside those of numbers.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     named = dict.fromkeys(column for row in rows for column in row)
     columns = [c for c in named if any(row.get(c) is not None for row in rows)]
     for column in columns:
         number = any(isinstance(row.get(column), int | float) for row in rows)
-        side: Literal["left", "right"] = "right" if number else "left"
+        side: Literal["left", "right"] = "right" if number or column in right else "left"
         # A name is never cut: it is folded where it does not fit.
         table.add_column(escape(printable(column.replace("_", " "))), justify=side, overflow="fold")
     for row in rows[:most]:
         table.add_row(*(escape(shown(row.get(column))) for column in columns))
-    console.print(f"\n[bold underline]{escape(title)}[/]")
-    console.print(table)
-    left = (total or len(rows)) - min(len(rows), most)
-    if left > 0:
-        console.print(f"and {left:,} more")
+    return table
 
 
 def shown(value: Any) -> str:  # noqa: ANN401
@@ -70,13 +84,18 @@ def shown(value: Any) -> str:  # noqa: ANN401
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
+def without(columns: Collection[str], rows: Sequence[Row]) -> list[Row]:
+    """Return rows without some columns."""
+    return [{k: v for k, v in row.items() if k not in columns} for row in rows]
+
+
 def study_notes(study: Study) -> list[str]:
     """Return what has to be said of a study beside any result from it."""
     facts = [study.about["note"]] if "note" in study.about else []
     return [*study.notes, *study.readings(), *facts]
 
 
-def show_notes(notes: Sequence[str]) -> None:
+def notes(notes: Sequence[str]) -> None:
     """Print what has to be said about the tables."""
     from rich.console import Console
 
@@ -84,10 +103,17 @@ def show_notes(notes: Sequence[str]) -> None:
     for note in notes[:MOST_ROWS]:
         console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
     if len(notes) > MOST_ROWS:
-        console.print(f"and {len(notes) - MOST_ROWS:,} more notes")
+        console.print(f"and {many(len(notes) - MOST_ROWS, 'more note')}")
 
 
-WIDTH = 80
+def there_already(skipped: int) -> str:
+    """Return how many were done before, as the end of a sentence.
+
+    Example:
+        >>> there_already(0), there_already(1), there_already(1200)
+        ('', ', 1 was there already', ', 1,200 were there already')
+    """
+    return f", {skipped:,} {'was' if skipped == 1 else 'were'} there already" if skipped else ""
 
 
 def say(text: str) -> None:
@@ -98,24 +124,37 @@ def say(text: str) -> None:
         typer.echo(printable(text), err=True)
 
 
-def wrapped(text: str, indent: int = 2) -> str:
-    """Break a text into lines that a terminal of 80 columns shows; names are never broken.
+def loaded(run: str) -> Model:
+    """Load a trained model, which takes a while, and say so."""
+    from raters.training.run import refuse_no_model
+
+    refuse_no_model(run)
+    say("loading the model")
+    import raters
+
+    return raters.load(run)
+
+
+def text(words: str, indent: int = 2) -> None:
+    """Print lines that a terminal of 80 columns shows; names are never broken.
 
     Example:
-        >>> print(wrapped("paper: " + "a word " * 14, indent=7))
+        >>> text("paper: " + "a word " * 14, indent=7)
         paper: a word a word a word a word a word a word a word a word a word a word a
                word a word a word a word
     """
-    return textwrap.fill(
-        text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    typer.echo(textwrap.fill(words, 80, subsequent_indent=" " * indent, **options))
+
+
+def json(content: Any) -> None:  # noqa: ANN401
+    """Print plain data as JSON."""
+    from raters.rows import to_json
+
+    typer.echo(to_json(content))
 
 
 T = TypeVar("T")
-
-LEFT_OUT = "left out because of unreadable files"
-
-_SHOWN = 20
 
 
 def go_on(
@@ -142,7 +181,7 @@ def go_on(
         if not failures:
             raise
     if not len(kept):
-        end_with_failures(failures, LEFT_OUT, "raters check lists all")
+        end_with_unreadable(failures)
     return work(kept), failures
 
 
@@ -160,9 +199,14 @@ def end_with_failures(
     if not failures:
         return
     typer.echo(f"{many(len(failures), of)} {what}:", err=True)
-    for error in failures[:_SHOWN]:
+    for error in failures[:MOST_ROWS]:
         typer.echo(f"  {error}", err=True)
-    if len(failures) > _SHOWN:
+    if len(failures) > MOST_ROWS:
         hint = f" ({all_in})" if all_in else ""
-        typer.echo(f"  and {len(failures) - _SHOWN:,} more{hint}", err=True)
+        typer.echo(f"  and {len(failures) - MOST_ROWS:,} more{hint}", err=True)
     raise typer.Exit(2)
+
+
+def end_with_unreadable(failures: Sequence[RatersError]) -> None:
+    """End with exit code 2 if cases were left out as they cannot be read."""
+    end_with_failures(failures, "left out because of unreadable files", "raters check lists all")
