@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import CaseIndex, Study
 from raters.study.tables import read_table
 from raters.study.triplets import TableBackend, Triplets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_table_study(
@@ -150,24 +153,28 @@ def _lines(path: Path) -> list[str]:
 
 def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
     """Read one column of a table by task; a repeated task must have the same value."""
-    import pandas as pd
-
-    refuse_special(path)
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path).astype(str)
-        else:
-            frame = pd.read_csv(path, dtype=str, sep=None, engine="python", keep_default_na=False)
-    except FileNotFoundError:
-        raise RatersError("no such file", kind="missing-file", file=path) from None
-    except (ValueError, OSError) as error:
-        raise RatersError(f"not a table: {error}", kind="unreadable", file=path) from None
+    frame = read_texts(path)
     for name in (task, column):
         if name not in frame.columns:
             listed = ", ".join(map(str, frame.columns[:20]))
             message = f"found columns {listed}, expected a column {name!r}; {hint}"
             raise RatersError(message, kind="columns", file=path)
     return one_per_task(frame[task].tolist(), frame[column].tolist(), column, path)
+
+
+def read_texts(path: Path) -> pd.DataFrame:
+    """Read a table as texts, all of its columns."""
+    import pandas as pd
+
+    refuse_special(path)
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path).astype(str)
+        return pd.read_csv(path, dtype=str, sep=None, engine="python", keep_default_na=False)
+    except FileNotFoundError:
+        raise RatersError("no such file", kind="missing-file", file=path) from None
+    except (ValueError, OSError) as error:
+        raise RatersError(f"not a table: {error}", kind="unreadable", file=path) from None
 
 
 def one_per_task(
