@@ -29,7 +29,8 @@ class OneRater:
     Attributes:
         cases: Where the case of each reading is in the study, `(n,)`.
         scores: Agreement with what most of the others say, `(n, K)`; NaN where there is no vote.
-        others: What the others reach on the same case, their mean, `(n,)`; NaN without any.
+        others: What the others reach on the same case, their mean, `(n,)`; NaN without two of
+            them: the score of a single other one says nothing new.
         sizes: `(v - o) / (v + o)` of what was drawn and the mean of the others, `(n, K)`; of
             tables `(n, 0)`.
         confusion: How often the others say the class of the row and this rater that of the column,
@@ -76,11 +77,12 @@ class MaskReadings:
         """Return the readings of a rater, by number."""
         own = np.isfinite(np.concatenate([self.scores, self.gold], axis=2)[:, rater]).any(axis=1)
         rest = np.delete(self.scores[..., -1], rater, axis=1)
+        several = np.isfinite(rest).sum(axis=1, keepdims=True) > 1
         nothing = np.zeros(0, np.int16)
         return OneRater(
             np.flatnonzero(own),
             self.scores[own, rater],
-            mean_known(rest, axis=1)[own],
+            mean_known(np.where(several, rest, np.nan), axis=1)[own],
             self.sizes[own, rater],
             self.confusion[rater],
             self.gold[own, rater],
@@ -239,7 +241,7 @@ def _of_table(study: Study, gold: bool) -> TableReadings:
     every = np.zeros((len(study), 2))
     np.add.at(every, given.task, sums)
     agreed, number = (every[given.task] - own[place]).T
-    others = np.where(number > 0, agreed / np.maximum(number, 1), np.nan)
+    others = np.where(number > 1, agreed / np.maximum(number, 1), np.nan)
     truth = study.reference_labels if gold else None
     reference = np.full(len(vote), MISSING, np.int16) if truth is None else truth[given.task]
     names = tuple(study.classes.names)
