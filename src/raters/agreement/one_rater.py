@@ -11,7 +11,15 @@ import numpy as np
 from raters.agreement.drift import Trend, trend
 from raters.agreement.readings import OneRater, Readings
 from raters.arrays import Array, Floats, Ints
-from raters.scores.bootstrap import GroupBootstrap, Interval, interval, mean_sums, ratio
+from raters.scores.bootstrap import (
+    LEAST_GROUPS,
+    GroupBootstrap,
+    Interval,
+    interval,
+    mean_sums,
+    ratio,
+)
+from raters.scores.conventions import UNDEFINED
 
 ENOUGH = 10
 """Readings from which on a rater of a table is one to compare with."""
@@ -56,9 +64,42 @@ def class_scores(
     for k, name in enumerate((*readings.names, "")):
         if draws is not None and known[:, k].any():
             others = np.sort(means[:, k][np.isfinite(means[:, k])])
-            score = draws.interval(mean_sums(scores[:, k]), ratio)
+            if own.sizes.shape[1]:
+                score = draws.interval(mean_sums(scores[:, k]), ratio)
+            else:
+                score = share_interval(scores[:, k], groups)
             found.append(ClassScore(name, score, int(known[:, k].sum()), tuple(others.tolist())))
     return found
+
+
+def share_interval(right: Floats, groups: Array, level: float = 0.95) -> Interval:
+    """Return the share of labels that are right, with Wilson's interval.
+
+    Labels are right or wrong: resampling 7 right ones of 7 gives '100 % to 100 %', which is not so
+    sure. E. B. Wilson, Probable inference, the law of succession, and statistical inference,
+    Journal of the American Statistical Association 22, 1927; labels of one group count as one.
+
+    Args:
+        right: 1 or 0 by label; NaN is left out.
+        groups: The group of each.
+        level: How often the interval should hold the true share.
+
+    Example:
+        >>> print(share_interval(np.ones(7), np.arange(7)))
+        1.000 (0.646 to 1.000)
+    """
+    from scipy.special import ndtri
+
+    there = np.isfinite(right)
+    share, number = float(right[there].mean()), len(np.unique(groups[there]))
+    skipped = int((~there).sum())
+    if number < LEAST_GROUPS:
+        return Interval(share, UNDEFINED, UNDEFINED, number, skipped)
+    z = float(ndtri((1 + level) / 2))
+    middle = (share + z * z / (2 * number)) / (1 + z * z / number)
+    spread = np.sqrt(share * (1 - share) / number + (z / (2 * number)) ** 2)
+    half = z / (1 + z * z / number) * float(spread)
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), number, skipped)
 
 
 def size_ratio(relative: Floats, groups: Array) -> Interval:

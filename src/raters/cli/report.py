@@ -10,6 +10,7 @@ import typer
 
 from raters.cli.study_options import USUAL, OpenStudy, read_options, takes_study
 from raters.cli.tables import LEFT_OUT, end_with_failures, go_on
+from raters.wording import many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,21 @@ def report(
     all_cases: Annotated[
         bool, typer.Option("--all-cases", help="Write all other cases beside it, in cases/.")
     ] = False,
+    sheets: Annotated[
+        bool, typer.Option("--sheets", help="Write a sheet per rater beside it, in sheets/.")
+    ] = False,
+    order: Annotated[
+        str,
+        typer.Option(
+            "--order",
+            help="When cases were read, for drift in sheets: a column of the study's table, "
+            "FILE:COLUMN, or 'listed'.",
+            metavar="COLUMN",
+        ),
+    ] = "",
+    gold: Annotated[
+        bool, typer.Option("--gold", help="Score raters on cases with references, in sheets.")
+    ] = False,
     open_: Annotated[
         str, typer.Option("--open", help="Open it in the browser: yes or no.", metavar="yes|no")
     ] = "no",
@@ -53,14 +69,24 @@ def report(
     raters report consensus/
 
     raters report run/ --against run2/
+
+    raters report study/ --sheets --order date --gold
     """
     from raters.errors import RatersError
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import kind_of, make_report, refuse_place
+    from raters.report.dispatch import (
+        kind_of,
+        make_report,
+        refuse_place,
+        refuse_without_sheets,
+        sheets_of,
+    )
     from raters.report.page import write
+    from raters.report.sheet import with_sheets
 
+    refuse_without_sheets(sheets, order, gold)
     kind = kind_of(path)
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
@@ -71,7 +97,11 @@ def report(
     progress = sys.stderr.isatty()
 
     def work(part: Study | None) -> Path:
+        files = sheets_of(part, out, order, gold, progress) if sheets else None
         made = make_report(path, part, against, cases_shown, progress, why_not)
+        if files is not None:
+            made = with_sheets(made, files)
+            typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
         return write(made, out, all_cases, progress)
 
     def need(case: Case) -> object:

@@ -29,7 +29,7 @@ from raters.agreement.readings import OneRater, Readings, readings_of
 from raters.arrays import Array, Floats, Ints
 from raters.progress import track
 from raters.report.blocks import Report, TableBlock, TextBlock, different_names
-from raters.report.say import templates
+from raters.report.say import percent, templates
 from raters.report.sheet_pictures import class_colours, mask_examples, task_examples
 from raters.scores.bootstrap import Interval
 from raters.study.order import Given, Order, order_of
@@ -164,6 +164,11 @@ class _Maker:
     def masks(self) -> bool:
         return self.study.kind == "segmentation"
 
+    @property
+    def crowd(self) -> bool:
+        """Whether there are too many raters for a dot each: half of them are a bar."""
+        return len(self.study.raters) - 1 > _DOTS
+
     @cached_property
     def everybody(self) -> Ints:
         """What all raters say together, by what most of the others of each say."""
@@ -193,7 +198,7 @@ class _Maker:
             enough=ENOUGH,
             score="Dice" if self.masks else "equal labels",
             rows=self._rows(scores, own, groups),
-            whole=_scored(scores[-1]) if scores else None,
+            whole=_scored(scores[-1], self.crowd) if scores else None,
             mixed=mixed_up(own.confusion, self.everybody, self.study.classes.names, self.masks),
             matrix=self._matrix(own.confusion),
             examples=self._examples(own, rater),
@@ -215,8 +220,10 @@ class _Maker:
         found = []
         for one in kept:
             column = names.index(one.name) if one.name else len(names)
-            row = _scored(one) | {"name": one.name or (names[0] if len(names) == 1 else "")}
-            row["strip"] = scale.strip(one)
+            row = _scored(one, self.crowd) | {
+                "name": one.name or (names[0] if len(names) == 1 else "")
+            }
+            row["strip"] = scale.strip(one, self.crowd)
             if self.masks:
                 if not gold:
                     row["size"] = _size(size_ratio(own.sizes[:, column], groups))
@@ -240,7 +247,7 @@ class _Maker:
     def _examples(self, own: OneRater, rater: str) -> list[dict[str, Any]]:
         if self.masks:
             return mask_examples(self.study, own, rater, farthest(own, self.votes, 4))
-        chosen = farthest(own, self.votes, 8)
+        chosen = farthest(own, self.votes, 6)
         return task_examples(self.study, own, self.votes, chosen, self.gold)
 
     def _drift(self, own: OneRater, rater: str, groups: Array) -> dict[str, Any] | None:
@@ -249,7 +256,7 @@ class _Maker:
         ids = self.study.index.ids
         when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
         found, known = drift(own, when, groups), np.isfinite(when)
-        score = "{:.2f}".format if self.masks else "{:.0%}".format
+        score = "{:.2f}".format if self.masks else percent
         charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
         if found.size is not None:
             charts.append(_chart(found.size, own.sizes[:, -1], True, _more, -0.999))
@@ -266,17 +273,16 @@ class _Maker:
         counts = own.gold_confusion
         mixed = mixed_up(counts, counts, names, self.masks, most=2)
         rows = self._rows(scores, own, groups, gold=True)
-        return {"rows": rows, "whole": _scored(scores[-1]), "mixed": mixed}
+        return {"rows": rows, "whole": _scored(scores[-1], self.crowd), "mixed": mixed}
 
 
-def _scored(one: ClassScore) -> dict[str, Any]:
+def _scored(one: ClassScore, many: bool) -> dict[str, Any]:
     """Return a score beside those of the others, as the template takes it."""
     score, others = one.score, np.array(one.others)
     middle = float(np.median(others)) if others.size else None
     where = ""
     if middle is not None and score.exists:
         where = "below" if score.high < middle else "above" if score.low > middle else "like"
-    many = others.size > _DOTS
     ends = np.quantile(others, [0.25, 0.75] if many else [0, 1]).tolist() if others.size else None
     return {"score": score, "readings": one.readings, "middle": middle, "where": where,
             "range": ends, "half": many}  # fmt: skip
@@ -304,25 +310,25 @@ class _Scale:
     @classmethod
     def of(cls, scores: Sequence[ClassScore]) -> _Scale:
         """Begin below the lowest score of all, at a tenth."""
-        ends = [value for one in scores for value in (one.score.estimate, one.score.low, *one.others)]
+        ends = [v for one in scores for v in (one.score.estimate, one.score.low, *one.others)]
         least = min((value for value in ends if np.isfinite(value)), default=0.0)
         return cls(max(0.0, np.floor(10 * least - 0.5) / 10))
 
     def at(self, value: float) -> float:
         return round(100 * (min(max(value, self.low), 1.0) - self.low) / (1 - self.low), 2)
 
-    def strip(self, one: ClassScore) -> dict[str, Any]:
+    def strip(self, one: ClassScore, many: bool) -> dict[str, Any]:
         score, others = one.score, one.others
-        many = len(others) > _DOTS
-        band = [self.at(v) for v in np.quantile(others, [0.25, 0.75])] if many else None
+        middle = np.quantile(others, [0.25, 0.75]) if many and others else None
+        band = None if middle is None else [self.at(value) for value in middle]
         bar = [self.at(score.low), self.at(score.high)] if score.exists else None
         return {"at": self.at(score.estimate), "bar": bar, "band": band, "low": self.low,
                 "dots": [] if many else [self.at(v) for v in others]}  # fmt: skip
 
 
 def _more(relative: float) -> str:
-    percent = _percent(relative)
-    return "alone" if percent is None else f"{percent:+.0f} %".replace("-", "−")
+    more = _percent(relative)
+    return "alone" if more is None else f"{more:+.0f} %".replace("-", "−")
 
 
 def _chart(
@@ -346,6 +352,11 @@ def _chart(
     def up(value: float) -> float:
         return round(100 * (high - value) / (high - low), 2)
 
-    return {"points": [(round(100 * a, 2), up(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)],
-            "line": [up(found.first), up(found.last)], "up": up,
-            "low_text": shown(low), "high_text": shown(high), "first": found.first, "last": found.last}  # fmt: skip
+    both = zip(x.tolist(), y.tolist(), strict=True)
+    return {
+        "points": [(round(100 * a, 2), up(b)) for a, b in both],
+        "line": [up(found.first), up(found.last)],
+        "ends": [shown(found.first), shown(found.last)],
+        "scale": [shown(low), shown(high)],
+        "zero": up(0.0) if low < 0 < high else None,
+    }

@@ -61,7 +61,7 @@ _AREA = (
 def _panel(
     shown: Closeup, masks: Sequence[Array], who: str, classes: Sequence[str], colours: Sequence[str]
 ) -> Markup:
-    look = {"opacity": f"{0.45 / max(1, len(masks)):.3f}", "width": 2 if who == _OWN else 1}
+    look = {"opacity": f"{0.25 / max(1, len(masks)):.3f}", "width": 2 if who == _OWN else 1}
     paths = [
         Markup(_AREA).format(
             d=outline_path(mask == c), colour=colours[c], title=f"{who}: {classes[c]}", **look
