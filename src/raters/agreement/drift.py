@@ -66,8 +66,6 @@ def trend(order: ArrayLike, scores: ArrayLike, groups: ArrayLike, seed: int = 0)
         >>> round(found.change.estimate, 2), found.differs
         (-0.2, True)
     """
-    from scipy.stats import rankdata
-
     when, values = np.asarray(order, np.float64), np.asarray(scores, np.float64)
     there = np.isfinite(when) & np.isfinite(values)
     number = int(there.sum())
@@ -75,7 +73,9 @@ def trend(order: ArrayLike, scores: ArrayLike, groups: ArrayLike, seed: int = 0)
     if number < 2:
         nothing = Interval(UNDEFINED, UNDEFINED, UNDEFINED, number, 0)
         return Trend(nothing, UNDEFINED, UNDEFINED, place, number)
-    x = place[there] = (rankdata(when[there]) - 1) / (number - 1)
+    _, same, times = np.unique(when[there], return_inverse=True, return_counts=True)
+    ranks = np.cumsum(times) - (times - 1) / 2  # those of equal times share their mean
+    x = place[there] = (ranks[same] - 1) / (number - 1)
     y = values[there]
     sums = np.stack([np.ones(number), x, y, x * x, x * y], axis=1)
     change = GroupBootstrap(np.asarray(groups)[there], seed=seed).interval(sums, slope)

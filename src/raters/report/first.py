@@ -165,7 +165,7 @@ def closeup(
         at = most_disputed(view.turn(np.stack(list(drawn.values())), 1))
         masks = {name: view.turn(mask)[at] for name, mask in masks.items()}
         image, aspect = None if image is None else view.turn(image)[at], view.aspect(spacing)
-    window = _window(np.any([mask > 0 for mask in masks.values()], axis=0))
+    window = window_of(np.any([mask > 0 for mask in masks.values()], axis=0))
     seen = np.stack([masks[name][window] for name in drawn])
     coarse = max(1, max(seen.shape[1:]) // _SIDE)
     if (np.diff(seen[:, ::coarse, ::coarse], axis=1) != 0).mean() > _FINE:
@@ -210,7 +210,7 @@ def _closer(window: tuple[slice, slice], differ: Flags) -> tuple[slice, slice]:
     return slice(rows, rows + side), slice(columns, columns + side)
 
 
-def _window(there: Flags) -> tuple[slice, slice]:
+def window_of(there: Flags) -> tuple[slice, slice]:
     """Return the part of a picture around what was drawn; all of it where that is most of it."""
     if not there.any():
         return slice(None), slice(None)
