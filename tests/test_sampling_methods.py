@@ -618,4 +618,7 @@ def test_from_training_to_the_report(
         row = dict(zip(table[0].split(","), table[1].split(","), strict=True))
         assert row["samples"] == "3"
         assert 0 <= float(row["ged"]) <= 2
-    assert name in next(Path("report").glob("*.html")).read_text()
+    page = next(Path("report").glob("*.html")).read_text()
+    assert name in page
+    assert Path("report/figures/samples.svg").exists()
+    assert "sample 4" in page and "what 2 raters drew" in page

@@ -13,6 +13,7 @@ from raters.agreement.agree import ALL, Agreement, rank_cases
 from raters.agreement.case import entropy
 from raters.arrays import Floats, Ints, Labels
 from raters.rows import Row, known
+from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 from raters.wording import many
@@ -269,16 +270,28 @@ def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     ]
 
 
-def _against_rest(
-    triplets: Triplets, votes: Ints, raters: int, num_classes: int
-) -> tuple[Ints, Ints]:
-    """Compare each reading with what most of the other readings say; ties count for nothing."""
+def vote_of_rest(triplets: Triplets, votes: Ints, num_classes: int) -> Labels:
+    """Return what most of the other readings of each reading's task say, MISSING for a tie.
+
+    Args:
+        triplets: The readings.
+        votes: The labels of each task, as `votes_of` counts them.
+        num_classes: The number of classes.
+    """
     _, _, own, place = readings_of(triplets, num_classes)
     others = votes[triplets.task] - own[place]
     best = others.max(axis=1, initial=0)
     decided = ((others == best[:, np.newaxis]).sum(axis=1) == 1) & (best > 0)
-    agree = decided & (others.argmax(axis=1) == triplets.label)
-    compared = np.bincount(triplets.rater[decided], minlength=raters)
+    return np.where(decided, others.argmax(axis=1), MISSING).astype(np.int16)
+
+
+def _against_rest(
+    triplets: Triplets, votes: Ints, raters: int, num_classes: int
+) -> tuple[Ints, Ints]:
+    """Compare each reading with what most of the other readings say; ties count for nothing."""
+    vote = vote_of_rest(triplets, votes, num_classes)
+    agree = vote == triplets.label  # no label is MISSING
+    compared = np.bincount(triplets.rater[vote != MISSING], minlength=raters)
     return compared, np.bincount(triplets.rater[agree], minlength=raters)
 
 

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from raters.cli import show
 from raters.cli.study_options import OpenStudy, read_options, takes_study
+from raters.wording import many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,12 @@ _STUDY = "The study of the fusion or run, if it is no longer where it was."
 _AGAINST = "Compare a run with this one; can be repeated."
 _CASES_SHOWN = "How many cases the viewer shows."
 _ALL_CASES = "Write all other cases beside it, in cases/."
+_SHEETS = "Write a sheet per rater beside it, in sheets/."
+_ORDER = (
+    "When cases were read, for drift in sheets: a column of the study's table, FILE:COLUMN, or "
+    "'listed'."
+)
+_GOLD = "Score raters on cases with references, in sheets."
 _OPEN = "Open it in the browser: yes or no."
 
 
@@ -34,6 +41,9 @@ def report(
     against: Annotated[list[str], Option("--against", help=_AGAINST)] = [],  # noqa: B006
     cases_shown: Annotated[int, Option("--cases-shown", help=_CASES_SHOWN, min=0)] = 24,
     all_cases: Annotated[bool, Option("--all-cases", help=_ALL_CASES)] = False,
+    sheets: Annotated[bool, Option("--sheets", help=_SHEETS)] = False,
+    order: Annotated[str, Option("--order", help=_ORDER, metavar="COLUMN")] = "",
+    gold: Annotated[bool, Option("--gold", help=_GOLD)] = False,
     open_: Annotated[str, Option("--open", help=_OPEN, metavar="yes|no")] = "no",
 ) -> None:
     """Write a report as one HTML file, with its figures and tables beside it.
@@ -43,14 +53,24 @@ def report(
     raters report consensus/
 
     raters report run/ --against run2/
+
+    raters report study/ --sheets --order date --gold
     """
     from raters.errors import RatersError
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import kind_of, make_report, refuse_place
+    from raters.report.dispatch import (
+        kind_of,
+        make_report,
+        refuse_place,
+        refuse_without_sheets,
+        sheets_of,
+    )
     from raters.report.page import write
+    from raters.report.sheet import with_sheets
 
+    refuse_without_sheets(sheets, order, gold)
     kind = kind_of(path)
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
@@ -61,7 +81,11 @@ def report(
     progress = sys.stderr.isatty()
 
     def work(part: Study | None) -> Path:
+        files = sheets_of(part, out, order, gold, progress) if sheets else None
         made = make_report(path, part, against, cases_shown, progress, why_not)
+        if files is not None:
+            made = with_sheets(made, files)
+            typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
         return write(made, out, all_cases, progress)
 
     def need(case: Case) -> object:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from raters.agreement.readings import relative_volumes as relative_volumes
 from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError, one_of
 from raters.plots import style
@@ -99,24 +100,6 @@ def case_volumes(study: Study, class_name: str | None = None, progress: bool = F
         size = drawn.sum(axis=1) * float(np.prod(case.geometry.spacing))
         row[:] = np.where((labels != MISSING).all(axis=1), size, np.nan)
     return found
-
-
-def relative_volumes(found: Floats) -> Floats:
-    """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
-
-    Example:
-        >>> relative_volumes(np.array([[2.0, 1.0], [0.0, 3.0], [0.0, 0.0]]).T[:, :2].T).round(3)
-        array([[ 0.333, -0.333],
-               [-1.   ,  1.   ]])
-    """
-    exist = np.isfinite(found)
-    filled = np.where(exist, found, 0.0)
-    others = filled.sum(axis=1, keepdims=True) - filled
-    number = exist.sum(axis=1, keepdims=True) - exist
-    mean = others / np.maximum(number, 1)
-    both = filled + mean
-    fits = exist & (number > 0) & (both > 0)
-    return np.where(fits, (filled - mean) / np.where(both > 0, both, 1), np.nan)
 
 
 def _strips(

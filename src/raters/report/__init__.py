@@ -20,6 +20,7 @@ from raters.report.case_view import viewer_case
 from raters.report.dispatch import report
 from raters.report.figures import colours_picture, map_picture, outline_path, picture
 from raters.report.page import render, write
+from raters.report.sheet import write_sheets
 from raters.report.viewer import Layer, MapLayer, ViewerCase, extra_layers, rater_layers
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "report",
     "viewer_case",
     "write",
+    "write_sheets",
 ]

@@ -6,7 +6,7 @@ Names of raters and cases may hold anything, they are only shown. Texts are plai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -248,15 +248,26 @@ def file_names(report: Report) -> dict[int, str]:
 
     Names that only differ in upper and lower case count as the same: some systems mix them up.
     """
+    blocks = [block for block in all_blocks(report) if not isinstance(block, TextBlock)]
+    names = different_names(file_name(block.name) for block in blocks)
+    return {id(block): name for block, name in zip(blocks, names, strict=True)}
+
+
+def different_names(names: Iterable[str]) -> list[str]:
+    """Return names of files that are not too long, and differ in more than upper and lower case.
+
+    Example:
+        >>> different_names(["ann", "Ann", "bob"])
+        ['ann', 'Ann-2', 'bob']
+    """
     used: set[str] = set()
-    names = {}
-    for block in all_blocks(report):
-        if not isinstance(block, TextBlock):
-            first = name = file_name(block.name)[:_LONGEST_NAME]
-            number = 1
-            while name.casefold() in used:
-                number += 1
-                name = f"{first}-{number}"
-            used.add(name.casefold())
-            names[id(block)] = name
-    return names
+    found = []
+    for long in names:
+        first = name = long[:_LONGEST_NAME]
+        number = 1
+        while name.casefold() in used:
+            number += 1
+            name = f"{first}-{number}"
+        used.add(name.casefold())
+        found.append(name)
+    return found

@@ -11,7 +11,9 @@ from raters.errors import RatersError
 from raters.report.blocks import Report
 from raters.report.case_view import SHOWN
 from raters.report.page import write
+from raters.report.sheet import Sheets, with_sheets, write_sheets
 from raters.study.foreign import library_class
+from raters.study.order import Given
 from raters.study.paths import PREDICT_JOURNAL
 from raters.study.pattern import is_pattern
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
@@ -106,6 +108,9 @@ def report(
     progress: bool = False,
     network: Own | None = None,
     all_cases: bool = False,
+    sheets: bool = False,
+    order: Given | None = None,
+    gold: bool = False,
 ) -> Path:
     """Write the report of a study, a fusion result or a trained run into a folder.
 
@@ -119,6 +124,9 @@ def report(
         progress: Show progress bars.
         network: The user's own network, where runs were trained with one, as for `raters.load`.
         all_cases: Write all other cases beside it, as `cases/*.html`, which it links to.
+        sheets: Write a sheet per rater beside it, as `sheets/*.html`, which it links to.
+        order: When cases were read, for the drift of raters, as for `raters.report.write_sheets`.
+        gold: Score raters on cases with references, in their sheets.
 
     Returns:
         The path of `report.html`.
@@ -140,9 +148,39 @@ def report(
             "study, of a run or of a fusion (consensus.write(folder) writes one)"
         )
     refuse_place(out, source, study, against)
+    refuse_without_sheets(sheets, order, gold)
     with allowing(network):
+        if sheets and study is None:
+            study = source if isinstance(source, Study) else _its_study(source)
+        files = sheets_of(study, out, order, gold, progress) if sheets else None
         made = make_report(source, study, against, cases_shown, progress)
-        return write(made, out, all_cases, progress)
+        return write(made if files is None else with_sheets(made, files), out, all_cases, progress)
+
+
+def _its_study(source: str | Path) -> Study | None:
+    return read(source) if kind_of(source) == "study" else study_of(source)[0]
+
+
+def refuse_without_sheets(sheets: bool, order: Given | None, gold: bool) -> None:
+    """Reject what only sheets show, where none are asked for."""
+    given = [name for name, value in (("--order", order), ("--gold", gold)) if value]
+    if given and not sheets:
+        raise RatersError(f"found {' and '.join(given)} without --sheets, expected it: sheets of "
+                          "raters show drift and gold cases")  # fmt: skip
+
+
+def sheets_of(
+    study: Study | None, out: str | Path, order: Given | None, gold: bool, progress: bool
+) -> Sheets:
+    """Write the sheets of a report's raters.
+
+    Raises:
+        RatersError: There is no study, or it has no such order or no references.
+    """
+    if study is None:
+        raise RatersError("found no study, expected one to make sheets of its raters (--study)")
+    title = study.about.get("title") or title_of(study)
+    return write_sheets(study, out, order, gold, title, progress)
 
 
 def refuse_place(
@@ -162,7 +200,7 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables", "cases"):
+    for part in ("figures", "tables", "cases", "sheets"):
         inputs.refuse(Path(out) / part, stems=[part])
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from markupsafe import Markup
@@ -117,6 +119,42 @@ def thumbnail(
         classes: Names of the classes.
         hidden: Names that are not shown: of raters who are anonymous.
     """
+    shown = closeup(case, drawn, further)
+    masks = shown.masks
+    colours, paths = rater_colours(list(drawn)), []
+    for place, (name, mask) in enumerate(masks.items()):
+        look = {"colour": colours.get(name, "#fff"), "width": 1.2 + (len(masks) - place) * 0.25}
+        look["dash"] = "" if name in colours else "5 4"
+        for number in np.unique(mask[mask > 0]).tolist():
+            who = classes[number] if name in hidden else f"{name}: {classes[number]}"
+            path = outline_path(mask == number)
+            paths.append(Markup(_PATH).format(d=path, title=who, **look))
+    return drawing(shown, paths)
+
+
+@dataclass(frozen=True)
+class Closeup:
+    """A case cut to what was drawn, small: the picture ('' for none) and the masks by name."""
+
+    picture: str
+    masks: dict[str, Array]
+    aspect: float
+
+    @property
+    def height(self) -> int:
+        """Rows of the masks."""
+        return len(next(iter(self.masks.values())))
+
+    @property
+    def width(self) -> int:
+        """Columns of the masks."""
+        return int(next(iter(self.masks.values())).shape[1])
+
+
+def closeup(
+    case: Case, drawn: Mapping[str, Array], further: Mapping[str, ArrayLike] = MappingProxyType({})
+) -> Closeup:
+    """Cut a case to what was drawn; volumes at the slice that `drawn` differ on most."""
     masks = {**drawn, **{name: np.asarray(mask) for name, mask in further.items()}}
     space = next(iter(masks.values())).shape
     image = None if case.image is None else scaled(case.image, space, None)
@@ -127,28 +165,24 @@ def thumbnail(
         at = most_disputed(view.turn(np.stack(list(drawn.values())), 1))
         masks = {name: view.turn(mask)[at] for name, mask in masks.items()}
         image, aspect = None if image is None else view.turn(image)[at], view.aspect(spacing)
-    window = _window(np.any([mask > 0 for mask in masks.values()], axis=0))
+    window = window_of(np.any([mask > 0 for mask in masks.values()], axis=0))
     seen = np.stack([masks[name][window] for name in drawn])
     coarse = max(1, max(seen.shape[1:]) // _SIDE)
     if (np.diff(seen[:, ::coarse, ::coarse], axis=1) != 0).mean() > _FINE:
         window = _closer(window, (seen != seen[0]).any(axis=0))
-    masks = {name: mask[window] for name, mask in masks.items()}
-    rows, columns = next(iter(masks.values())).shape
-    step = max(1, -(-max(rows, columns) // _SIDE))
-    colours, paths = rater_colours(list(drawn)), []
-    for place, (name, mask) in enumerate(masks.items()):
-        thin = mask[::step, ::step]
-        look = {"colour": colours.get(name, "#fff"), "width": 1.2 + (len(masks) - place) * 0.25}
-        look["dash"] = "" if name in colours else "5 4"
-        for number in np.unique(thin[thin > 0]).tolist():
-            who = classes[number] if name in hidden else f"{name}: {classes[number]}"
-            path = outline_path(thin == number)
-            paths.append(Markup(_PATH).format(d=path, title=who, **look))
+    cut = {name: mask[window] for name, mask in masks.items()}
+    step = max(1, -(-max(next(iter(cut.values())).shape) // _SIDE))
     href = "" if image is None else picture(image[window], _SIDE, (0.0, 1.0))
-    size = {"width": -(-columns // step), "height": -(-rows // step)}
-    shown = Markup(_IMAGE).format(href=href, **size) if href else ""
-    box = {"wide": size["width"], "high": f"{size['height'] * aspect:g}", "aspect": f"{aspect:g}"}
-    return Markup(_DRAWING).format(inner=Markup("").join([shown, *paths]), **box)
+    return Closeup(href, {name: mask[::step, ::step] for name, mask in cut.items()}, aspect)
+
+
+def drawing(shown: Closeup, paths: Sequence[Markup]) -> Markup:
+    """Draw paths on a picture."""
+    size = {"width": shown.width, "height": shown.height}
+    below = Markup(_IMAGE).format(href=shown.picture, **size) if shown.picture else ""
+    high, aspect = f"{shown.height * shown.aspect:g}", f"{shown.aspect:g}"
+    inner = Markup("").join([below, *paths])
+    return Markup(_DRAWING).format(inner=inner, wide=shown.width, high=high, aspect=aspect)
 
 
 _PATH = (
@@ -176,7 +210,7 @@ def _closer(window: tuple[slice, slice], differ: Flags) -> tuple[slice, slice]:
     return slice(rows, rows + side), slice(columns, columns + side)
 
 
-def _window(there: Flags) -> tuple[slice, slice]:
+def window_of(there: Flags) -> tuple[slice, slice]:
     """Return the part of a picture around what was drawn; all of it where that is most of it."""
     if not there.any():
         return slice(None), slice(None)

@@ -121,7 +121,8 @@ function tableRow(row, numbers, links, picked) {
     const made = element("td", opens ? "" : shownText(cell));
     if (opens) {
       const link = element("a", shownText(cell));
-      link.href = `#${links[column]}=${encodeURIComponent(shownText(cell))}`;
+      const front = links[column] === "sheet" ? "sheets/" : `#${links[column]}=`;
+      link.href = front + encodeURIComponent(shownText(cell));
       made.append(link);
     }
     made.classList.toggle("none", cell === null);

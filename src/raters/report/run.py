@@ -34,6 +34,7 @@ from raters.report.run_cases import answer_section, case_section
 from raters.report.run_methods import negatives_of, recurrence_section
 from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
 from raters.report.run_raters import Estimated, draws_unlike, one_way, rater_section, skill_rows
+from raters.report.run_samples import samples_section
 from raters.report.run_scores import (
     as_rater_section,
     calibration_section,
@@ -89,6 +90,7 @@ SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
     "weights": weight_section,
     "negatives": negatives_of,
     "recurrences": recurrence_section,
+    "samples": samples_section,
     "unanswered": unanswered_section,
 }
 """Sections of methods that have something of their own to show, given the model and the cases

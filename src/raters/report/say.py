@@ -88,13 +88,14 @@ def named(name: object, what: str = "rater") -> str:
 
 
 def address(name: object, kind: str) -> str:
-    """Return the part of the page's address that opens a case or a rater.
+    """Return the part of the page's address that opens a case or a rater, or the file of a sheet.
 
     Example:
-        >>> address("a b", "case")
-        '#case=a%20b'
+        >>> address("a b", "case"), address("a b.html", "sheet")
+        ('#case=a%20b', 'sheets/a%20b.html')
     """
-    return f"#{kind}={quote(str(name), safe='', errors='replace')}"
+    front = "sheets/" if kind == "sheet" else f"#{kind}="
+    return f"{front}{quote(str(name), safe='', errors='replace')}"
 
 
 def link(name: object, kind: str = "rater", what: str | None = None) -> Markup:

@@ -32,12 +32,12 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
     return {name: str(name).replace("_", " ") for name in names}
 
 
-_LINKS = {"case": "case", "task": "case"}
+_LINKS = {"case": "case", "task": "case", "sheet": "sheet"}
 _LINKS |= dict.fromkeys(("rater", "rater_a", "rater_b", "as", "against"), "rater")
 
 
 def links(columns: Sequence[str]) -> list[str]:
-    """Return what the names in each column open: 'case', 'rater', or '' for nothing.
+    """Return what the names in each column open: 'case', 'rater', 'sheet', or '' for nothing.
 
     Example:
         >>> links(["rater_a", "task", "dice"])

@@ -160,18 +160,35 @@ def _lines(path: Path) -> list[str]:
 
 def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]:
     """Read one column of a table by task; a repeated task must have the same value."""
-    cells: tuple[list[str], list[str]] = [], []
-    with reading(path):
-        source = open_table(path, wide=False, header=True, rules=CellRules())
+
+    def choose(names: Sequence[str]) -> Sequence[str]:
         for name in (task, column):
-            if name not in source.names:
-                listed = ", ".join(source.names[:20])
+            if name not in names:
+                listed = ", ".join(names[:20])
                 message = f"found columns {listed}, expected a column {name!r}; {hint}"
                 raise RatersError(message, kind="columns")
-        for batch in source.batches([source.names.index(name) for name in (task, column)]):
+        return task, column
+
+    return one_per_task(*read_texts(path, choose), column, path)
+
+
+def read_texts(
+    path: Path, choose: Callable[[Sequence[str]], Sequence[str]]
+) -> tuple[list[str], ...]:
+    """Read columns of a table as texts.
+
+    Args:
+        path: The table.
+        choose: Returns which columns, of all their names.
+    """
+    with reading(path):
+        source = open_table(path, wide=False, header=True, rules=CellRules())
+        places = [source.names.index(name) for name in choose(source.names)]
+        cells: tuple[list[str], ...] = tuple([] for _ in places)
+        for batch in source.batches(places):
             for own, part in zip(cells, batch, strict=True):
                 own += part.to_pylist()
-    return one_per_task(*cells, column, path)
+    return cells
 
 
 def one_per_task(

@@ -1,0 +1,362 @@
+"""A sheet per rater, to hand to the person: agreement, bias, examples, drift, gold cases.
+
+One HTML file each, printed on a page or two; the other raters are not named in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raters.agreement.answers import votes_of
+from raters.agreement.drift import Trend
+from raters.agreement.one_rater import (
+    ENOUGH,
+    ClassScore,
+    beside,
+    class_scores,
+    drift,
+    farthest,
+    mixed_up,
+    size_ratio,
+)
+from raters.agreement.readings import OneRater, Readings, readings_of
+from raters.arrays import Array, Floats, Ints
+from raters.progress import track
+from raters.report.blocks import Report, TableBlock, TextBlock, different_names
+from raters.report.say import percent, templates
+from raters.report.sheet_pictures import class_colours, mask_examples, task_examples
+from raters.scores.bootstrap import Interval
+from raters.study.order import Given, Order, order_of
+from raters.study.paths import file_name, written_whole
+from raters.study.study import Study
+from raters.version import __version__
+
+FOLDER = "sheets"
+"""Where sheets are written, beside the report."""
+_DOTS = 12  # other raters who get a dot each; of more, the middle half is shown
+_MATRIX = 10  # classes of a matrix that fits the page
+_BINS = 12
+_LONGEST = 120  # bytes of a file name
+_SIZES = 0.05
+
+ANONYMOUS = (
+    "There are no sheets of raters: they are anonymous, so a name in one case and in the next may "
+    "be different people."
+)
+ALONE = "There are no sheets of raters: with fewer than two, nobody can be compared."
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Which sheets were written.
+
+    Attributes:
+        files: The name of the file of each rater, in the folder `sheets`.
+        note: Why there are none; '' where there are.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+def write_sheets(
+    study: Study,
+    out: str | Path = "report",
+    order: Given | None = None,
+    gold: bool = False,
+    title: str = "",
+    progress: bool = False,
+) -> Sheets:
+    """Write a sheet per rater, as `sheets/RATER.html`.
+
+    Args:
+        study: The study.
+        out: The folder that `sheets/` is written into.
+        order: When cases were read, for drift: a column, `FILE:COLUMN`, 'listed' or a mapping, as
+            `raters.study.order.order_of` takes it; by default what the study says of it, if it
+            says anything.
+        gold: Also score raters on the cases that have a reference.
+        title: The name of the study.
+        progress: Show progress bars.
+
+    Returns:
+        The files by rater. Anonymous raters have none, and `note` says so.
+
+    Example:
+        >>> import tempfile
+        >>> from raters.simulate import phantom_study, simulate
+        >>> study = simulate(phantom_study("lesions", cases=2, shape=(32, 32)), "good,over,under")
+        >>> write_sheets(study, tempfile.mkdtemp()).files["over"]
+        'over.html'
+    """
+    study = study.without_negatives()
+    if study.anonymous or len(study.raters) < 2:
+        return Sheets(note=ANONYMOUS if study.anonymous else ALONE)
+    when = order_of(study, order)
+    maker = _Maker(study, readings_of(study, gold, progress), when, gold, title)
+    names = different_names(_short(file_name(_text(rater))) for rater in study.raters)
+    files = {rater: f"{name}.html" for rater, name in zip(study.raters, names, strict=True)}
+    for rater, name in track(files.items(), len(files), "writing sheets", progress):
+        with written_whole(Path(out) / FOLDER / name) as file:
+            file.write(maker.page(rater))
+    return Sheets(files)
+
+
+def with_sheets(report: Report, sheets: Sheets) -> Report:
+    """Link the raters of a report to their sheets, in its first table of raters."""
+    if sheets.note:
+        said = TextBlock(sheets.note, "note")
+        first = replace(report.sections[0], blocks=[*report.sections[0].blocks, said])
+        return replace(report, sections=[first, *report.sections[1:]])
+    sections, done = [], False
+    for section in report.sections:
+        blocks = []
+        for block in section.blocks:
+            if not done and isinstance(block, TableBlock) and _of_raters(block):
+                block, done = _linked(block, sheets), True
+            blocks.append(block)
+        sections.append(replace(section, blocks=blocks))
+    return replace(report, sections=sections)
+
+
+def _of_raters(block: TableBlock) -> bool:
+    names = [row.get("rater") for row in block.rows]
+    return bool(names) and None not in names and len(set(names)) == len(names)
+
+
+def _linked(block: TableBlock, sheets: Sheets) -> TableBlock:
+    rows = block.rows if block.shown is None else block.shown
+    shown = [{**row, "sheet": sheets.files.get(row["rater"])} for row in rows]
+    columns = block.columns
+    if columns is not None:
+        old = columns if isinstance(columns, dict) else {name: name for name in columns}
+        columns = {**old, "sheet": "sheet"}
+    return replace(block, shown=shown, columns=columns)
+
+
+def _text(name: str) -> str:
+    """Return a name as text that any system takes: names of files may hold bytes that are none."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def _short(name: str) -> str:
+    """Cut a name to bytes that any system takes."""
+    return name.encode("utf-8")[:_LONGEST].decode("utf-8", "ignore")
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the sheets of a study, from one pass over it."""
+
+    study: Study
+    readings: Readings
+    order: Order | None
+    gold: bool
+    title: str
+
+    @property
+    def masks(self) -> bool:
+        return self.study.kind == "segmentation"
+
+    @property
+    def crowd(self) -> bool:
+        """Whether there are too many raters for a dot each: half of them are a bar."""
+        return len(self.study.raters) - 1 > _DOTS
+
+    @cached_property
+    def everybody(self) -> Ints:
+        """What all raters say together, by what most of the others of each say."""
+        numbers = range(len(self.study.raters))
+        return np.asarray(sum(self.readings.of(k).confusion for k in numbers))
+
+    @cached_property
+    def votes(self) -> Ints:
+        return votes_of(self.study) if not self.masks else np.zeros((0, 0), np.int64)
+
+    def page(self, rater: str) -> str:
+        """Return the sheet of a rater."""
+        number = self.study.raters.index(rater)
+        own = self.readings.of(number)
+        groups = np.asarray(self.study.index.groups[own.cases], str)
+        scores = class_scores(self.readings, number, own, groups)
+        page = templates().get_template("sheet.html").render(
+            rater=rater,
+            title=self.title,
+            version=__version__,
+            masks=self.masks,
+            two=len(self.study.raters) == 2,
+            raters=len(self.study.raters),
+            cases=len(self.study),
+            labelled=len(np.unique(own.cases)),
+            compared=int(np.isfinite(own.scores[:, -1]).sum()),
+            enough=ENOUGH,
+            score="Dice" if self.masks else "equal labels",
+            rows=self._rows(scores, own, groups),
+            whole=_scored(scores[-1], self.crowd) if scores else None,
+            mixed=mixed_up(own.confusion, self.everybody, self.study.classes.names, self.masks),
+            matrix=self._matrix(own.confusion),
+            examples=self._examples(own, rater),
+            legend=list(class_colours(self.readings.names).items()) if self.masks else [],
+            order=self.order,
+            drift=self._drift(own, rater, groups),
+            gold=self._gold(number, own, groups) if self.gold else None,
+        )  # fmt: skip
+        return _text(page)
+
+    def _rows(
+        self, scores: Sequence[ClassScore], own: OneRater, groups: Array, gold: bool = False
+    ) -> list[dict[str, Any]]:
+        """Return the lines of the table of classes; one class alone is the same as all."""
+        names = self.readings.names
+        kept = scores[-1:] if len(names) == 1 else scores
+        scale = _Scale.of(kept)
+        counts = own.gold_confusion if gold else own.confusion
+        found = []
+        for one in kept:
+            column = names.index(one.name) if one.name else len(names)
+            row = _scored(one, self.crowd) | {
+                "name": one.name or (names[0] if len(names) == 1 else "")
+            }
+            row["strip"] = scale.strip(one, self.crowd)
+            if self.masks:
+                if not gold:
+                    row["size"] = _size(size_ratio(own.sizes[:, column], groups))
+                chosen = column + 1 if one.name else 1 if len(names) == 1 else None
+                row["beside"] = None if chosen is None else beside(counts, chosen)
+            found.append(row)
+        return found
+
+    def _matrix(self, counts: Ints) -> list[dict[str, Any]] | None:
+        """Return the shares of a table's classes by row, without rows that nobody uses."""
+        names = self.study.classes.names
+        if self.masks or len(names) > _MATRIX:
+            return None
+        rows = []
+        for k, name in enumerate(names):
+            if total := int(counts[k].sum()):
+                rows.append({"name": name, "number": total, "shares": (counts[k] / total).tolist(),
+                             "at": k})  # fmt: skip
+        return [{"names": names, "rows": rows}] if rows else None
+
+    def _examples(self, own: OneRater, rater: str) -> list[dict[str, Any]]:
+        if self.masks:
+            return mask_examples(self.study, own, rater, farthest(own, self.votes, 4))
+        chosen = farthest(own, self.votes, 6)
+        return task_examples(self.study, own, self.votes, chosen, self.gold)
+
+    def _drift(self, own: OneRater, rater: str, groups: Array) -> dict[str, Any] | None:
+        if self.order is None:
+            return None
+        ids = self.study.index.ids
+        when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
+        found, known = drift(own, when, groups), np.isfinite(when)
+        score = "{:.2f}".format if self.masks else percent
+        charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
+        if found.size is not None:
+            charts.append(_chart(found.size, own.sizes[:, -1], True, _more, -0.999))
+        ends = [self.order.shown(f(when[known])) for f in (np.min, np.max)] if known.any() else []
+        return {"found": found, "charts": charts, "ends": ends, "own": found.own,
+                "sizes": [_percent(found.size.first), _percent(found.size.last)]
+                if found.size is not None else []}  # fmt: skip
+
+    def _gold(self, number: int, own: OneRater, groups: Array) -> dict[str, Any] | None:
+        scores = class_scores(self.readings, number, own, groups, gold=True)
+        if not scores:
+            return {"rows": [], "whole": None, "mixed": []}
+        names = self.study.classes.names
+        counts = own.gold_confusion
+        mixed = mixed_up(counts, counts, names, self.masks, most=2)
+        rows = self._rows(scores, own, groups, gold=True)
+        return {"rows": rows, "whole": _scored(scores[-1], self.crowd), "mixed": mixed}
+
+
+def _scored(one: ClassScore, many: bool) -> dict[str, Any]:
+    """Return a score beside those of the others, as the template takes it."""
+    score, others = one.score, np.array(one.others)
+    middle = float(np.median(others)) if others.size else None
+    where = ""
+    if middle is not None and score.exists:
+        where = "below" if score.high < middle else "above" if score.low > middle else "like"
+    ends = np.quantile(others, [0.25, 0.75] if many else [0, 1]).tolist() if others.size else None
+    return {"score": score, "readings": one.readings, "middle": middle, "where": where,
+            "range": ends, "half": many}  # fmt: skip
+
+
+def _size(ratio: Interval) -> dict[str, Any] | None:
+    """Return whether a rater draws more or less than the others; None where unknown."""
+    if not np.isfinite(ratio.estimate):
+        return None
+    sure = ratio.exists and (ratio.low > 1 or ratio.high < 1)
+    return {"ratio": ratio, "sure": sure and abs(ratio.estimate - 1) >= _SIZES}
+
+
+def _percent(relative: float) -> float | None:
+    """Return how many per cent more than the others `(v - o) / (v + o)` is."""
+    return 100 * 2 * relative / (1 - relative) if relative < 1 else None
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Where scores are on the strips of a table, in per cent of their width."""
+
+    low: float
+
+    @classmethod
+    def of(cls, scores: Sequence[ClassScore]) -> _Scale:
+        """Begin below the lowest score of all, at a tenth."""
+        ends = [v for one in scores for v in (one.score.estimate, one.score.low, *one.others)]
+        least = min((value for value in ends if np.isfinite(value)), default=0.0)
+        return cls(max(0.0, np.floor(10 * least - 0.5) / 10))
+
+    def at(self, value: float) -> float:
+        return round(100 * (min(max(value, self.low), 1.0) - self.low) / (1 - self.low), 2)
+
+    def strip(self, one: ClassScore, many: bool) -> dict[str, Any]:
+        score, others = one.score, one.others
+        middle = np.quantile(others, [0.25, 0.75]) if many and others else None
+        band = None if middle is None else [self.at(value) for value in middle]
+        bar = [self.at(score.low), self.at(score.high)] if score.exists else None
+        return {"at": self.at(score.estimate), "bar": bar, "band": band, "low": self.low,
+                "dots": [] if many else [self.at(v) for v in others]}  # fmt: skip
+
+
+def _more(relative: float) -> str:
+    more = _percent(relative)
+    return "alone" if more is None else f"{more:+.0f} %".replace("-", "−")
+
+
+def _chart(
+    found: Trend, scores: Floats, dots: bool, shown: Callable[[float], str], least: float = 0.0
+) -> dict[str, Any] | None:
+    """Return the points of a chart (of labels: shares of about equal parts), and the line."""
+    there = np.isfinite(found.place) & np.isfinite(scores)
+    if not found.exists or not there.any():
+        return None
+    x, y = found.place[there], scores[there]
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    if not dots:
+        parts = np.array_split(np.arange(len(x)), min(_BINS, max(1, len(x) // 5)))
+        x, y = (np.array([one[part].mean() for part in parts]) for one in (x, y))
+    ends = [*y.tolist(), found.first, found.last]
+    low, high = min(ends), max(ends)
+    room = max(0.02, 0.1 * (high - low))
+    low, high = max(low - room, least), min(high + room, 1.0)
+
+    def up(value: float) -> float:
+        return round(100 * (high - value) / (high - low), 2)
+
+    both = zip(x.tolist(), y.tolist(), strict=True)
+    return {
+        "points": [(round(100 * a, 2), up(b)) for a, b in both],
+        "line": [up(found.first), up(found.last)],
+        "ends": [shown(found.first), shown(found.last)],
+        "scale": [shown(low), shown(high)],
+        "zero": up(0.0) if low < 0 < high else None,
+    }
