@@ -11,9 +11,8 @@ from matplotlib.patches import Patch, PathPatch
 from raters.agreement.masks import mask_agreement
 from raters.arrays import Array
 from raters.plots import style
-from raters.plots.pictures import border_path, most_disputed
+from raters.plots.pictures import border_path, most_disputed, view_of
 from raters.plots.pictures import picture as scaled
-from raters.plots.views import view_of
 from raters.report.blocks import Section, figure, section
 from raters.report.first import window_of
 from raters.report.sheet_pictures import class_colours

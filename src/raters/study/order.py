@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from raters.errors import RatersError
-from raters.fusion.skill_levels import USUAL
 from raters.study.pattern import is_pattern
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE
-from raters.study.table_study import read_texts
+from raters.study.table_study import USUAL, read_texts
 from raters.wording import expected_one_of
 
 LISTED = "listed"
