@@ -231,7 +231,7 @@ def nodule(data: Path) -> None:
     trust = found.performance.query("`class` == 'nodule'").set_index("rater").sensitivity
     for k, (rater, share) in enumerate(trust.items()):
         place = {"x": 0.97, "y": 0.3 - 0.07 * k, "ha": "right", "transform": panels[2].transAxes}
-        panels[2].text(s=f"{share:.0%} marked", color=colours[rater], weight="bold", **place)
+        panels[2].text(s=f"{share:.0%}", color=colours[rater], weight="bold", **place)
     figure.savefig(HERE / "nodule.png", dpi=110)
 
 
@@ -266,7 +266,7 @@ def learning(demo: Path) -> None:
 NODULE = "LIDC-IDRI-0203/1/9"
 LESION = "test/lesions0300"
 SHOWN = ("careful", "generous", "thin", "broken")
-"""The cases of LIDC and of the demo that are shown, and whose masks; the fifth rater hands in nothing."""
+"""The cases of LIDC and of the demo, and whose masks; the fifth rater hands in nothing."""
 
 
 def _errors(truth: np.ndarray, mask: np.ndarray) -> np.ndarray:
