@@ -93,7 +93,9 @@ def rendered(path: Path) -> dict[Path, bytes]:
 
 def main(names: list[str]) -> None:
     """Run notebooks and write them, their pages and their pictures."""
-    for path in [NOTEBOOKS / f"{name}.ipynb" for name in names] or sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in [NOTEBOOKS / f"{name}.ipynb" for name in names] or sorted(
+        NOTEBOOKS.glob("*.ipynb")
+    ):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             run(notebook)
