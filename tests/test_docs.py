@@ -85,6 +85,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+@pytest.mark.filterwarnings("ignore:NvImgCodecPydicomReader:UserWarning")  # MONAI, without it
 @pytest.mark.usefixtures("registries", "small_figures")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
