@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -84,6 +85,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+@pytest.mark.filterwarnings("ignore:NvImgCodecPydicomReader:UserWarning")  # MONAI, without it
 @pytest.mark.usefixtures("registries", "small_figures")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
@@ -123,14 +125,18 @@ def test_relative_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
 
 
-@pytest.fixture(scope="module")
-def make_tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_tables", DOCS / "make_tables.py")
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make_tables() -> ModuleType:
+    return load_script("make_tables")
 
 
 def test_tables_are_those_of_the_code(make_tables: ModuleType) -> None:
@@ -141,6 +147,32 @@ def test_tables_are_those_of_the_code(make_tables: ModuleType) -> None:
         assert page.read_text(encoding="utf-8") == text, hint
     assert {ROOT / "README.md", DOCS / "results/index.md", ROOT / "mkdocs.yml"} <= made.keys()
     assert {page for page in PAGES if page not in made} == set(), "pages of results that are gone"
+
+
+@pytest.mark.parametrize("name", ["crowd", "masks"])
+def test_notebooks_were_run_and_are_their_pages(name: str) -> None:
+    """The page of a notebook is made of it, so that its code runs with that of all pages."""
+    make_notebooks = load_script("make_notebooks")
+    path = DOCS / "notebooks" / f"{name}.ipynb"
+    made = make_notebooks.rendered(path)
+    for file, content in made.items():
+        hint = f"{name_of(file)} is out of date: python docs/make_notebooks.py"
+        assert file.read_bytes() == content, hint
+    assert path.with_suffix(".md") in RUNNING
+    assert set(path.parent.glob(f"{name}-*.png")) == made.keys() - {path.with_suffix(".md")}
+    assert max(file.stat().st_size for file in [path, *made]) < 500_000
+    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+
+
+def test_notebooks_show_what_their_cells_give() -> None:
+    source = ["x = 2\n", "print('one')\n", "x + 1"]
+    code = {"cell_type": "code", "execution_count": None, "outputs": [], "source": source}
+    notebook = {"cells": [{"cell_type": "markdown", "source": ["# Title"]}, code]}
+    load_script("make_notebooks").run(notebook)
+    assert code["execution_count"] == 1
+    printed, value = code["outputs"]
+    assert (printed["text"], value["data"]) == (["one\n"], {"text/plain": ["3"]})
 
 
 def test_plots_are_of_the_results() -> None:

@@ -1,7 +1,7 @@
 """Draws the pictures of the docs: `python docs/pictures/draw.py [DEMO] [DATA]`, beside itself.
 
-DEMO is the folder that `raters demo` wrote, DATA one with the public data sets that fusion is shown
-on; without them their pictures are left out.
+DEMO is the folder that `raters demo` wrote ('' for none), DATA one with the public data sets that
+fusion is shown on; without them their pictures are left out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import grey_dilation
 
 import raters
+from raters import plots
 from raters.agreement.case import entropy_map
 from raters.fusion.spatial_staple import local_accuracy, spatial_staple
 from raters.fusion.staple import staple
@@ -206,6 +209,36 @@ def fusions(data: Path) -> None:
     fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
 
 
+def nodule(data: Path) -> None:
+    """Draw four radiologists' outlines of one nodule, their vote, and what STAPLE finds."""
+    study = raters.datasets.open_dataset("lidc", data / "lidc64").select(cases=[NODULE])
+    case, colours = study[0], plots.rater_colours(study.raters)
+    vote, found = (raters.fuse(study, method) for method in ("vote", "staple"))
+    assert case.image is not None
+    figure = Figure(figsize=(9, 3.3), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes in panels:
+        axes.imshow(case.image[0], cmap="gray", interpolation="bicubic")
+        axes.set(xlim=(5, 55), ylim=(63, 13))
+        axes.set_axis_off()
+    panels[0].set_title("what four radiologists drew")
+    for k, (rater, mask) in enumerate(zip(study.raters, case.labels, strict=True)):
+        _outline(panels[0], mask, colours[rater], 3 - 0.6 * k)
+    panels[1].set_title("their majority vote")
+    _outline(panels[1], vote[0].labels, "white", 2)
+    panels[2].set_title("what raters finds")
+    _outline(panels[2], found[0].labels, "white", 2)
+    trust = found.performance.query("`class` == 'nodule'").set_index("rater").sensitivity
+    for k, (rater, share) in enumerate(trust.items()):
+        place = {"x": 0.97, "y": 0.3 - 0.07 * k, "ha": "right", "transform": panels[2].transAxes}
+        panels[2].text(s=f"{share:.0%}", color=colours[rater], weight="bold", **place)
+    figure.savefig(HERE / "nodule.png", dpi=110)
+
+
+def _outline(axes: Any, mask: np.ndarray, colour: str, width: float) -> None:  # noqa: ANN401
+    axes.add_collection(LineCollection(plots.border_lines(mask > 0), colors=colour, lw=width))
+
+
 def learning(demo: Path) -> None:
     """Draw what raters drew, what pixel-cm expects of them, and networks at two cuts."""
     study = raters.read(demo / "study").select(split="test")
@@ -230,9 +263,10 @@ def learning(demo: Path) -> None:
     montage(rows, HERE / "learning.png")
 
 
+NODULE = "LIDC-IDRI-0203/1/9"
 LESION = "test/lesions0300"
 SHOWN = ("careful", "generous", "thin", "broken")
-"""The case of the demo that is shown, and whose masks; the fifth rater hands in nothing."""
+"""The cases of LIDC and of the demo, and whose masks; the fifth rater hands in nothing."""
 
 
 def _errors(truth: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -245,7 +279,8 @@ if __name__ == "__main__":
     coarse()
     discs()
     spatial()
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 1 and sys.argv[1]:
         learning(Path(sys.argv[1]))
     if len(sys.argv) > 2:
+        nodule(Path(sys.argv[2]))
         fusions(Path(sys.argv[2]))
