@@ -13,7 +13,7 @@ from raters.report.case_view import SHOWN
 from raters.report.page import write
 from raters.study.foreign import library_class
 from raters.study.paths import PREDICT_JOURNAL
-from raters.study.pattern import is_pattern
+from raters.study.pattern import is_pattern, suggest_pattern, there
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
 from raters.study.read import read
 from raters.study.study import Study
@@ -62,8 +62,6 @@ def _foreign(folder: Path) -> RatersError:
     )
     if (folder / PREDICT_JOURNAL).exists():
         return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
-    from raters.study.pattern import suggest_pattern, there
-
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
     return RatersError(
