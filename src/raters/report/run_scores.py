@@ -17,7 +17,7 @@ from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.runs import Seen, choose_split
 from raters.report.blocks import Block, Section, TextBlock, figure, section, table
-from raters.report.say import ALL_RATERS, say
+from raters.report.say import ALL_RATERS, filled_in, plain, say, texts
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
@@ -211,20 +211,14 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
     return [say("own", better=len(compared) - len(weak), compared=len(compared), weak=weak)]
 
 
-NAMES = {
-    "joint": "joint likelihood of labels",
-    "marginal": "marginal likelihood of labels",
-    "ece": "calibration error",
-    "as_rater": "'as rater' against the rater",
-    "as_rater_ece": "calibration error of 'as rater'",
-    "confusion_error": "error of the matrices",
-}
-
-
 def comparison_section(found: Comparison) -> Section:
     """Show this run beside others, with paired differences."""
     score = found.runs[0].score
-    rows = [{**row, "score": NAMES.get(row["score"], score)} for row in found.differences]
+    names = texts()["run.differences"]["scores"]
+    rows = [
+        {**row, "score": plain(filled_in(names.get(row["score"], row["score"]), score=score))}
+        for row in found.differences
+    ]
     blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
     groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
     if groups < LEAST_GROUPS:
