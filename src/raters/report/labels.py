@@ -253,8 +253,8 @@ def _agreed(study: Study, consensus: Labels) -> list[Number]:
     numbers = [mean_number("labels equal to the consensus", equal, groups, about)]
     if (truth := study.reference_labels) is not None:
         known = (truth != MISSING) & (consensus != MISSING)
-        sums = np.stack([known & (consensus == truth), known], axis=1)
-        numbers.append(mean_number("consensus equal to the reference", sums, groups))
+        right = np.stack([known & (consensus == truth), known], axis=1)
+        numbers.append(mean_number("consensus equal to the reference", right, groups))
     return numbers
 
 

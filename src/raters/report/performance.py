@@ -109,7 +109,7 @@ def _table(files: FusionFiles, rows: Sequence[Row]) -> Block:
     hidden = ("_low", "_high", "_se") if "case" in names else ("_low", "_high")
     shown = [c for c in names if not c.endswith(hidden)]
     columns = [c for c in shown if any(row.get(c) is not None for row in rows)]
-    of = {"estimated": bool(files.rows), "by_case": "case" in names}
+    of: Row = {"estimated": bool(files.rows), "by_case": "case" in names}
     return table("fusion.performance-of-raters", rows, columns=columns, **of)
 
 
