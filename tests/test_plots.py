@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 import raters
 from makers import ODD_NAMES, quick
 from raters import RatersError, Study, plots, scores
+from raters.agreement.findings import relative_volumes
 from raters.plots.lines import hit_curve
 from raters.plots.pairs import clustered
 from raters.plots.pictures import border_path
-from raters.plots.sizes import relative_volumes
 from raters.plots.style import LOOKS, text_on
 from raters.rows import Row
 from raters.study.classes import MISSING

@@ -14,7 +14,7 @@ import torch
 import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
 from make_models import make_model
-from raters.report.run_methods import recurrence_section
+from raters.report.run_raters import recurrence_section
 from raters.study import formats
 from raters.study.study import Study
 

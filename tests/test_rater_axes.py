@@ -18,13 +18,13 @@ import raters
 from make_models import make_model
 from raters.confusion import count_answers, count_case
 from raters.errors import RatersError
+from raters.evaluation.watch import true_counts
 from raters.methods.registry import METHODS
 from raters.networks.normalise import Normalisation
 from raters.rater_models.confusion import PixelConfusion, SharedConfusion
 from raters.report import TableBlock
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
-from raters.report.run_pass import true_counts
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study

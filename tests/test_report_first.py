@@ -15,12 +15,12 @@ from browser import MISSING as NO_BROWSER
 from browser import browser, visit
 from make_models import make_model
 from raters.agreement.answers import class_confusion, pairs_of_tasks, who_said
+from raters.agreement.findings import minorities, minority_facts
+from raters.evaluation.watch import score_and_watch, vote_score
 from raters.fusion.write import write_consensus
-from raters.report.blocks import First, Report, TableBlock, all_blocks
+from raters.report.blocks import First, Report, Section, TableBlock, all_blocks
 from raters.report.dispatch import make_report, title_of
-from raters.report.findings import minorities, minority_facts
 from raters.report.page import render
-from raters.report.run_pass import score_and_watch, vote_score
 from raters.report.say import link, plain, say, together
 from raters.scores.bootstrap import interval
 from raters.study.study import Study
@@ -276,6 +276,36 @@ def test_a_minority_is_named_once() -> None:
     facts = minority_facts(few, study, study.cases, "pixels")
     said = plain(say("minority", one=facts, followed="staple"))
     assert said.startswith("lesion was drawn by 1 of 3 raters only (ann; 5 pixels in case c0), and")
+
+
+def beside_a_run() -> Report:
+    """Rows of a run's report: against whom scores are, of two raters, of all of them, of a run."""
+    tables = [
+        TableBlock("raters", [{"rater": name} for name in ("ann", "bob")]),
+        TableBlock("summary", [{"against": name} for name in ("reference", "ann")]),
+        TableBlock("cuts", [{"against": "raters"}]),
+        TableBlock("differences", [{"run": "other", "against": "mine"}]),
+    ]
+    return Report("Run", sections=[Section("Scores", blocks=tables)])
+
+
+RATER_LINKS = ["#rater=ann", "#rater=bob", "#rater=ann"]
+
+
+def test_only_raters_are_links_to_raters() -> None:
+    assert re.findall('<td><a href="([^"]*)">', render(beside_a_run())) == RATER_LINKS
+
+
+@needs_browser
+def test_only_raters_are_links_in_the_browser(tmp_path: Path) -> None:
+    """The script makes all rows anew."""
+    script = """
+      document.querySelectorAll("th button").forEach((button) => button.click());
+      const links = [...document.querySelectorAll("td a")];
+      answer.links = links.map((a) => a.getAttribute("href"));
+    """
+    found = visit(render(beside_a_run()), script, tmp_path)
+    assert found.console == [] and found.answer["links"] == RATER_LINKS
 
 
 @needs_browser

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from make_models import make_model
+from raters.evaluation.negatives import Excluded, error_rows, look_at_negatives
 from raters.prediction.predict_study import predict_study
 from raters.prediction.writing import Outputs
 from raters.report import FigureBlock, TableBlock
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
-from raters.report.run_methods import Excluded, error_rows, look_at_negatives
 from raters.study.annotations import Annotation
 from raters.study.classes import MISSING
 from raters.study.study import Study

@@ -15,14 +15,14 @@ from make_models import make_model
 from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
 from raters.evaluation.runs import Seen
+from raters.evaluation.watch import score_and_watch, weighted
 from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
 from raters.report.run_cases import telling
-from raters.report.run_pass import score_and_watch, shown_part, weighted
-from raters.report.run_training import told
+from raters.report.run_scores import shown_part, told
 from raters.report.say import plain
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion

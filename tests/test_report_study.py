@@ -14,15 +14,15 @@ from PIL import Image
 import raters
 from raters.agreement.agree import ALL
 from raters.errors import RatersError
+from raters.fusion.against import compare, evenly, foreground_rows, summary_rows
+from raters.fusion.findings import border_errors, left_out, left_out_scores
+from raters.fusion.read import read_fusion
 from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
-from raters.plots.sizes import signed_distance_counts
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.compare import border_counts, compare, evenly, left_out_scores, summary_rows
 from raters.report.dispatch import kind_of, make_report, report, study_of
-from raters.report.findings import border_errors, error_shares, left_out
-from raters.report.fusion_files import read_fusion
 from raters.report.say import plain, say
+from raters.scores.border import border_counts, signed_distance_counts
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 from viewer_labels import said_by
@@ -264,12 +264,13 @@ def test_error_shares_and_border_of_known_drawings() -> None:
     truth = disc(24, 24, 10)
     labels = np.array([truth, disc(24, 24, 13), disc(24, 24, 7)])
     counts = np.array([[[[np.sum((truth == t) & (own == o)) for o in (0, 1)] for t in (0, 1)] for own in labels]])  # fmt: skip  # noqa: E501
-    shares = error_shares(counts, ["right", "wide", "narrow"])
+    rows = foreground_rows(counts, ["right", "wide", "narrow"])
+    shares = {row["rater"]: (row["beyond"], row["missed"]) for row in rows}
     assert shares["right"] == (0.0, 0.0)
     assert shares["wide"] == pytest.approx((labels[1].sum() / truth.sum() - 1, 0.0))
     assert shares["narrow"] == pytest.approx((0.0, 1 - labels[2].sum() / truth.sum()))
     borders = border_counts(truth, labels, (1.0, 1.0), 1.0, 1)
-    found = border_errors(shares, borders, ["right", "wide", "narrow"])
+    found = border_errors(rows, borders)
     text = plain(say("border", **found, unit="pixels"))
     assert text.startswith("wide over-segments by ")
     assert "narrow misses" in text

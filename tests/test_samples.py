@@ -20,6 +20,7 @@ from command_line import Run, run_in_process
 from make_models import make_model
 from makers import save
 from raters.errors import RatersError
+from raters.evaluation.watch import score_and_watch
 from raters.methods import METHODS, MethodEntry
 from raters.methods.base import Asked, Maps, Method, Task
 from raters.methods.options import MethodOptions
@@ -29,9 +30,8 @@ from raters.prediction.predict import predict_case, predict_cases
 from raters.prediction.predict_study import predict_study
 from raters.prediction.writing import Outputs
 from raters.report.blocks import ViewerBlock
-from raters.report.run import unanswered_section
 from raters.report.run_cases import case_section
-from raters.report.run_pass import score_and_watch
+from raters.report.run_raters import unanswered_section
 from raters.study.study import Study
 from raters.training.model import Model
 

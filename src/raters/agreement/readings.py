@@ -12,6 +12,7 @@ import numpy as np
 
 from raters.agreement.answers import vote_of_rest, votes_of
 from raters.agreement.case import case_agreement
+from raters.agreement.findings import relative_volumes
 from raters.agreement.masks import with_mean
 from raters.arrays import Array, Floats, Ints, Labels, mean_known
 from raters.errors import RatersError, enough_memory
@@ -174,27 +175,6 @@ def readings_of(study: Study, gold: bool = False, progress: bool = False) -> Rea
             "a folder 'reference' or a column 'reference' of the study, or --reference"
         )
     return found
-
-
-def relative_volumes(found: Floats) -> Floats:
-    """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
-
-    Args:
-        found: `(cases, raters, ...)`; NaN where unknown.
-
-    Example:
-        >>> relative_volumes(np.array([[2.0, 1.0], [0.0, 3.0], [0.0, 0.0]]).T[:, :2].T).round(3)
-        array([[ 0.333, -0.333],
-               [-1.   ,  1.   ]])
-    """
-    exist = np.isfinite(found)
-    filled = np.where(exist, found, 0.0)
-    others = filled.sum(axis=1, keepdims=True) - filled
-    number = exist.sum(axis=1, keepdims=True) - exist
-    mean = others / np.maximum(number, 1)
-    both = filled + mean
-    fits = exist & (number > 0) & (both > 0)
-    return np.where(fits, (filled - mean) / np.where(both > 0, both, 1), np.nan)
 
 
 def _of_masks(study: Study, gold: bool, progress: bool) -> MaskReadings:

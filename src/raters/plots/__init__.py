@@ -17,16 +17,10 @@ from raters.plots.matrices import confusion
 from raters.plots.overlays import overlay
 from raters.plots.pairs import agreement, difficulty
 from raters.plots.pictures import border_lines
-from raters.plots.sizes import (
-    DistanceCounts,
-    bias,
-    case_volumes,
-    distance_counts,
-    signed_distance_counts,
-    volumes,
-)
+from raters.plots.sizes import bias, case_volumes, distance_counts, volumes
 from raters.plots.skill import matrix_skills, skill_scatter, skills
 from raters.plots.style import Theme, rater_colours, rater_lines, shown
+from raters.scores.border import DistanceCounts, signed_distance_counts
 
 __all__ = [
     "DistanceCounts",

@@ -1,26 +1,20 @@
-"""Who draws more and who less, and where: sizes, and foreground by distance to the consensus.
-
-The signed distance of a voxel goes from its centre to the nearest voxel on the other side, less
-half of the smallest spacing, so that the border between two neighbours is at 0; it is negative
-inside of the consensus.
-"""
+"""Who draws more and who less, and where: sizes, and foreground by distance to the consensus."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.agreement.readings import relative_volumes as relative_volumes
-from raters.arrays import Array, Floats, Ints
+from raters.agreement.findings import relative_volumes
+from raters.arrays import Floats
 from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.style import Theme
 from raters.progress import track
-from raters.scores.conventions import Spacing, label_array, spacing_of
+from raters.scores.border import DEFAULT_BINS, DistanceCounts, signed_distance_counts
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -159,91 +153,6 @@ def _lying(raters: Sequence[str], theme: Theme, x: str, width: float) -> tuple[F
     axes.set_ylim(len(raters) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     return figure, axes
-
-
-DEFAULT_BINS = tuple(float(edge) for edge in range(-10, 11))
-
-
-@dataclass(frozen=True)
-class DistanceCounts:
-    """Voxels by distance to the border of the consensus; counts of cases can be added.
-
-    Attributes:
-        edges: The edges of the bins.
-        seen: How many voxels each rater labelled, `(raters, bins)`.
-        drawn: How many of them the rater called foreground, `(raters, bins)`.
-    """
-
-    edges: Floats
-    seen: Ints
-    drawn: Ints
-
-    def __add__(self, other: DistanceCounts) -> DistanceCounts:
-        return DistanceCounts(self.edges, self.seen + other.seen, self.drawn + other.drawn)
-
-    @property
-    def shares(self) -> Floats:
-        """The share of foreground, `(raters, bins)`; NaN where a rater labelled nothing."""
-        full = self.seen > 0
-        return np.where(full, self.drawn / np.maximum(self.seen, 1), np.nan)
-
-
-def signed_distance_counts(
-    consensus: ArrayLike,
-    labels: ArrayLike,
-    spacing: Spacing | None = None,
-    bins: ArrayLike = DEFAULT_BINS,
-    number: int = 1,
-) -> DistanceCounts:
-    """Count what raters call foreground by the signed distance to the consensus, for one case.
-
-    Where the consensus has no border (nothing or everything is foreground) nothing is counted.
-
-    Args:
-        consensus: Class numbers with MISSING, `(*space)`.
-        labels: Those of raters, `(raters, *space)`.
-        spacing: The size of a voxel by axis.
-        bins: Edges, rising; a bin holds its lower edge, the last one both.
-        number: The class that is foreground.
-
-    Example:
-        >>> counts = signed_distance_counts([0, 0, 1, 1], [[0, 1, 1, 1]], bins=[-2, -1, 0, 1, 2])
-        >>> counts.seen.tolist(), counts.drawn.tolist()
-        ([[1, 1, 1, 1]], [[1, 1, 1, 0]])
-    """
-    truth, given = label_array(consensus), label_array(labels)
-    if given.shape[1:] != truth.shape or given.ndim != truth.ndim + 1:
-        raise RatersError(
-            f"found labels of shape {given.shape}, expected (raters, "
-            f"{', '.join(map(str, truth.shape))}) as the consensus has"
-        )
-    edges = np.asarray(bins, np.float64)
-    if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-        raise RatersError(f"found bins {edges.tolist()}, expected at least two rising edges")
-    distance = _signed_distance(truth, number, spacing_of(truth.ndim, spacing))
-    empty = np.zeros((len(given), len(edges) - 1), np.int64)
-    if distance is None:
-        return DistanceCounts(edges, empty, empty)
-    seen = [np.histogram(distance[row != MISSING], edges)[0] for row in given]
-    drawn = [np.histogram(distance[row == number], edges)[0] for row in given]
-    shape = empty.shape
-    return DistanceCounts(
-        edges, np.array(seen, np.int64).reshape(shape), np.array(drawn, np.int64).reshape(shape)
-    )
-
-
-def _signed_distance(truth: Array, number: int, spacing: Floats) -> Floats | None:
-    """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
-    from scipy.ndimage import distance_transform_edt
-
-    inside, outside = truth == number, (truth != number) & (truth != MISSING)
-    if not inside.any() or not outside.any():
-        return None
-    to_inside = distance_transform_edt(~inside, sampling=spacing)
-    to_outside = distance_transform_edt(~outside, sampling=spacing)
-    half = float(spacing.min()) / 2
-    signed = np.where(inside, half - to_outside, to_inside - half)
-    return np.where(inside | outside, signed, np.nan)
 
 
 def distance_counts(

@@ -1,25 +1,29 @@
-"""Who agrees with whom, as reports show it: heat map, tables of classes and pairs, bins."""
+"""Who agrees with whom, as reports show it: matrices, heat map, tables of classes and pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from raters import plots
 from raters.agreement.agree import Agreement
-from raters.arrays import Flags
+from raters.agreement.findings import hardest_class, of_all
+from raters.arrays import Flags, Floats, mean_known
+from raters.plots.pairs import pair_matrix
+from raters.plots.style import rater_colours
 from raters.report.blocks import Block, Matrix, Number, Section, TextBlock, figure, section, table
-from raters.report.findings import of_all
-from raters.report.say import in_line, say
-from raters.rows import Row
+from raters.report.say import in_line, say, text_of
+from raters.report.viewer import free_name
+from raters.rows import Row, known
 from raters.study.study import Study
 
 MOST_RATERS = 30
 """How many raters a figure shows at most."""
+_MOST_NAMES = 10  # raters in the matrix of the first screen
 _BINS = 5
-LEAST_SHARED = 5
-"""Tasks that two of many raters must have in common to be compared."""
+_LEAST_SHARED = 5  # tasks that two of many raters must have in common to be compared
 
 
 def alpha_number(alpha: float | None) -> Number:
@@ -28,15 +32,73 @@ def alpha_number(alpha: float | None) -> Number:
     return Number("Krippendorff's alpha", alpha, about=about)
 
 
-def case_bins(dice: Sequence[float]) -> Matrix | None:
-    """Return how many cases have which Dice: of raters who cannot be told apart."""
-    if not dice:
+def agreement_matrix(study: Study, agreement: Agreement) -> Matrix | None:
+    """Return who agrees with whom, the worst rater first; of a table those with most in common."""
+    if agreement.kind == "segmentation":
+        if study.anonymous:
+            return _case_bins(np.array([row["dice"] for row in agreement.cases], np.float64))
+        rest = {row["rater"]: row["dice_rest"] or 0.0 for row in of_all(agreement.raters)}
+        names = sorted(study.raters, key=lambda name: rest[name])
+        return _matrix(study, of_all(agreement.pairs), names, "dice", "agreement")
+    if study.anonymous:
         return None
-    counts, edges = np.histogram(dice, _BINS, (0.0, 1.0))
+    least = _least_shared(study)
+    names = compared_raters(agreement.pairs, study.raters, least, _MOST_NAMES - 1)
+    rest = {row["rater"]: row["agreement_rest"] or 0.0 for row in agreement.raters}
+    names.sort(key=lambda name: rest[name])
+    pairs = [pair for pair in agreement.pairs if pair["cases"] >= least]
+    return _matrix(study, pairs, names, "agreement", "labels")
+
+
+def matrix_beside(
+    study: Study, dice: Floats, name: str, own: Mapping[str, float | None], key: str
+) -> Matrix | None:
+    """Return who agrees with whom, a consensus or a prediction among them.
+
+    Args:
+        study: The study of masks.
+        dice: Of each case and pair of raters.
+        name: What stands beside the raters.
+        own: Its Dice with each rater; the lowest come first.
+        key: 'consensus' or 'prediction', for what is said below.
+    """
+    if study.anonymous:
+        return _case_bins(mean_known(dice, axis=1))
+    name = free_name(name, study.raters)
+    means = zip(combinations(study.raters, 2), mean_known(dice).tolist(), strict=True)
+    pairs: list[Row] = [{"rater_a": a, "rater_b": b, "dice": known(d)} for (a, b), d in means]
+    pairs += [{"rater_a": name, "rater_b": rater, "dice": d} for rater, d in own.items()]
+    order = sorted(study.raters, key=lambda rater: own.get(rater) or 0.0)[: _MOST_NAMES - 1]
+    return _matrix(study, pairs, [*order, name], "dice", key)
+
+
+def _case_bins(dice: Floats) -> Matrix | None:
+    """Return how many cases have which Dice: of raters who cannot be told apart."""
+    there = dice[np.isfinite(dice)]
+    if not there.size:
+        return None
+    counts, edges = np.histogram(there, _BINS, (0.0, 1.0))
     names = [f"Dice {low:.1f} to {low + 1 / _BINS:.1f}" for low in edges[:-1]]
-    values = [[float(count / len(dice))] for count in counts]
-    about = "Raters are anonymous: no one is compared with another."
-    return Matrix("Share of cases by their mean Dice", names, ["share"], values, about)
+    values = [[float(count / there.size)] for count in counts]
+    key = "first.matrix-anonymous"
+    return Matrix(text_of(key, "title"), names, ["share"], values, text_of(key, "about"))
+
+
+def _matrix(
+    study: Study, pairs: Sequence[Row], names: Sequence[str], score: str, key: str
+) -> Matrix | None:
+    """Return a score of pairs of the first names; None where no pair can be compared."""
+    shown = list(names)[:_MOST_NAMES]
+    values = pair_matrix(pairs, shown, score)
+    np.fill_diagonal(values, np.nan)
+    if not np.isfinite(values).any():
+        return None
+    every = rater_colours(study.raters)
+    colours = {name: every[name] for name in shown if name in every}
+    cells = [[known(value) for value in row] for row in values.tolist()]
+    of = {"shown": len(shown), "all": len(study.raters)}
+    title, about = (text_of(f"first.matrix-{key}", part, **of) for part in ("title", "about"))
+    return Matrix(title, shown, shown, cells, about, colours)
 
 
 def agreement_section(
@@ -46,28 +108,24 @@ def agreement_section(
 
     `labelled` `(cases, raters)` is of masks; `more` are further blocks.
     """
-    masks = agreement.kind == "segmentation"
-    alpha = say("alpha", alpha=of_all(agreement.overall)[0]["krippendorff_alpha"])
-    hard = alpha
+    masks, several = agreement.kind == "segmentation", len(agreement.overall) > 1
+    alpha = hard = say("alpha", alpha=of_all(agreement.overall)[0]["krippendorff_alpha"])
     blocks: list[Block] = []
     if not study.anonymous:
         blocks += _heat_map(study, agreement, "dice" if masks else "agreement")
-        if masks and len(agreement.overall) > 1:
-            known = [row for row in agreement.overall[:-1] if row["dice"] is not None]
-            low = min(known, key=lambda row: float(row["dice"])) if known else None
-            hard = say("hardest_class", low=low)
-    if study.anonymous or not masks or len(agreement.overall) > 1:
+        if masks and several:
+            hard = say("hardest_class", low=hardest_class(agreement))
+    if study.anonymous or not masks or several:
         blocks.append(table("study.agreement-by-class", agreement.overall, caption=hard))
     blocks += more
     if labelled is not None and study.anonymous:
-        number = labelled.sum(axis=1)
+        numbers, cases = np.unique(labelled.sum(axis=1), return_counts=True)
         rows: list[Row] = [
-            {"raters of a case": int(n), "cases": int((number == n).sum())}
-            for n in np.unique(number)
+            {"raters of a case": int(n), "cases": int(k)}
+            for n, k in zip(numbers, cases, strict=True)
         ]
         blocks.append(table("study.raters-of-a-case", rows))
     elif masks:
-        several = len(agreement.overall) > 1
         pairs = None if several else [{**pair, "class": None} for pair in agreement.pairs]
         blocks.append(table("study.pairs", agreement.pairs, pairs, alpha))
     elif not study.anonymous:
@@ -84,18 +142,34 @@ def compared_raters(
     for pair in pairs:
         for rater in (pair["rater_a"], pair["rater_b"]):
             number[rater] += pair["cases"] >= least
-    kept = set(sorted(raters, key=lambda rater: -number[rater])[:most])
+    return with_most(number, raters, most)
+
+
+def with_most(
+    number: Mapping[str, int], raters: Sequence[str], most: int = MOST_RATERS
+) -> list[str]:
+    """Return the raters with the highest numbers, in the order of the study.
+
+    Example:
+        >>> with_most({"ann": 3, "bob": 1, "cy": 5}, ["ann", "bob", "cy"], 2)
+        ['ann', 'cy']
+    """
+    kept = set(sorted(raters, key=lambda rater: -number.get(rater, 0))[:most])
     return [rater for rater in raters if rater in kept]
 
 
+def _least_shared(study: Study) -> int:
+    many = study.kind == "classification" and len(study.raters) > 10
+    return _LEAST_SHARED if many else 1
+
+
 def _heat_map(study: Study, agreement: Agreement, score: str) -> list[Block]:
-    least = LEAST_SHARED if score != "dice" and len(study.raters) > 10 else 1
-    every = of_all(agreement.pairs)
+    least, every = _least_shared(study), of_all(agreement.pairs)
     names = compared_raters(every, study.raters, least)
     pairs = [p for p in every if p["cases"] >= least and p[score] is not None]
     among = [p for p in pairs if {p["rater_a"], p["rater_b"]} <= set(names)]
     if not among:
-        text = f"No two raters have {least} tasks in common: only the vote of all can be compared."
+        text = say("nothing_in_common", least=least)
         return [] if score == "dice" else [TextBlock(text, "note")]
     order: plots.pairs.Order = "clustered" if len(names) > 8 else "given"
     drawn = plots.agreement(among, names, score=score, order=order)

@@ -313,7 +313,6 @@ def cases_block(
     found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
     extra: Sequence[str] = (),
     progress: bool = False,
-    name: str = "cases",
     shown: int = SHOWN,
 ) -> ViewerBlock:
     """Make a viewer of the first cases, which can make the others too.
@@ -326,7 +325,6 @@ def cases_block(
         found: Gives further labels of a case, such as `{"consensus": labels}`.
         extra: The names of those labels.
         progress: Show a progress bar.
-        name: The name of the block.
         shown: How many cases are made at most; as many as fit into the page.
     """
     first = cases[:shown]
@@ -355,4 +353,4 @@ def cases_block(
         *viewer.rater_layers(study.raters, excluding=excluding),
         *viewer.extra_layers(further),
     ]
-    return ViewerBlock(name, made, caption, layers, (), cases[len(made) :], view)
+    return ViewerBlock("cases", made, caption, layers, (), cases[len(made) :], view)

@@ -15,7 +15,7 @@ from raters.report.sheet import Sheets, with_sheets, write_sheets
 from raters.study.foreign import library_class
 from raters.study.order import Given
 from raters.study.paths import PREDICT_JOURNAL
-from raters.study.pattern import is_pattern
+from raters.study.pattern import is_pattern, suggest_pattern, there
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
 from raters.study.read import read
 from raters.study.study import Study
@@ -64,8 +64,6 @@ def _foreign(folder: Path) -> RatersError:
     )
     if (folder / PREDICT_JOURNAL).exists():
         return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
-    from raters.study.pattern import suggest_pattern, there
-
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
     return RatersError(

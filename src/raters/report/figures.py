@@ -21,7 +21,7 @@ from PIL import Image
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
-from raters.plots.pictures import border_lines
+from raters.plots.pictures import border_lines, value_window
 from raters.plots.style import look
 from raters.study.paths import written_whole
 
@@ -174,26 +174,12 @@ def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | No
     if values.ndim == 3 and values.dtype == np.uint8 and window is None:
         eight = values
     else:
-        low, high = robust_window(values) if window is None else window
+        low, high = value_window(values, volume=False) if window is None else window
         eight = np.empty(values.shape, np.uint8)
         for rows in _rows(values):
             scaled = (values[rows].astype(np.float64) - low) / ((high - low) or 1.0)
             eight[rows] = (np.nan_to_num(scaled).clip(0, 1) * 255).round()
     return _data_uri(_smaller(Image.fromarray(eight), side), lossy=True)
-
-
-def robust_window(values: Array) -> tuple[float, float]:
-    """Return the 1st and 99th percentile, or lowest and highest value where these are equal.
-
-    Example:
-        >>> robust_window(np.array([0.0, 0.0, np.nan]))
-        (0.0, 0.0)
-    """
-    known = values[np.isfinite(values)].astype(np.float64)
-    if not known.size:
-        return 0.0, 1.0
-    low, high = np.percentile(known, [1, 99])
-    return (float(low), float(high)) if high > low else (float(known.min()), float(known.max()))
 
 
 def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) -> str:

@@ -1,4 +1,4 @@
-"""The first screen of a report: headline numbers, who agrees with whom, disputed cases as pictures.
+"""How a report begins: headline numbers, disputed cases as pictures, and what was found in short.
 
 Pictures are small copies with everyone's outline, cut to what was drawn; the viewer has the cases
 in full.
@@ -16,14 +16,14 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags
-from raters.plots.pairs import pair_matrix
 from raters.plots.pictures import most_disputed, view_of
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
 from raters.progress import ordered_map
-from raters.report.blocks import Card, Matrix, Number
+from raters.report.blocks import Card, First, Number, Report, Section, TextBlock
 from raters.report.figures import outline_path, picture
-from raters.rows import Row, known
+from raters.report.say import paragraphs, sentence
+from raters.rows import known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
 from raters.study.study import Study
@@ -31,12 +31,47 @@ from raters.wording import many
 
 CARDS = 6
 """Cases on the first screen."""
-MOST_NAMES = 10
-"""Raters in the matrix of the first screen."""
 _SIDE = 200  # pixels of a picture, and of the masks that are outlined on it
 _MARGIN = 0.15
 _FINE = 0.04  # of the pixels on a border, from which on only a part is shown: vessels
 _PART = 4
+_MOST_NOTES = 8
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a report of a study or a fusion is made of.
+
+    Attributes:
+        findings: Sentences that say what was found; empty ones are left out.
+        notes: What has to be said beside them.
+        sections: All further sections.
+        first: The first screen.
+    """
+
+    findings: Sequence[str]
+    notes: Sequence[str]
+    sections: Sequence[Section]
+    first: First
+
+    def report(self, title: str, facts: Mapping[str, object]) -> Report:
+        """Put them together."""
+        short = short_section(self.findings, self.notes)
+        return Report(title, facts, [short, *self.sections], first=self.first)
+
+
+def short_section(findings: Sequence[str], notes: Sequence[str] = ()) -> Section:
+    """Return the findings as one section, and notes below them.
+
+    Example:
+        >>> [block.text for block in short_section(["Ann draws less.", ""], ["two cases"]).blocks]
+        [Markup('Ann draws less.'), Markup('Two cases.')]
+    """
+    kept = [sentence(note) for note in dict.fromkeys(notes)]
+    if len(kept) > _MOST_NOTES:
+        kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
+    blocks = [TextBlock(paragraphs(findings)), TextBlock(paragraphs(kept), "note")]
+    return Section("In short", "", [block for block in blocks if block.text])
 
 
 def mean_number(name: str, sums: ArrayLike, groups: Sequence[str], about: str = "") -> Number:
@@ -54,34 +89,6 @@ def mean_number(name: str, sums: ArrayLike, groups: Sequence[str], about: str = 
         few = f"no interval: {many(found.groups, 'group')}, {LEAST_GROUPS} are needed"
         about = f"{about}; {few}" if about else few
     return Number(name, known(found.estimate), known(found.low), known(found.high), about)
-
-
-def agreement_matrix(
-    pairs: Sequence[Row],
-    names: Sequence[str],
-    raters: Sequence[str],
-    score: str,
-    title: str,
-    about: str = "",
-) -> Matrix | None:
-    """Return who agrees with whom; None where no pair can be compared.
-
-    Args:
-        pairs: Rows with `rater_a`, `rater_b` and the score.
-        names: The raters to show, in order; only the first ten are.
-        raters: All raters of the study, by which they have their colours.
-        score: The column.
-        title: What the numbers are.
-        about: What to see in them.
-    """
-    shown = list(names)[:MOST_NAMES]
-    values = pair_matrix(pairs, shown, score)
-    np.fill_diagonal(values, np.nan)
-    if not np.isfinite(values).any():
-        return None
-    colours = rater_colours(raters)
-    cells = [[known(value) for value in row] for row in values.tolist()]
-    return Matrix(title, shown, shown, cells, about, {n: colours[n] for n in shown if n in colours})
 
 
 Further = Mapping[str, ArrayLike] | Callable[[Case], Mapping[str, ArrayLike]]

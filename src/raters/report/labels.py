@@ -1,9 +1,9 @@
-"""Reports of class labels: who said what of each task, raters by trouble, classes mixed up."""
+"""Reports of class labels, as they are and fused: who said what, raters by trouble, classes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
@@ -11,56 +11,58 @@ from markupsafe import Markup
 from raters import plots
 from raters.agreement.agree import Agreement, agree
 from raters.agreement.answers import class_confusion, pairs_of_tasks, votes_of, who_said
-from raters.arrays import Floats, Ints, Labels
-from raters.confusion import count_triplets, normalise
-from raters.report.agreement import (
-    LEAST_SHARED,
-    MOST_RATERS,
-    agreement_section,
-    alpha_number,
-    compared_raters,
+from raters.agreement.findings import (
+    ENOUGH,
+    accuracies,
+    disputed_tasks,
+    given_labels,
+    majority,
+    most_mixed,
+    troubled,
+    unusual_shares,
 )
-from raters.report.blocks import Block, Card, First, Matrix, Number, Section, figure, section, table
-from raters.report.first import CARDS, agreement_matrix, mean_number
+from raters.arrays import Flags, Floats, Labels
+from raters.confusion import count_triplets, normalise
+from raters.errors import RatersError
+from raters.fusion.against import counted_rows
+from raters.fusion.findings import fused_rater_rows, left_out_tasks
+from raters.fusion.read import FusionFiles
+from raters.report.agreement import agreement_matrix, agreement_section, alpha_number, with_most
+from raters.report.blocks import Block, Card, First, Number, Section, figure, section, table
+from raters.report.first import CARDS, Parts, mean_number
+from raters.report.performance import performance_section, scores_block
 from raters.report.say import in_line, link, say
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
+from raters.study.table_study import labels_of_tasks
 from raters.wording import many
 
-_ENOUGH = 10
-_FAR = 0.15
 _MOST_CLASSES = 20
 _MOST_NAMED = 12
 _LINES = 4
+_LABELS = "labels.csv"
+_MOST_LEFT_OUT = 20
 
-Parts = tuple[list[str], list[str], list[Section], First]
 
-
-def table_parts(study: Study) -> Parts:
-    """Return the findings, notes, sections and first screen of a study of class labels."""
+def table_parts(study: Study, notes: Sequence[str]) -> Parts:
+    """Return what a study of class labels shows; `notes` are those of the study."""
     agreement = agree(study)
-    tasks = disputed_tasks(agreement.cases)
-    workers = troubled(agreement.raters)
+    tasks, workers = disputed_tasks(agreement.cases), troubled(agreement.raters)
+    alpha = agreement.overall[-1]["krippendorff_alpha"]
     findings = [
         "" if study.anonymous else say("workers", **workers),
-        say("alpha", alpha=agreement.overall[-1]["krippendorff_alpha"]),
+        say("alpha", alpha=alpha),
         say("disputed", **tasks),
     ]
-    mixed = class_block(study)
-    sections = [agreement_section(study, agreement, more=mixed), tasks_section(study, agreement)]
-    if not study.anonymous:
-        sections.insert(0, _raters(study, agreement))
-    return findings, agreement.notes, sections, _first(study, agreement, workers)
-
-
-def _first(study: Study, agreement: Agreement, workers: dict[str, Any]) -> First:
+    sections = [] if study.anonymous else [_raters(study, agreement)]
+    sections.append(agreement_section(study, agreement, more=_class_confusion(study)))
+    sections.append(tasks_section(study, agreement))
     sums = pairs_of_tasks(study)
     pairs = f"over {many(int(sums[:, 1].sum()), 'pair')} of labels of one task by two raters"
-    tasks = disputed_tasks(agreement.cases)
     numbers = [
         mean_number("equal labels", sums, list(study.index.groups), pairs),
-        alpha_number(agreement.overall[-1]["krippendorff_alpha"]),
+        alpha_number(alpha),
         Number("tasks that raters differ on", f"{tasks['split']:,} of {tasks['known']:,}"),
     ]
     low, middle = workers["low"], workers["middle"]
@@ -71,23 +73,8 @@ def _first(study: Study, agreement: Agreement, workers: dict[str, Any]) -> First
     ]
     split = [row["case"] for row in agreement.cases if (row["entropy"] or 0) > 0]
     cards = task_cards(study, split[:CARDS])
-    return First(numbers, answer_matrix(study, agreement), cards, actions)
-
-
-def answer_matrix(study: Study, agreement: Agreement) -> Matrix | None:
-    """Return who agrees with whom of the raters with most in common, the worst first."""
-    if study.anonymous:
-        return None
-    least = LEAST_SHARED if len(study.raters) > 10 else 1
-    names = compared_raters(agreement.pairs, study.raters, least, 9)
-    rest = {row["rater"]: row["agreement_rest"] or 0.0 for row in agreement.raters}
-    names.sort(key=lambda name: rest[name])
-    pairs = [pair for pair in agreement.pairs if pair["cases"] >= least]
-    about = "Raters who agree least with the others come first."
-    if len(names) < len(study.raters):
-        about = f"{len(names)} of {len(study.raters)} raters: those with most tasks in common."
-    title = "Share of equal labels of each pair"
-    return agreement_matrix(pairs, names, study.raters, "agreement", title, about)
+    first = First(numbers, agreement_matrix(study, agreement), cards, actions)
+    return Parts(findings, [*agreement.notes, *notes], sections, first)
 
 
 def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) -> list[Card]:
@@ -101,7 +88,7 @@ def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) ->
             for c, who in own.items()
         ]
         number = many(sum(map(len, own.values())), "label")
-        cards.append(Card(task, notes[k] if notes else number, lines=lines[:_LINES]))
+        cards.append(Card(task, notes[k] if any(notes) else number, lines=lines[:_LINES]))
     return cards
 
 
@@ -114,100 +101,36 @@ def _names(study: Study, who: Sequence[str], links: bool = False) -> str:
     return ", ".join([*who[:_MOST_NAMED], *more])
 
 
-def troubled(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return raters far below the median of those with enough labels, the lowest first.
-
-    Example:
-        >>> rows = [{"rater": r, "agreement_rest": a, "compared": 50} for r, a in
-        ...         (("ann", 0.9), ("bob", 0.9), ("bot", 0.2))]
-        >>> [row["rater"] for row in troubled(rows)["low"]]
-        ['bot']
-    """
-    enough = [r for r in rows if r["agreement_rest"] is not None and r["compared"] >= _ENOUGH]
-    middle = float(np.median([r["agreement_rest"] for r in enough])) if enough else 0.0
-    low = [r for r in enough if r["agreement_rest"] < middle - _FAR]
-    low.sort(key=lambda r: float(r["agreement_rest"]))
-    return {"enough": len(enough), "low": low, "middle": middle}
-
-
-def disputed_tasks(cases: Sequence[Row]) -> dict[str, Any]:
-    """Return how many tasks raters differ on, and the first of them."""
-    known = [row for row in cases if row["entropy"] is not None]
-    split = [row["case"] for row in known if row["share"] < 1]
-    return {"known": len(known), "split": len(split), "first": split[:3]}
-
-
-def accuracies(study: Study, truth: Labels) -> list[float | None]:
-    """Return the share of each rater's labels that equal those of the tasks; None without any."""
-    given, sizes = study.triplets, (len(study.raters), len(study.classes))
-    counts = count_triplets(given.task, given.rater, given.label, truth, *sizes)
-    return [float(np.trace(one) / one.sum()) if one.any() else None for one in counts]
-
-
 def _raters(study: Study, agreement: Agreement) -> Section:
     rows = [dict(row) for row in agreement.raters]
     if study.reference_labels is not None:
         found = accuracies(study, study.reference_labels)
         rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
     blocks: list[Block] = [table("labels.raters", rows, sorted(rows, key=_trouble))]
-    number = {row["rater"]: row["labels"] for row in rows}
-    names = most_labelled(number, study.raters)
+    names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
     if len(study.classes) <= _MOST_CLASSES:
         chosen = study.select(raters=names)
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
-        caption = in_line(say("class_shares", **_shares(chosen)), only)
+        caption = in_line(say("class_shares", **unusual_shares(chosen)), only)
         blocks.append(figure("labels.shares-of-classes", plots.volumes(chosen), caption))
     return section("labels.raters", blocks)
 
 
 def _trouble(row: Row) -> tuple[bool, float]:
     """Sort by agreement; those with too few labels to tell come last."""
-    few = row["agreement_rest"] is None or row["compared"] < _ENOUGH
+    few = row["agreement_rest"] is None or row["compared"] < ENOUGH
     return few, 1.0 if row["agreement_rest"] is None else row["agreement_rest"]
 
 
-def most_labelled(
-    number: dict[str, int], raters: Sequence[str], most: int = MOST_RATERS
-) -> list[str]:
-    """Return the raters with most labels, in the order of the study."""
-    kept = set(sorted(raters, key=lambda r: -number.get(r, 0))[:most])
-    return [r for r in raters if r in kept]
-
-
-def _shares(study: Study) -> dict[str, Any]:
-    """Return who uses a class far more or less than the others."""
-    triplets, names = study.triplets, study.classes.names
-    counts = np.zeros((len(study.raters), len(names)))
-    np.add.at(counts, (triplets.rater, triplets.label), 1)
-    total = counts.sum(axis=1)
-    usual = counts.sum(axis=0) / max(1.0, counts.sum())
-    enough = np.flatnonzero(total >= 2 * _ENOUGH)
-    if not enough.size:
-        return {"rater": None, "class_": None, "share": None, "usual": None}
-    shares = counts[enough] / total[enough, np.newaxis]
-    r, c = np.unravel_index(np.abs(shares - usual).argmax(), shares.shape)
-    who = {"rater": study.raters[enough[r]], "class_": names[c]}
-    return who | {"share": float(shares[r, c]), "usual": float(usual[c])}
-
-
-def class_block(study: Study) -> list[Block]:
+def _class_confusion(study: Study) -> list[Block]:
     """Show which classes two raters of one task take for each other."""
-    counts = class_confusion(study)
+    counts, names = class_confusion(study), study.classes.names
     if len(counts) > _MOST_CLASSES or not counts.any():
         return []
     shares = normalise(counts)
-    caption = say("class_confusion", **_most_mixed(shares, study.classes.names))
-    title, names = ["two raters of one task"], study.classes.names
+    caption, title = say("class_confusion", **most_mixed(shares, names)), ["two raters of one task"]
     drawn = plots.confusion(shares, names, title, rows="one says", columns="the other says")
     return [figure("labels.class-confusion", drawn, caption)]
-
-
-def _most_mixed(shares: Floats, names: Sequence[str]) -> dict[str, Any]:
-    errors = np.where(np.eye(len(shares), dtype=bool), 0.0, np.nan_to_num(shares))
-    said, other = divmod(int(errors.argmax()), len(errors))
-    if not errors[said, other]:
-        return {"said": None, "other": None, "share": None}
-    return {"said": names[said], "other": names[other], "share": float(errors[said, other])}
 
 
 def tasks_section(
@@ -223,7 +146,7 @@ def tasks_section(
     """
     counts, names, said = votes_of(study), study.classes.names, who_said(study)
     place = {case: k for k, case in enumerate(study.cases)}
-    reference = study.reference_labels
+    fixed = {"consensus": consensus, "reference": study.reference_labels}
     rows: list[Row] = []
     shown: list[Row] = []
     for row in agreement.cases:
@@ -231,10 +154,9 @@ def tasks_section(
         new = {"task": row["case"], "labels": row["labels"]}
         new["given"] = given_labels(counts[k], names)
         new |= {name: row[name] for name in ("majority", "share", "entropy")}
-        if consensus is not None:
-            new["consensus"] = None if consensus[k] == MISSING else names[consensus[k]]
-        if reference is not None:
-            new["reference"] = None if reference[k] == MISSING else names[reference[k]]
+        for name, labels in fixed.items():
+            if labels is not None:
+                new[name] = None if labels[k] == MISSING else names[labels[k]]
         rows.append(new)
         who = "; ".join(f"{names[c]}: {_names(study, of)}" for c, of in said[k].items())
         sure = None if truth is None or not counts[k].any() else float(truth[k].max())
@@ -247,27 +169,101 @@ def tasks_section(
     return section("labels.tasks", blocks)
 
 
-def given_labels(counts: Ints, names: tuple[str, ...]) -> str:
-    """List the labels of a task, the most frequent first.
-
-    Example:
-        >>> given_labels(np.array([1, 0, 3]), ("cat", "dog", "cow"))
-        'cow (3), cat (1)'
-    """
-    order = np.argsort(-counts, kind="stable")
-    return ", ".join(f"{names[k]} ({counts[k]})" for k in order if counts[k])
+# Fused labels
 
 
-def majority(counts: Ints, names: tuple[str, ...]) -> str | None:
-    """Return the label of most raters; a tie is a tie.
+def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts:
+    """Return what a fused table shows; `notes` are those of the fusion and the study."""
+    consensus, said = _consensus_labels(files.folder, study), study.triplets
+    sizes = (len(study.raters), len(study.classes))
+    counts = count_triplets(said.task, said.rater, said.label, consensus, *sizes)
+    rows = fused_rater_rows(study, counts)
+    number = {row["rater"]: row["labels"] for row in rows}
+    refit, by = files.refit("classification")
+    changed, fused = left_out_tasks(study, with_most(number, study.raters, _MOST_LEFT_OUT), refit)
+    # A vote that stands for a slow method does not know how sure that method was.
+    truth = np.asarray(fused.truth, np.float64) if by == files.method else None
+    labelled = np.bincount(said.task, minlength=len(study)) > 0
+    undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
+    low, high = _ends(rows)
+    most, least = (changed[0], changed[-1]) if changed else (None, None)
+    findings: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
+    names = with_most(number, study.raters)
+    ordered = sorted(names, key=lambda name: -number[name])
+    measured = files.rows or counted_rows(counts, study.raters, study.classes.names)
+    sections = [performance_section(files, measured, counts, study, ordered)]
+    if not study.anonymous:
+        left = say("left_out_worker", most=most, least=least, method=by, number=len(changed))
+        findings = [say("closest_worker", low=low, high=high), left, *findings]
+        key = "fused_labels.without-each-rater"
+        without = section(key, [table(key, changed)] if changed else [])
+        sections = [_fused_raters(study, rows, names), *sections, without]
+    tasks, matrix = {} if truth is None else _least_sure(study, truth, labelled), None
+    if len(study.raters) > 1:
+        agreement = agree(study)
+        sections.append(tasks_section(study, agreement, consensus, truth))
+        matrix = agreement_matrix(study, agreement)
+        if truth is None:
+            tasks = dict.fromkeys(disputed_tasks(agreement.cases)["first"], "")
+    actions = [
+        say("act_tasks", first=list(tasks)[:3], sure=truth is not None),
+        say("act_worker", most=most, low=low, anonymous=study.anonymous),
+        say("act_labels", undecided=undecided, bare=bare),
+    ]
+    without_label = Number("tasks without a label", f"{bare:,} of {len(study):,}")
+    shown = "Least sure" if truth is not None else "Most disputed"
+    cards = task_cards(study, list(tasks), list(tasks.values()))
+    first = First([*_agreed(study, consensus), without_label], matrix, cards, actions, shown)
+    return Parts(findings, notes, sections, first)
 
-    Example:
-        >>> majority(np.array([1, 0, 3]), ("cat", "dog", "cow"))
-        'cow'
-        >>> majority(np.array([1, 0, 1]), ("cat", "dog", "cow"))
-        'tie: cat, cow'
-    """
-    if not counts.any():
-        return None
-    most = [names[k] for k in np.flatnonzero(counts == counts.max())]
-    return most[0] if len(most) == 1 else f"tie: {', '.join(most)}"
+
+def _ends(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
+    """Return who is farthest from the consensus and who closest, of those with enough labels."""
+    enough = [row for row in rows if row["accuracy"] is not None and row["labels"] >= ENOUGH]
+    enough.sort(key=lambda row: float(row["accuracy"]))
+    return (enough[0], enough[-1]) if len(enough) > 1 else (None, None)
+
+
+def _least_sure(study: Study, truth: Floats, labelled: Flags) -> dict[str, str]:
+    """Return the tasks that a consensus is least sure of, with how sure it is."""
+    sure = np.where(labelled, truth.max(axis=1), np.inf)
+    order = [k for k in np.argsort(sure, kind="stable")[:CARDS] if labelled[k]]
+    return {study.cases[k]: f"{sure[k]:.2f} sure" for k in order}
+
+
+def _consensus_labels(folder: Path, study: Study) -> Labels:
+    """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none."""
+    from raters.evaluation.sources import class_numbers  # it loads torch
+
+    path = folder / _LABELS
+    if not path.exists():
+        raise RatersError(f"found no {_LABELS}, expected the labels of a fused table", file=folder)
+    found = labels_of_tasks(path, list(study.index.ids), "task", "label")
+    known = {str(c.value): k for k, c in enumerate(study.classes)}
+    return class_numbers(found, known, study, path)
+
+
+def _agreed(study: Study, consensus: Labels) -> list[Number]:
+    """Return the share of labels that equal the consensus, and of a consensus that is right."""
+    given, groups = study.triplets, list(study.index.groups)
+    there = consensus[given.task] != MISSING
+    right = there & (consensus[given.task] == given.label)
+    sums = [np.bincount(given.task[part], minlength=len(study)) for part in (right, there)]
+    about = f"of {many(int(there.sum()), 'label')}"
+    equal = np.stack(sums, axis=1)
+    numbers = [mean_number("labels equal to the consensus", equal, groups, about)]
+    if (truth := study.reference_labels) is not None:
+        known = (truth != MISSING) & (consensus != MISSING)
+        right = np.stack([known & (consensus == truth), known], axis=1)
+        numbers.append(mean_number("consensus equal to the reference", right, groups))
+    return numbers
+
+
+def _fused_raters(study: Study, rows: list[Row], names: list[str]) -> Section:
+    worst = sorted(rows, key=lambda row: (row["labels"] < ENOUGH, row["accuracy"] or 0.0))
+    key, title = "fused_labels.raters-against-consensus", "share equal to the consensus"
+    blocks: list[Block] = [table(key, rows, worst)]
+    shown = [row for row in rows if row["rater"] in set(names)]
+    only = {"shown": len(names), "all": len(study.raters)}
+    blocks += scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)
+    return section(key, blocks)

@@ -96,13 +96,12 @@ function startTable(figure) {
 
 // '#rater=NAME' and '#case=NAME' open the first row of that name; viewers open the cases they have.
 function startLinks(tables) {
-  const viewed = new Set(JSON.parse(document.querySelector("#viewed").textContent).cases_in_viewers);
   const open = () => {
     const asked = /^#(case|rater)=(.*)$/s.exec(location.hash);
     if (!asked) return;
     let name = asked[2];
     try { name = decodeURIComponent(name); } catch (error) { /* it is taken as it is */ }
-    if (asked[1] === "case" && viewed.has(name)) return;
+    if (asked[1] === "case" && knownNames.viewed.has(name)) return;
     tables.some((table) => table(asked[1], name));
   };
   window.addEventListener("hashchange", open);
@@ -117,7 +116,8 @@ function tableRow(row, numbers, links, picked) {
   const line = element("tr");
   line.classList.toggle("picked", picked);
   line.append(...row.map((cell, column) => {
-    const opens = links[column] && !["–", "reference", "all raters"].includes(shownText(cell));
+    const opens = links[column] === "case" ? cell !== null
+      : links[column] && knownNames.raters.has(shownText(cell));
     const made = element("td", opens ? "" : shownText(cell));
     if (opens) {
       const link = element("a", shownText(cell));
@@ -143,6 +143,9 @@ function saveCsv(name, data) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// Cases that a viewer opens, and raters; other names in columns of both are no links.
+const knownNames = Object.fromEntries(Object.entries(
+  JSON.parse(document.querySelector("#names").textContent)).map(([what, names]) => [what, new Set(names)]));
 startTheme();
 startNavigation();
 const tables = [...document.querySelectorAll("figure.table")].map(startTable);

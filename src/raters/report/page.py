@@ -47,7 +47,16 @@ from raters.report.blocks import (
 )
 from raters.report.figures import figure_svg, inline_svg, write_figure
 from raters.report.say import templates
-from raters.report.tables import MOST_ROWS, SHOWN_ROWS, cells, headings, links, numeric, shown_value
+from raters.report.tables import (
+    LINKS,
+    MOST_ROWS,
+    SHOWN_ROWS,
+    cells,
+    headings,
+    numeric,
+    rater_names,
+    shown_value,
+)
 from raters.report.viewer import ViewerCase, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
@@ -69,8 +78,11 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         for block in all_blocks(report)
         if isinstance(block, FigureBlock)
     }
-    names = file_names(report)
-    budget = viewer_budget(report)
+    names, budget = file_names(report), viewer_budget(report)
+    tables = (block.rows for block in all_blocks(report) if isinstance(block, TableBlock))
+    raters = rater_names(tables)
+    if report.first is not None and report.first.matrix is not None:
+        raters |= set(report.first.matrix.colours)
     numbers = iter(range(1, 1_000_000))
     sections = [
         {
@@ -90,7 +102,8 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         facts=[(name, shown_value(value)) for name, value in report.facts.items()],
         first=None if report.first is None else _first(report.first),
         sections=sections,
-        viewed=script_json({"cases_in_viewers": _viewed(report, budget)}),
+        raters=raters,
+        names=script_json({"viewed": _viewed(report, budget), "raters": sorted(raters)}),
     )
     return page, drawings
 
@@ -196,7 +209,7 @@ def _table(block: TableBlock) -> View:
     rows = block.rows if block.shown is None else block.shown
     heads = headings(rows, block.columns)
     table = cells(rows[:MOST_ROWS], list(heads))
-    opens = links(list(heads))
+    opens = [LINKS.get(column, "") for column in heads]
     data = {"columns": list(heads.values()), "links": opens, "rows": table, "shown": SHOWN_ROWS}
     return {
         "type": "table",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from raters import plots
 from raters.arrays import Floats, Ints
 from raters.confusion import normalise
+from raters.fusion.against import summary_rows
+from raters.fusion.findings import low_skills
+from raters.fusion.read import FusionFiles
 from raters.report.blocks import (
     Block,
     FigureBlock,
@@ -20,10 +23,7 @@ from raters.report.blocks import (
     section,
     table,
 )
-from raters.report.compare import summary_rows
-from raters.report.findings import low_skills
-from raters.report.fusion_files import FusionFiles
-from raters.report.say import ALL_RATERS, in_line, say
+from raters.report.say import ALL_RATERS, say
 from raters.rows import Row
 from raters.study.study import Study
 
@@ -32,18 +32,25 @@ _MOST_MATRICES = 16
 _APART = 0.05
 
 
-def scores_figure(
-    rows: Sequence[Row], score: str, title: str, raters: Sequence[str] | None = None
-) -> Figure:
-    """Draw one score of each rater with its error, under a name in words.
+def scores_block(
+    key: str,
+    rows: Sequence[Row],
+    score: str,
+    title: str,
+    raters: Sequence[str],
+    **values: Any,  # noqa: ANN401
+) -> list[Block]:
+    """Draw a score of each rater with its error, under a name in words; nothing if there is none.
 
     Colours go by the order of `raters`, all those of the study.
     """
+    if all(row[score] is None for row in rows):
+        return []
     shown = [
         {"rater": r["rater"], "class": "", title: r[score], f"{title}_se": r.get(f"{score}_se")}
         for r in rows
     ]
-    return plots.skills(shown, [title], raters=raters)
+    return [figure(key, plots.skills(shown, [title], raters=raters), **values)]
 
 
 def most_matrices(num_classes: int) -> int:
@@ -73,11 +80,9 @@ def performance_section(
     so that they say what the table of raters says. Of anonymous raters all are one. `doubtful` are
     classes that a minority drew, `two` is what the consensus of two raters is, if it is known.
     """
-    everybody, classes = [ALL_RATERS], study.classes.names
-    if study.anonymous:
-        counts = counts.sum(axis=0, keepdims=True)
-    else:
-        everybody = list(study.raters)
+    classes = study.classes.names
+    everybody = [ALL_RATERS] if study.anonymous else list(study.raters)
+    counts = counts.sum(axis=0, keepdims=True) if study.anonymous else counts
     names = everybody if shown is None or study.anonymous else list(shown)
     blocks: list[Block] = []
     if foreground:
@@ -94,11 +99,18 @@ def performance_section(
     own = normalise(counts[[everybody.index(name) for name in chosen]])
     blocks.append(_matrices(estimated, own, chosen, classes, doubtful, len(everybody)))
     if not study.anonymous:
-        how = "as the method estimates them" if files.rows else "against the consensus"
-        by = "case, rater" if rows and "case" in rows[0] else "rater"
-        columns, key = shown_columns(rows), "fusion.performance-of-raters"
-        blocks.append(table(key, rows, columns=columns, how=how, by=by))
+        blocks.append(_table(files, rows))
     return section("fusion.performance", blocks)
+
+
+def _table(files: FusionFiles, rows: Sequence[Row]) -> Block:
+    """Show all measures but intervals and empty columns, and errors where cases have rows."""
+    names = dict.fromkeys(column for row in rows for column in row)
+    hidden = ("_low", "_high", "_se") if "case" in names else ("_low", "_high")
+    shown = [c for c in names if not c.endswith(hidden)]
+    columns = [c for c in shown if any(row.get(c) is not None for row in rows)]
+    of: Row = {"estimated": bool(files.rows), "by_case": "case" in names}
+    return table("fusion.performance-of-raters", rows, columns=columns, **of)
 
 
 def _matrices(
@@ -118,18 +130,17 @@ def _matrices(
     errors = np.array(picked, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
     errors[:, list(doubtful)] = np.nan
-    worst, counted = None, None
+    worst, counted, how = None, None, ""
+    if own is not None:
+        how = "counted" if estimated is None else "estimated"
     if (errors > 0).any():
-        r, t, o = (int(k) for k in np.unravel_index(np.nanargmax(errors), errors.shape))
-        share = float(errors[r, t, o])
+        place = np.unravel_index(np.nanargmax(errors), errors.shape)
+        (r, t, o), share = map(int, place), float(errors[place])
         worst = (raters[r], classes[t], classes[o], share)
-        differs = estimated is not None and own is not None and abs(own[r, t, o] - share) > _APART
-        counted = float(own[r, t, o]) if differs and own is not None else None
-    how = "counted over all cases" if estimated is None else "estimated by the method"
-    most = {"shown": len(raters), "all": everybody}
-    caption = say(
-        "confusion", worst=worst, counted=counted, how=how if own is not None else "", **most
-    )
+        if how == "estimated" and own is not None and abs(own[place] - share) > _APART:
+            counted = float(own[place])
+    of = {"how": how, "shown": len(raters), "all": everybody}
+    caption = say("confusion", worst=worst, counted=counted, **of)
     drawn = plots.confusion(picked, classes, raters, rows="consensus")
     return figure("fusion.confusion", drawn, caption)
 
@@ -148,53 +159,44 @@ def _classes_blocks(
         return []
     if len(classes) == 2:
         drawn = plots.skills(kept, ["sensitivity", "ppv", "specificity"], raters=raters)
-        what = f"Measures of the class {classes[1]}."
     else:
-        frequent = counts.sum(axis=(0, 2))
-        weights = dict(zip(classes, frequent.tolist(), strict=True))
+        weights = dict(zip(classes, counts.sum(axis=(0, 2)).tolist(), strict=True))
         title = "accuracy by the matrices"
         shown = [
             {**r, title: r["sensitivity"], f"{title}_se": r.get("sensitivity_se")} for r in kept
         ]
         drawn = plots.skills(shown, [title], raters=raters, weights=weights)
-        what = "The diagonal of each matrix, weighted by how frequent classes are: the accuracy."
-    return [figure("fusion.performance", drawn, in_line(what, _errors_are(files, rows)))]
+    caption = _measures_said(files, rows, classes, weighted=True)
+    return [figure("fusion.performance", drawn, caption)]
 
 
-def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """Leave out intervals, columns without any value, and errors where every case has its row."""
-    names = dict.fromkeys(column for row in rows for column in row)
-    hidden = ("_low", "_high", "_se") if "case" in names else ("_low", "_high")
-    shown = [c for c in names if not c.endswith(hidden)]
-    return [c for c in shown if any(row.get(c) is not None for row in rows)]
-
-
-def _errors_are(files: FusionFiles, rows: Sequence[Row]) -> str:
+def _measures_said(
+    files: FusionFiles, rows: Sequence[Row], classes: Sequence[str], weighted: bool
+) -> str:
+    """Say what measures are of, and what their errors are."""
     cases = len({row.get("case") for row in rows})
     known = any(row.get("sensitivity_se") for row in rows)
     how = "counted"
     if files.rows:
         by_case = bool(rows) and "case" in rows[0]
         how = ("case" if cases == 1 else "cases") if by_case else ""
-    return say("errors_are", how=how, method=files.method, several=cases > 1, known=known)
+    of = {"only": classes[1] if len(classes) == 2 else None, "weighted": weighted}
+    return say("measures", **of, how=how, method=files.method, several=cases > 1, known=known)
 
 
 def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report:
     """Show what the folder of a fusion holds, where its study is not there."""
-    text = why_not or f"found no study of {files.folder}, expected --study STUDY"
-    missing = "Outlines, borders and cases are not shown without it."
-    blocks: list[Block] = [TextBlock(f"{text[:1].upper()}{text[1:]}. {missing}", "warning")]
+    missing = say("no_fused_study", why=why_not, folder=str(files.folder))
+    blocks: list[Block] = [TextBlock(missing, "warning")]
     raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
     classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
     if summary := summary_rows(files.rows):
         drawn = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
-        of = f"the class {classes[1]}" if len(classes) == 2 else "classes, which all count alike"
-        caption = in_line(f"Measures of {of}.", _errors_are(files, files.rows))
+        caption = _measures_said(files, files.rows, classes, weighted=False)
         blocks.append(figure("fusion.performance", drawn, caption))
         if files.confusion is not None and len(files.confusion) == len(raters):
             some = files.confusion[: most_matrices(len(classes))]
             blocks.append(_matrices(some, None, raters[: len(some)], classes))
-        key, columns = "fusion.performance-of-raters", shown_columns(files.rows)
-        blocks.append(table(key, files.rows, columns=columns, how="", by=""))
+        blocks.append(_table(files, files.rows))
     facts = {"method": files.method, "raters": len(raters) or None, "cases": len(files.cases)}
     return Report(title, facts, [section("fusion.performance", blocks)])

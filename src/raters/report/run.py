@@ -5,18 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.arrays import mean_known
+from raters.agreement.agree import agree
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
-from raters.evaluation.runs import Seen, held_out_notes, refuse_unlike, warnings_of
-from raters.report.agreement import case_bins
+from raters.evaluation.runs import Seen, compare_runs, held_out_notes, refuse_unlike, warnings_of
+from raters.evaluation.watch import Estimated, Watched, draws_unlike, one_way, score_and_watch
+from raters.report.agreement import agreement_matrix, matrix_beside
 from raters.report.blocks import (
     Block,
     Card,
@@ -29,24 +29,30 @@ from raters.report.blocks import (
     section,
     table,
 )
-from raters.report.first import MOST_NAMES, agreement_matrix, mean_number
+from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_methods import negatives_of, recurrence_section
-from raters.report.run_pass import Part, Watched, score_and_watch, shown_part
-from raters.report.run_raters import Estimated, draws_unlike, one_way, rater_section, skill_rows
+from raters.report.run_raters import (
+    negative_section,
+    rater_section,
+    recurrence_section,
+    skill_rows,
+    unanswered_section,
+    weight_section,
+)
 from raters.report.run_samples import samples_section
 from raters.report.run_scores import (
+    Part,
     as_rater_section,
     calibration_section,
     comparison_section,
     score_name,
     score_section,
+    shown_part,
+    training_section,
 )
-from raters.report.run_training import training_section
-from raters.report.say import say
+from raters.report.say import paragraphs, say, sentence, text_of
 from raters.report.study import study_notes
-from raters.report.viewer import free_name
-from raters.rows import Row, known
+from raters.rows import known
 from raters.scores.bootstrap import mean_sums
 from raters.training.run import read_scores
 from raters.wording import many
@@ -59,36 +65,10 @@ if TYPE_CHECKING:
 
 _KINDS = 12  # raters whose kinds of annotation stand at the top
 _MORE = 0.02  # Dice that another cut must gain to be advised
-_MISSING = (
-    "There is no study here: cases, scores and calibration are left out. Give it with --study, "
-    "for example: raters report RUN --study STUDY --images IMAGES."
-)
-PREDICTED = "prediction"
-
-
-def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa: ARG001
-    """Show the weights of raters, if the method learnt any."""
-    from raters.training.model import rows_of_weights
-
-    rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
-    key = "run.rater_weights"
-    return section(key, [table(key, rows)]) if rows else None
-
-
-def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
-    """Report what the method cannot answer of raters; None if it answers all."""
-    words = {"as_rater": "what a rater would say", "confusion": "the raters' matrices"}
-    lacking = [said for answer, said in words.items() if answer not in model.method.answers]
-    if not lacking:
-        return None
-    can = ", ".join(sorted(model.method.answers))
-    text = f"{model.config.method} does not answer {' or '.join(lacking)}. It answers: {can}."
-    return Section("What is not here", blocks=[TextBlock(text)])
-
 
 SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
     "weights": weight_section,
-    "negatives": negatives_of,
+    "negatives": negative_section,
     "recurrences": recurrence_section,
     "samples": samples_section,
     "unanswered": unanswered_section,
@@ -161,8 +141,7 @@ def run_report(
 
 
 def _own(model: Model, study: Study | None) -> list[Section]:
-    made = [make(model, study) for make in SECTIONS.values()]
-    return [section for section in made if section is not None]
+    return [one for make in SECTIONS.values() if (one := make(model, study)) is not None]
 
 
 def _epochs(model: Model) -> list[Section]:
@@ -209,11 +188,10 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     """Return what a model knows by itself: matrices that are the same everywhere."""
     from raters.prediction.predict import same_confusion
 
-    missing = f"{_MISSING}\n\n{why_not}" if why_not else _MISSING
-    sections = [Section("Cases and scores", blocks=[TextBlock(missing, "warning")])]
-    method, matrices = model.method, None
-    if "confusion" in method.answers and not method.varies:
-        matrices = same_confusion(model)
+    missing = TextBlock(paragraphs([say("no_study"), why_not]), "warning")
+    sections = [section("run.no_cases", [missing])]
+    fixed = "confusion" in model.method.answers and not model.method.varies
+    matrices = same_confusion(model) if fixed else None
     if matrices is not None and len(matrices):
         size = len(model.config.classes)
         labelled = [model.config.raters.index(name) for name in model.config.labelled]
@@ -257,27 +235,25 @@ def _scores(part: Part, seen: Seen, scores: Evaluation) -> Section:
     blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
     chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
     notes = [*scores.notes, *chosen, *study_notes(part.study)]
-    blocks += [TextBlock(f"{text[:1].upper()}{text[1:]}.", "note") for text in notes]
+    blocks += [TextBlock(sentence(text), "note") for text in notes]
     if scores.failures:
-        first = "; ".join(str(error) for error in scores.failures[:3])
-        failed = many(len(scores.failures), "case")
-        blocks.append(TextBlock(f"{failed} could not be scored: {first}", "warning"))
-    section = score_section(scores, part.study.anonymous)
-    return replace(section, blocks=[*blocks, *section.blocks])
+        errors = [str(error) for error in scores.failures]
+        text = say("failed", number=len(errors), errors=errors[:3])
+        blocks.append(TextBlock(text, "warning"))
+    made = score_section(scores, part.study.anonymous)
+    return replace(made, blocks=[*blocks, *made.blocks])
 
 
 def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
     """Compare runs on cases that none of them was trained on, if there are any."""
-    from raters.evaluation.runs import compare_runs
-
     part = shown_part(study, [Seen.by_run(run) for run in runs])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below
         found = compare_runs(list(runs), part.study, progress=progress)
-    section = comparison_section(found)
+    made = comparison_section(found)
     said = [TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}")]
     said += [TextBlock(f"{text}.", "warning") for text in found.warnings]
-    return replace(section, blocks=[*said, *section.blocks])
+    return replace(made, blocks=[*said, *made.blocks])
 
 
 def _first(
@@ -296,36 +272,41 @@ def _first(
     if masks:
         about = "" if best is None else f"{best:.2f} at the best cut, chosen on held-out cases"
         numbers.append(Number("cut", 0.5, about=about))
-    whole = [r for r in scores.summary if r.get("class", ALL) in (ALL, study.classes.names[1])]
     fit = "dice" if masks else "accuracy"
+    whole = [r for r in scores.summary if r.get("class", ALL) in (ALL, study.classes.names[1])]
     fits = {r["against"]: known(r.get(fit)) for r in whole if r["against"] != REFERENCE}
+    first = [(card.case, card.note) for card in cards[:3]]
+    cut = {"best": best if gain else None, "half": half, "cut": row.get("cut_best")}
+    judged = _judged(study, watched, estimated, fits)
+    advice = [b.text for b in training.blocks if isinstance(b, TextBlock) and b.kind != "plain"]
+    advice = [text for text in advice if "waited for data" not in text]  # slow is not wrong
+    actions = [
+        say("act_run_cases", cases=first, what="case" if masks else "task"),
+        say("act_run_raters", **judged, **cut),
+        say("act_run_train", said=advice[0] if advice else "", part=part.name),
+    ]
+    title = text_of("first.cards-prediction", "title", masks=masks)
+    return First(numbers, _matrix(study, watched, fits), cards, actions, title)
+
+
+def _judged(
+    study: Study, watched: Watched, estimated: Estimated | None, fits: dict[Any, float | None]
+) -> dict[str, Any]:
+    """Return which raters stand out by a run; `fits` is how well its prediction fits each."""
+    masks = study.kind == "segmentation"
     ranked = sorted((d, r) for r, d in fits.items() if d is not None)
     low = (ranked[0][1], ranked[0][0]) if len(ranked) > 1 and not study.anonymous else None
     named = estimated is not None and not estimated.anonymous and not estimated.shared
     rows = skill_rows(estimated) if named and estimated is not None else []
     more = [] if watched.draws_more is None else (100 * watched.draws_more).tolist()
-    cut = {"best": best if gain else None, "half": half, "cut": row.get("cut_best")}
-    way = one_way([known(value) for value in more])
-    advice = [b.text for b in training.blocks if isinstance(b, TextBlock) and b.kind != "plain"]
-    advice = [text for text in advice if "waited for data" not in text]  # slow is not wrong
-    judged = [r for r in rows if not masks and np.isfinite(r["balanced_accuracy"])]
-    least = min(judged, key=lambda r: r["balanced_accuracy"], default=None)
-    first = [(card.case, card.note) for card in cards[:3]]
-    actions = [
-        say("act_run_cases", cases=first, what="case" if masks else "task"),
-        say(
-            "act_run_raters",
-            way=way,
-            rows=draws_unlike(rows)[:2],
-            low=low,
-            least=least,
-            known=bool(fits or rows),
-            **cut,
-        ),
-        say("act_run_train", said=advice[0] if advice else "", part=part.name),
-    ]
-    said = "To look at first (prediction in white)" if masks else "Least sure"
-    return First(numbers, _matrix(study, watched, fits), cards, actions, said)
+    skilled = [r for r in rows if not masks and np.isfinite(r["balanced_accuracy"])]
+    return {
+        "way": one_way([known(value) for value in more]),
+        "rows": draws_unlike(rows)[:2],
+        "low": low,
+        "least": min(skilled, key=lambda r: r["balanced_accuracy"], default=None),
+        "known": bool(fits or rows),
+    }
 
 
 def _score(scores: Evaluation, part: Part) -> Number:
@@ -338,36 +319,22 @@ def _score(scores: Evaluation, part: Part) -> Number:
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
     names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
+    key, sums = "first.baseline-none", None
     if any(np.isfinite(list(watched.vote.values()))):
-        values = [watched.vote.get(name, np.nan) for name in names]
-        about = "of the same cases, seen with their labels: a baseline"
-        return mean_number("vote of the raters", mean_sums(values), groups, about)
-    if not masks or not any(len(pairs) for pairs in watched.pairs.values()):
-        about = "no labels of these cases to compare with: train a baseline (-m vote)"
-        return Number("baseline", "none", about=about)
-    rows = np.array([watched.pairs[name] for name in names])
-    exist = np.isfinite(rows)
-    sums = np.stack([np.where(exist, rows, 0.0).sum(axis=1), exist.sum(axis=1)], axis=1)
-    return mean_number("raters among each other", sums, groups, "Dice of their pairs: a baseline")
+        key, sums = "first.baseline-vote", mean_sums([watched.vote.get(n, np.nan) for n in names])
+    elif masks and any(len(pairs) for pairs in watched.pairs.values()):
+        dice = np.array([watched.pairs[name] for name in names])
+        key, sums = "first.baseline-pairs", mean_sums(dice).sum(axis=1)
+    title, about = text_of(key, "title"), text_of(key, "about")
+    if sums is None:
+        return Number(title, "none", about=about)
+    return mean_number(title, sums, groups, about)
 
 
 def _matrix(study: Study, watched: Watched, fits: dict[Any, float | None]) -> Matrix | None:
     """Return who agrees with whom, the prediction among them."""
-    if study.kind != "segmentation":
-        from raters.agreement.agree import agree
-        from raters.report.labels import answer_matrix
-
-        return answer_matrix(study, agree(study)) if len(study.raters) > 1 else None
-    rows = np.array(list(watched.pairs.values()))
-    if not rows.size:
-        return None
-    if study.anonymous:
-        own = mean_known(rows, axis=1)
-        return case_bins(own[np.isfinite(own)].tolist())
-    name = free_name(PREDICTED, study.raters)
-    means = zip(combinations(study.raters, 2), mean_known(rows).tolist(), strict=True)
-    pairs: list[Row] = [{"rater_a": a, "rater_b": b, "dice": known(d)} for (a, b), d in means]
-    pairs += [{"rater_a": name, "rater_b": r, "dice": d} for r, d in fits.items()]
-    order = sorted(study.raters, key=lambda r: fits.get(r) or 0.0)[: MOST_NAMES - 1]
-    about = "Raters whom the prediction fits least come first."
-    return agreement_matrix(pairs, [*order, name], study.raters, "dice", "Dice of each pair", about)
+    if study.kind == "segmentation":
+        dice = np.array(list(watched.pairs.values()))
+        key = "prediction"
+        return matrix_beside(study, dice, key, fits, key) if dice.size else None
+    return agreement_matrix(study, agree(study)) if len(study.raters) > 1 else None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.masks import ALL
+from raters.evaluation.watch import case_dice
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import most_disputed, view_of
 from raters.plots.pictures import picture as scaled
@@ -34,12 +34,12 @@ from raters.report.case_view import viewer_case
 from raters.report.figures import picture
 from raters.report.first import CARDS, picture_cards
 from raters.report.labels import task_cards
-from raters.report.say import text_of
+from raters.report.say import say, text_of
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
+    from raters.evaluation.watch import Watched
     from raters.prediction.prediction import Prediction
-    from raters.report.run_pass import Watched
     from raters.rows import Row
     from raters.study.case import Case
     from raters.study.study import Study
@@ -94,7 +94,7 @@ def case_section(
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
     raters = raters if "as_rater" in model.method.answers else []
     names = _Names.of(part.raters, raters, shared)
-    rows = dict(_case_rows(scores, part))
+    rows = dict(case_dice(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
     cards: list[Card] = []
@@ -124,27 +124,27 @@ def case_section(
         {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
         for name, bits in sorted(uncertainty.items(), key=lambda item: -item[1])
     ]
+    own = viewer.rater_layers(part.raters)
     layers = [
         *viewer.extra_layers([names.truth, viewer.free_name(REFERENCE, part.raters)]),
-        *viewer.rater_layers(part.raters),
+        *own,
+        *(
+            replace(layer, name=names.told[layer.name], dash="2 3", shown=False)
+            for layer in own
+            if layer.name in names.told
+        ),
     ]
-    layers += _as_layers(part.raters, names)
     maps = [viewer.MapLayer(names.uncertainty, {"model unsure": viewer.DIFFER})]
-    if varies:
-        maps += [
-            viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in names.confusion.values()
-        ]
+    coloured = names.confusion.values() if varies else ()
+    maps += [viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in coloured]
     meaning = f"{MEANING[0].lower()}{MEANING[1:]}"
     of = {"told": len(raters), "raters": len(watched.raters), "meaning": meaning}
     most = len(watched.raters) > len(raters) == MOST_RATERS
     caption = text_of("run.cases", "caption", varies=varies, first=most, **of)
     block = ViewerBlock("cases", views, caption, layers, maps, rest, view)
-    blocks: list[Block] = [block, *figures] if views else [TextBlock("No cases were asked for.")]
+    blocks: list[Block] = [block, *figures] if views else [TextBlock(say("no_cases_asked"))]
     if not varies and watched.matrices is not None and not model.method.varies:
-        text = (
-            f"{model.config.method} has one matrix per rater, the same at all pixels: see Raters."
-        )
-        blocks.append(TextBlock(text))
+        blocks.append(TextBlock(say("one_matrix", method=model.config.method)))
     if scored:
         blocks.append(table("run.cases-by-uncertainty", scored))
     return section("run.cases", blocks, number=len(uncertainty)), cards
@@ -173,21 +173,6 @@ def telling(
             if rest and len(chosen) < shown:
                 chosen[rest[0]] = why
     return chosen
-
-
-def _case_rows(scores: Evaluation, part: Study) -> Iterator[tuple[str, Row]]:
-    """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
-    whole = ALL if len(part.classes) > 2 else part.classes.names[1]
-    names = [] if scores.sums is None else scores.sums.names
-    found: dict[str, dict[bool, list[float]]] = {name: {True: [], False: []} for name in names}
-    for row in scores.cases:
-        own = found[row["case"]]
-        value = row["dice"]
-        if row["class"] == whole and value is not None and math.isfinite(value):
-            own[row["against"] == REFERENCE].append(value)
-    for name, own in found.items():
-        means = {of: float(np.mean(v)) if v else math.nan for of, v in own.items()}
-        yield name, {"with_raters": means[False], "with_reference": means[True]}
 
 
 def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:
@@ -246,15 +231,6 @@ def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Arr
     drawn_maps = confusion_figure(truth, drawn, colours, aspect, letters)
     of = {"case": case.id, "where": where, "meaning": MEANING}
     return figure("run.confusion_maps", drawn_maps, **of)
-
-
-def _as_layers(raters: Sequence[str], names: _Names) -> list[viewer.Layer]:
-    """Outline 'as X' in the colour of X, dotted; hidden at first."""
-    colours = {layer.name: layer.colour for layer in viewer.rater_layers(raters)}
-    return [
-        viewer.Layer(told, colours[name], dash="2 3", shown=False)
-        for name, told in names.told.items()
-    ]
 
 
 _MOST_CLASSES = 12

@@ -1,57 +1,43 @@
-"""How far each rater can be trusted, by a run: measures, confusion matrices, and their errors."""
+"""How far each rater can be trusted, by a run: measures, confusion matrices, and their errors.
+
+Below are sections of single methods, which `raters.report.run.SECTIONS` lists: weights of raters,
+what negative drawings exclude (coarse), recurrences (prism), what a method does not answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from raters import plots
 from raters.arrays import Floats, mean_known
+from raters.evaluation.negatives import error_rows, look_at_negatives
+from raters.evaluation.watch import (
+    Estimated,
+    apart,
+    draws_unlike,
+    foreground_of,
+    one_way,
+    skills_of,
+)
+from raters.fusion.findings import low_skills
+from raters.plots import style
 from raters.report.blocks import Block, FigureBlock, Section, TextBlock, figure, section, table
-from raters.report.findings import apart, low_skills
 from raters.report.say import ALL_RATERS, say
-from raters.rows import Row
+from raters.rows import Row, known
+
+if TYPE_CHECKING:
+    from raters.study.study import Study
+    from raters.training.model import Model
 
 MOST_MATRICES = 24
 """Raters whose matrices are drawn."""
 _MOST_DOTS = 60
 _ALIKE = 0.01  # of measures that are not worth a sentence
-_TELLING = 10  # percent of what a rater draws more or less, from which on a sentence says so
-
-
-@dataclass(frozen=True)
-class Estimated:
-    """The matrices of raters.
-
-    Attributes:
-        raters: Their names.
-        classes: Names of the classes.
-        matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
-        true: The true ones, where there is a reference.
-        draws_more: How much more foreground than the predicted consensus has each rater drew, as a
-            share; None if unknown, or nothing is drawn.
-        over: What the matrices are averaged over, in words.
-        masks: Whether class 0 is background.
-        pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity
-            and a positive predictive value over all foreground.
-        all_raters: All raters in the order of the study, by which they have their colours.
-        anonymous: Whether raters are anonymous: all are one then.
-        shared: Whether all raters share one matrix or head.
-    """
-
-    raters: Sequence[str]
-    classes: Sequence[str]
-    matrices: Floats
-    true: Floats | None = None
-    draws_more: Floats | None = None
-    over: str = "the cases"
-    masks: bool = False
-    pixels: Floats | None = None
-    all_raters: Sequence[str] | None = None
-    anonymous: bool = False
-    shared: bool = False
+_MOST_CASES = 8  # that the trust of recurrences is averaged over
 
 
 def rater_section(found: Estimated) -> Section:
@@ -89,19 +75,13 @@ def _matrices(
 
 def _shared_section(found: Estimated) -> Section:
     """Show one matrix for all raters: they share it, or are anonymous."""
-    why = "Raters are anonymous" if found.anonymous else "All raters share one matrix"
-    more = [] if found.draws_more is None else found.draws_more.tolist()
-    way = one_way([None if np.isnan(share) else 100 * share for share in more])
-    blocks: list[Block] = [TextBlock(f"{why}, so none of them is ranked.")]
-    blocks += [] if way is None else [TextBlock(_one_way_said(way))]
+    more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
+    way = one_way([known(percent) for percent in more])
+    blocks: list[Block] = [TextBlock(say("not_ranked", anonymous=found.anonymous))]
+    blocks += [] if way is None else [TextBlock(say("one_way", way=way))]
     true = None if found.true is None else mean_known(found.true)
     blocks.append(_matrices(found, mean_known(found.matrices), true, [ALL_RATERS]))
     return section("run.raters", blocks, one=True)
-
-
-def skills_of(matrices: Floats) -> Floats:
-    """Return the mean of the diagonals, over classes that are known; NaN if none is."""
-    return mean_known(np.einsum("rll->rl", matrices), axis=1)
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -115,36 +95,20 @@ def skill_rows(found: Estimated) -> list[Row]:
     """
     rows: list[Row] = []
     skills = skills_of(found.matrices)
-    true = None if found.true is None else skills_of(found.true)
     for k, name in enumerate(found.raters):
         row: Row = {"rater": name}
         if found.masks and found.pixels is not None:
             row |= foreground_of(found.matrices[k], found.pixels)
         row["balanced_accuracy"] = float(skills[k])
-        if true is not None:
-            row |= {"true_balanced_accuracy": float(true[k]), "matrix_error": _error(found, k)}
+        if found.true is not None:
+            row["true_balanced_accuracy"] = float(skills_of(found.true)[k])
+            row["matrix_error"] = apart(found.matrices[k], found.true[k])
         row["most_frequent_error"] = _worst(found.matrices[k], found.classes)
         if found.draws_more is not None:
-            share = float(found.draws_more[k])
-            row["draws_more_percent"] = None if np.isnan(share) else round(100 * share, 1)
+            share = known(found.draws_more[k])
+            row["draws_more_percent"] = None if share is None else round(100 * share, 1)
         rows.append(row)
     return rows
-
-
-def foreground_of(matrix: Floats, pixels: Floats) -> Row:
-    """Return sensitivity and positive predictive value over all foreground, from a matrix.
-
-    With `w` pixels of each true class: `sum_{t > 0} w_t C[t, t]` over `sum_{t > 0} w_t`, and over
-    `sum_t sum_{o > 0} w_t C[t, o]`. None where it does not exist.
-
-    Example:
-        >>> foreground_of(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([80.0, 20.0]))
-        {'sensitivity': 0.8, 'ppv': 0.6666666666666666}
-    """
-    joint = np.nan_to_num(matrix) * np.nan_to_num(pixels)[:, np.newaxis]
-    same = float(np.trace(joint[1:, 1:]))
-    there, drawn = float(np.nan_to_num(pixels)[1:].sum()), float(joint[:, 1:].sum())
-    return {"sensitivity": same / there if there else None, "ppv": same / drawn if drawn else None}
 
 
 def said_of(rows: Sequence[Row]) -> list[str]:
@@ -160,38 +124,9 @@ def said_of(rows: Sequence[Row]) -> list[str]:
         said = [say("balanced", low=low, high=high, alike=alike)]
     way = one_way([row.get("draws_more_percent") for row in rows])
     if way is not None:
-        return [*said, _one_way_said(way)]
+        return [*said, say("one_way", way=way)]
     unlike = draws_unlike(rows)
     return [*said, say("draws", rows=unlike)] if unlike else said
-
-
-def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
-    """Return who draws much more or less than the predicted consensus has, the farthest first."""
-    telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
-    telling.sort(key=lambda row: -abs(row["draws_more_percent"]))
-    return [(row["rater"], row["draws_more_percent"]) for row in telling[:4]]
-
-
-def one_way(percents: Sequence[float | None]) -> tuple[float, float, bool] | None:
-    """Return how much more (or less) all raters draw than the model predicts; None if not all do.
-
-    Example:
-        >>> one_way([65.0, 50.0]), one_way([65.0, -50.0]), one_way([65.0, 2.0])
-        ((50.0, 65.0, True), None, None)
-    """
-    known = [value for value in percents if value is not None]
-    if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
-        return None
-    sizes = [abs(value) for value in known]
-    return min(sizes), max(sizes), known[0] > 0
-
-
-def _one_way_said(way: tuple[float, float, bool]) -> str:
-    return say("one_way", low=way[0], high=way[1], more=way[2])
-
-
-def _error(found: Estimated, rater: int) -> float | None:
-    return None if found.true is None else apart(found.matrices[rater], found.true[rater])
 
 
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:
@@ -210,3 +145,107 @@ def _kept(matrices: Floats) -> list[int]:
     order = np.argsort(skills_of(matrices), kind="stable").tolist()
     half = MOST_MATRICES // 2
     return sorted([*order[:half], *order[-half:]])
+
+
+# Sections of single methods
+
+
+def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa: ARG001
+    """Show the weights of raters, if the method learnt any."""
+    from raters.training.model import rows_of_weights
+
+    rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
+    key = "run.rater_weights"
+    return section(key, [table(key, rows)]) if rows else None
+
+
+def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
+    """Report what the method cannot answer of raters; None if it answers all."""
+    answers = model.method.answers
+    lacking = [answer for answer in ("as_rater", "confusion") if answer not in answers]
+    if not lacking:
+        return None
+    text = say("unanswered", method=model.config.method, lacking=lacking, can=sorted(answers))
+    return section("run.unanswered", [TextBlock(text)])
+
+
+def negative_section(model: Model, study: Study | None = None) -> Section | None:
+    """Show what negative drawings of several classes exclude; None if there are none.
+
+    Estimated matrices stand beside counted ones where there is a reference.
+    """
+    found = look_at_negatives(model, study)
+    if found is None:
+        return None
+    beside: Row = {"columns": "excluded class", "truth": found.true_excluded}
+    first = beside | {"rows": "would be called", "truth": found.true_transition}
+    shown: dict[str, tuple[Floats, Row]] = {"transition": (found.transition, first)}
+    if found.excluded is not None and found.said is not None:
+        shown["excluded"] = (found.excluded, beside)
+        shown["negative_confusion"] = (found.said, {"columns": "would be called"})
+    true = found.counted is not None
+    blocks: list[Block] = [
+        figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), true=true)
+        for name, (m, more) in shown.items()
+    ]
+    if rows := error_rows(found):
+        blocks.append(table("run.negatives", rows))
+    return section("run.transition", blocks)
+
+
+def recurrence_section(model: Model, part: Study | None) -> Section | None:
+    """Show what recurrences did; None for methods without them, or where nothing is drawn."""
+    if "recurrences" not in model.method.answers or part is None or not len(part):
+        return None
+    sums: Floats | None = None
+    first: tuple[str, Floats] | None = None
+    cases = list(part.cases)[:_MOST_CASES]
+    for name in cases:
+        turns, trust = model.recurrences(part[name])
+        first = first or (name, np.asarray(1 - turns[:, 0], np.float64))
+        drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
+        for place, rater in enumerate(part.raters):
+            if rater in model.config.raters:
+                drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
+        drawn |= turns[-1].argmax(0) > 0
+        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
+        found = np.stack([(trust * drawn).sum((2, 3)), pixels])
+        sums = found if sums is None else sums + found
+    assert sums is not None and first is not None  # there are cases
+    rows = trust_rows(model.config.raters, sums, model.config.labelled)
+    shown = figure("run.recurrences", side_by_side(first[1]), case=first[0])
+    return section("run.recurrences", [shown, table("run.trust", rows, cases=len(cases))])
+
+
+def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:
+    """Return one row per rater: the mean trust after each recurrence.
+
+    Args:
+        raters: All raters of the model.
+        sums: Summed trust and numbers of pixels, `(2, recurrences, raters)`.
+        shown: Those raters who labelled.
+
+    Example:
+        >>> sums = np.array([[[6.0], [9.0]], [[10.0], [10.0]]])
+        >>> trust_rows(["ann"], sums, ["ann"])
+        [{'rater': 'ann', 'recurrence 1': 0.6, 'recurrence 2': 0.9}]
+    """
+    means = sums[0] / np.where(sums[1] > 0, sums[1], np.nan)
+    rows: list[Row] = []
+    for k, rater in enumerate(raters):
+        if rater in shown:
+            each = {f"recurrence {i}": float(value) for i, value in enumerate(means[:, k], start=1)}
+            rows.append({"rater": rater, **each})
+    return rows
+
+
+def side_by_side(foreground: Floats) -> Figure:
+    """Draw how likely foreground is by each recurrence, `(recurrences, rows, columns)`."""
+    number = len(foreground)
+    drawn = style.new_figure(2.2 * number, 2.5, pictures=True)
+    for k, values in enumerate(foreground, start=1):
+        axes = drawn.add_subplot(1, number, k)
+        axes.imshow(values, cmap="gray", vmin=0, vmax=1)
+        axes.set_title(f"recurrence {k}", **style.font(9))
+        axes.set_axis_off()
+    return drawn

@@ -1,26 +1,67 @@
-"""The scores of a run as sections of the report: truth, calibration, 'as rater X', other runs."""
+"""The scores of a run, and how its training went, as sections of the report.
+
+Scores are of the truth, of calibration, of 'as rater X', and beside other runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raters import plots
+from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.result import NAMES
+from raters.evaluation.runs import Seen, choose_split
 from raters.report.blocks import Block, Section, TextBlock, figure, section, table
-from raters.report.say import ALL_RATERS, say
+from raters.report.say import ALL_RATERS, filled_in, plain, say, texts
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Comparison, Evaluation
+    from raters.study.study import Study
 
-
+MOST_CASES = 300
+"""Cases that are scored; of more, so many are taken in equal steps."""
 _WELL = 0.05  # calibration errors below it are small
+_MOST_COLUMNS = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """The cases that a report shows.
+
+    Attributes:
+        study: Only these cases.
+        name: 'test', 'held-out', or '' for all.
+        said: Which cases they are, in a sentence.
+    """
+
+    study: Study
+    name: str
+    said: str
+
+
+def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
+    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
+    part, name = study, ""
+    for split in ("test", "held-out"):
+        try:
+            part, name = choose_split(study, split, runs), split
+            break
+        except RatersError as error:
+            if error.kind != "empty":
+                raise
+    number = len(part)
+    if number > most:
+        places = np.linspace(0, number - 1, most).round().astype(int)
+        part = part.select(cases=[part.index.ids[k] for k in places])
+    return Part(part, name, say("part", name=name, taken=len(part), all=number))
 
 
 def score_section(found: Evaluation, anonymous: bool = False) -> Section:
@@ -35,12 +76,11 @@ def score_section(found: Evaluation, anonymous: bool = False) -> Section:
         said = with_interval(found.main, "score")
         blocks.append(TextBlock(f"{score_name(found.score)}: {said}."))
     rows = raters_together(found.summary) if anonymous else found.summary
-    each = "all raters together" if anonymous else "each rater"
-    blocks.append(table("run.summary", rows, columns=brief(rows), each=each))
-    if found.cuts:
-        blocks.append(table("run.cuts", found.cuts, columns=brief(found.cuts)))
-    if found.variability:
-        blocks.append(table("run.variability", found.variability, columns=brief(found.variability)))
+    blocks.append(table("run.summary", rows, columns=brief(rows), anonymous=anonymous))
+    further = {"cuts": found.cuts, "variability": found.variability}
+    blocks += [
+        table(f"run.{name}", own, columns=brief(own)) for name, own in further.items() if own
+    ]
     if found.likelihood:
         blocks.append(table("run.likelihood", found.likelihood))
     return section("run.summary", blocks)
@@ -68,12 +108,9 @@ def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
         >>> reliability_of([{"labels": 2, "confidence": 0.6, "accuracy": 0.5}]).counts.tolist()
         [2]
     """
-
-    def column(name: str) -> list[float]:
-        return [float("nan") if row[name] is None else float(row[name]) for row in rows]
-
-    counts = np.array([row["labels"] for row in rows], np.int64)
-    return ReliabilityCurve(np.array(column("confidence")), np.array(column("accuracy")), counts)
+    names = ("confidence", "accuracy", "labels")
+    confidence, accuracy, counts = (np.array([r[n] for r in rows], np.float64) for n in names)
+    return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
 
 
 def score_name(score: str) -> str:
@@ -138,9 +175,6 @@ def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
     return say("calibration", small=small, sure=sure, right=right, **of)
 
 
-_MOST_COLUMNS = 8
-
-
 def as_rater_section(found: Evaluation) -> Section | None:
     """Show how well 'as rater X' fits X and the others; None without raters."""
     if not found.raters:
@@ -180,25 +214,149 @@ def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
 def comparison_section(found: Comparison) -> Section:
     """Show this run beside others, with paired differences."""
     score = found.runs[0].score
-    rows = [{**row, "score": NAMES.get(row["score"], score)} for row in found.differences]
+    names = texts()["run.differences"]["scores"]
+    rows = [
+        {**row, "score": plain(filled_in(names.get(row["score"], row["score"]), score=score))}
+        for row in found.differences
+    ]
     blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
     groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
     if groups < LEAST_GROUPS:
-        text = f"Only {groups} groups (patients) were compared: so few have no intervals."
-        blocks.append(TextBlock(text, "note"))
+        blocks.append(TextBlock(say("few_groups", groups=groups), "note"))
     run, columns = found.runs[0].run, brief(found.rows)
     blocks.append(table("run.comparison", found.rows, columns=columns, score=score))
     blocks.append(table("run.differences", rows, run=run))
     return section("run.comparison", blocks, run=run)
 
 
-def _compared(rows: Sequence[Row], score: str) -> Sequence[str]:
+def _compared(rows: Sequence[Row], score: str) -> list[str]:
     """Return for each other run whether its main score is really different."""
+    main = [r for r in rows if r["score"] == "score" and r["difference"] is not None]
+    return [
+        say(
+            "compared",
+            **{name: row[name] for name in ("run", "against", "difference")},
+            **{end: row.get(f"difference_{end}") for end in ("low", "high")},
+            score=score,
+        )
+        for row in main
+    ]
+
+
+# How the training went
+
+_NOT_DRAWN = ("epoch", "phase", "seconds", "waiting")
+_MUCH_WAITING = 0.3
+_FEW_STEPS = 200
+_TRENDS = {
+    "held_out": (1.0, "held-out loss", "falling"),
+    "reference": (-1.0, "score by the reference", "rising"),
+}
+_RISE = 0.1  # of the whole way, from which on a loss rises again
+
+
+def training_section(
+    history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
+) -> Section:
+    """Show the curves of a run, and a sentence or more on them.
+
+    Args:
+        history: A row per epoch.
+        scores: `scores.json` of the run.
+        steps: Steps per epoch; None if unknown.
+    """
+    if not history:
+        return section("run.training", [TextBlock(say("no_history"), "note")])
+    best = int(scores.get("best_epoch", 0))
+    warm_up = sum(row.get("phase") == "warm-up" for row in history)
+    drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
+    curves = plots.curves(history, warm_up, best or None, list(drawn))
+    shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up))
+    return section("run.training", [*told(history, scores, steps), shown])
+
+
+def told(
+    history: Sequence[Row], scores: Mapping[str, Any], steps: int | None = None
+) -> list[TextBlock]:
+    """Return what the curves mean and what to do about it.
+
+    Example:
+        >>> rows = [{"epoch": k, "loss": 1 / k, "held_out": 10 - k} for k in range(1, 9)]
+        >>> print(told(rows, {"best_epoch": 8})[0].text)
+        The held-out loss was still falling at the end (epoch 8): train longer (--epochs 16).
+    """
+    best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
     said = []
-    for row in rows:
-        if row["score"] != "score" or row["difference"] is None:
-            continue
-        ends = {end: row.get(f"difference_{end}") for end in ("low", "high")}
-        names = {name: row[name] for name in ("run", "against", "difference")}
-        said.append(say("compared", **names, **ends, score=score))
-    return said
+    if any(_number(row.get("loss", 0.0)) is None for row in history):
+        said.append(TextBlock(say("no_loss"), "warning"))
+    said += _trend(history, last, bool(scores.get("stopped_early")))
+    if steps is not None and steps * len(history) < _FEW_STEPS:
+        text = say("few_steps", total=steps * len(history), steps=steps)
+        said.append(TextBlock(text, "note"))
+    if best:
+        said.append(TextBlock(say("kept", best=best, last=last)))
+    said += _dominance(history, best)
+    waiting = float(scores.get("waiting", 0.0))
+    return said + [TextBlock(say("waiting", share=waiting), "note")] * (waiting > _MUCH_WAITING)
+
+
+def _trend(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
+    """Return whether longer training would help."""
+    trained = [row for row in history if row.get("phase") != "warm-up"]
+    column = "reference" if _values(trained, "reference") else "held_out"  # it chooses by default
+    sign, name, way = _TRENDS[column]
+    values = [sign * value for value in _values(trained, column)]
+    loss = _values(history, "held_out")
+    trend = "settled" if len(values) >= 3 else ""
+    if trend and loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
+        trend = "overfit"
+    trend = "stopped" if stopped else "still" if still_falling(values) else trend
+    ends = {"best": min(loss, default=None), "end": loss[-1] if loss else None}
+    text = say("trend", trend=trend, name=name, way=way, last=last, **ends)
+    kind = "note" if trend in ("still", "overfit") else "plain"
+    return [TextBlock(text, kind)] if trend else []  # type: ignore[arg-type]
+
+
+def still_falling(values: Sequence[float]) -> bool:
+    """Return whether values were falling up to the end.
+
+    The last third must be well below the third before it (by a tenth of the whole way that they
+    went), and its own second half below its first one (by a twentieth): else they have settled.
+
+    Example:
+        >>> still_falling([9, 8, 7, 6, 5, 4, 3, 2]), still_falling([9, 4, 2, 1, 1, 1, 1, 1])
+        (True, False)
+        >>> still_falling([9, 8, 7, 6, 5, 4, 1, 1, 1])  # it fell late, and settled
+        False
+    """
+    if len(values) < 3:
+        return False
+    part, way = len(values) // 3, max(values) - min(values)
+    before, after = values[-2 * part : -part], values[-max(2, part) :]
+    if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
+        return False
+    half = len(after) // 2
+    return (sum(after[:half]) - sum(after[-half:])) / half > 0.05 * way
+
+
+def _values(history: Sequence[Row], column: str) -> list[float]:
+    found = [_number(row.get(column)) for row in history]
+    return [value for value in found if value is not None]
+
+
+def _dominance(history: Sequence[Row], best: int) -> list[TextBlock]:
+    """Return whether truth and errors may be swapped."""
+    found = {row.get("epoch"): _number(row.get("dominance")) for row in history}
+    margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
+    if not margins:
+        return []
+    lost = [epoch for epoch, margin in margins.items() if margin <= 0]
+    margin = margins[best] if best in lost else None
+    first = lost[0] if lost else None
+    text = say("dominance", margin=margin, lost=len(lost), epochs=len(margins), first=first)
+    return [TextBlock(text, "warning" if margin is not None else "note" if lost else "plain")]
+
+
+def _number(value: object) -> float | None:
+    known = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if known else None  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Sentences of reports: the macros of `sentences.jinja`, fed with plain data; names are links.
+"""Sentences of reports: the macros of `sentences*.jinja`, fed with plain data; names are links.
 
 `say("draws_more", more=..., less=...)` gives `Markup`: names in it are escaped, and open what they
 name (`#case=NAME`, `#rater=NAME`). Put pieces together with `paragraphs` or in the template: an
@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.environment import TemplateModule
 from markupsafe import Markup, escape
 
 from raters.wording import many
@@ -35,7 +34,7 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
         >>> say("undecided", undecided=0, bare=2, tasks=10)
         Markup('2 of 10 tasks have no label.')
     """
-    return Markup(" ".join(str(getattr(_sentences(), sentence)(**values)).split()))
+    return Markup(" ".join(str(_sentences()[sentence](**values)).split()))
 
 
 @cache
@@ -63,6 +62,17 @@ def paragraphs(texts: Iterable[str]) -> Markup:
 def in_line(*texts: str) -> Markup:
     """Join sentences of one paragraph; empty ones are left out, plain ones escaped."""
     return Markup(" ").join(text for text in texts if text)
+
+
+def sentence(note: str) -> str:
+    """Return a note as a sentence.
+
+    Example:
+        >>> sentence("two cases  were left out")
+        'Two cases were left out.'
+    """
+    text = " ".join(note.split())
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 
 
 def plain(text: str) -> str:
@@ -156,13 +166,8 @@ def together(parts: Sequence[object], most: int = _NAMED) -> Markup:
     shown = list(parts)
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} more"]
-    head, last = Markup(", ").join(map(str_or_markup, shown[:-1])), str_or_markup(shown[-1])
-    return Markup(" and ").join([head, last]) if head else escape(last)
-
-
-def str_or_markup(part: object) -> str:
-    """Return a part as text; links stay links."""
-    return part if isinstance(part, str) else str(part)
+    *others, last = map(escape, shown)
+    return Markup(" and ").join([Markup(", ").join(others), last]) if others else last
 
 
 @cache
@@ -194,6 +199,8 @@ def templates() -> Environment:
 
 
 @cache
-def _sentences() -> TemplateModule:
+def _sentences() -> dict[str, Any]:
     # Ends of lines are spaces there; `say` makes them single.
-    return templates().overlay(trim_blocks=False).get_template("sentences.jinja").module
+    env = templates().overlay(trim_blocks=False)
+    names = ("sentences.jinja", "sentences_run.jinja")
+    return {k: v for name in names for k, v in vars(env.get_template(name).module).items()}

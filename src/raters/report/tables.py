@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
 import numpy as np
 
+from raters.report.say import ALL_RATERS
 from raters.rows import Row
 
 SHOWN_ROWS = 200
@@ -32,18 +33,22 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
     return {name: str(name).replace("_", " ") for name in names}
 
 
-_LINKS = {"case": "case", "task": "case", "sheet": "sheet"}
-_LINKS |= dict.fromkeys(("rater", "rater_a", "rater_b", "as", "against"), "rater")
+_RATERS = ("rater", "rater_a", "rater_b")
+LINKS = {"case": "case", "task": "case", "sheet": "sheet"} | dict.fromkeys(
+    (*_RATERS, "as", "against"), "rater"
+)
+"""What the names in a column open."""
 
 
-def links(columns: Sequence[str]) -> list[str]:
-    """Return what the names in each column open: 'case', 'rater', 'sheet', or '' for nothing.
+def rater_names(tables: Iterable[Sequence[Row]]) -> set[str]:
+    """Return the names in columns of raters: 'against' and 'as' name others too, such as runs.
 
     Example:
-        >>> links(["rater_a", "task", "dice"])
-        ['rater', 'case', '']
+        >>> sorted(rater_names([[{"rater": "ann"}, {"rater": "all raters"}], [{"against": "run"}]]))
+        ['ann']
     """
-    return [_LINKS.get(column, "") for column in columns]
+    found = {str(row[c]) for rows in tables for row in rows for c in _RATERS if row.get(c)}
+    return found - {ALL_RATERS}
 
 
 def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from raters.arrays import Flags
 from raters.errors import RatersError
 from raters.methods.registry import learning_method
-from raters.study.study import Study, many
+from raters.study.study import Study
 from raters.study.survey import has_reference, labelled, survey
-from raters.wording import shortened
+from raters.wording import many, shortened
 
 HELD_OUT = ("val", "valid", "validate", "validation", "dev")
 

@@ -1,7 +1,4 @@
-"""Sections of single methods: what negative drawings exclude (coarse), recurrences (prism).
-
-`raters.report.run.SECTIONS` lists them.
-"""
+"""What raters exclude who draw what is not there: estimated by a model, counted by references."""
 
 from __future__ import annotations
 
@@ -10,16 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from raters import plots
 from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.plots import style
-from raters.report.blocks import Block, Section, figure, section, table
-from raters.report.findings import apart
-from raters.report.run_pass import weighted
+from raters.evaluation.watch import apart, weighted
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -112,30 +104,6 @@ def _over_cases(
     return mean, counted if counted.any() else None
 
 
-def negatives_of(model: Model, study: Study | None = None) -> Section | None:
-    """Show what negative drawings of several classes exclude; None if there are none."""
-    found = look_at_negatives(model, study)
-    return None if found is None else negative_section(found)
-
-
-def negative_section(found: Excluded) -> Section:
-    """Show what is excluded, estimated beside counted where there is a reference."""
-    beside: Row = {"columns": "excluded class", "truth": found.true_excluded}
-    first = beside | {"rows": "would be called", "truth": found.true_transition}
-    shown: dict[str, tuple[Floats, Row]] = {"transition": (found.transition, first)}
-    if found.excluded is not None and found.said is not None:
-        shown["excluded"] = (found.excluded, beside)
-        shown["negative_confusion"] = (found.said, {"columns": "would be called"})
-    known = found.counted is not None
-    blocks: list[Block] = [
-        figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), true=known)
-        for name, (m, more) in shown.items()
-    ]
-    if rows := error_rows(found):
-        blocks.append(table("run.negatives", rows))
-    return section("run.transition", blocks)
-
-
 def error_rows(found: Excluded) -> list[Row]:
     """Return how often each rater excludes the true class, and how far estimates are from counts.
 
@@ -157,65 +125,3 @@ def error_rows(found: Excluded) -> list[Row]:
             row["excluded_error"] = apart(found.excluded[k], found.true_excluded[k])
         rows.append(row)
     return rows
-
-
-MOST_CASES = 8
-"""Cases that the trust is averaged over."""
-
-
-def recurrence_section(model: Model, part: Study | None) -> Section | None:
-    """Show what recurrences did; None for methods without them, or where nothing is drawn."""
-    if "recurrences" not in model.method.answers or part is None or not len(part):
-        return None
-    sums: Floats | None = None
-    first: tuple[str, Floats] | None = None
-    cases = list(part.cases)[:MOST_CASES]
-    for name in cases:
-        turns, trust = model.recurrences(part[name])
-        first = first or (name, np.asarray(1 - turns[:, 0], np.float64))
-        drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
-        for place, rater in enumerate(part.raters):
-            if rater in model.config.raters:
-                drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
-        drawn |= turns[-1].argmax(0) > 0
-        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
-        found = np.stack([(trust * drawn).sum((2, 3)), pixels])
-        sums = found if sums is None else sums + found
-    assert sums is not None and first is not None  # there are cases
-    rows = trust_rows(model.config.raters, sums, model.config.labelled)
-    shown = figure("run.recurrences", side_by_side(first[1]), case=first[0])
-    return section("run.recurrences", [shown, table("run.trust", rows, cases=len(cases))])
-
-
-def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:
-    """Return one row per rater: the mean trust after each recurrence.
-
-    Args:
-        raters: All raters of the model.
-        sums: Summed trust and numbers of pixels, `(2, recurrences, raters)`.
-        shown: Those raters who labelled.
-
-    Example:
-        >>> sums = np.array([[[6.0], [9.0]], [[10.0], [10.0]]])
-        >>> trust_rows(["ann"], sums, ["ann"])
-        [{'rater': 'ann', 'recurrence 1': 0.6, 'recurrence 2': 0.9}]
-    """
-    means = sums[0] / np.where(sums[1] > 0, sums[1], np.nan)
-    rows: list[Row] = []
-    for k, rater in enumerate(raters):
-        if rater in shown:
-            each = {f"recurrence {i}": float(value) for i, value in enumerate(means[:, k], start=1)}
-            rows.append({"rater": rater, **each})
-    return rows
-
-
-def side_by_side(foreground: Floats) -> Figure:
-    """Draw how likely foreground is by each recurrence, `(recurrences, rows, columns)`."""
-    number = len(foreground)
-    drawn = style.new_figure(2.2 * number, 2.5, pictures=True)
-    for k, values in enumerate(foreground, start=1):
-        axes = drawn.add_subplot(1, number, k)
-        axes.imshow(values, cmap="gray", vmin=0, vmax=1)
-        axes.set_title(f"recurrence {k}", **style.font(9))
-        axes.set_axis_off()
-    return drawn

@@ -1,4 +1,4 @@
-"""One pass over a fused study of masks: each rater against the consensus, and left out of it."""
+"""Raters against a consensus of masks: one pass over the cases, and the numbers that it gives."""
 
 from __future__ import annotations
 
@@ -11,82 +11,18 @@ import numpy as np
 
 from raters.agreement.case import case_agreement
 from raters.agreement.masks import with_mean
-from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
+from raters.arrays import Flags, Floats, Ints, Labels, mean_known
+from raters.fusion.findings import KINDS, kinds_of, left_out_scores, mean_and_error
 from raters.fusion.performance import MEASURES, measures
-from raters.plots.sizes import DistanceCounts, signed_distance_counts
 from raters.progress import ordered_map, track
-from raters.report.findings import KINDS, kinds_of
 from raters.rows import Row, known
+from raters.scores.border import DistanceCounts, bin_step, border_counts, no_counts
 from raters.scores.overlap import dice_from_counts, pair_counts
-from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
-    from raters.report.fusion_files import Refit
+    from raters.fusion.read import Refit
     from raters.study.case import Case
     from raters.study.study import Study
-
-
-STEPS = 10
-"""Bins on each side of the border."""
-_FINEST = 1000  # bins are not finer than this part of the longest side
-
-
-def bin_step(shape: Sequence[int], spacing: Sequence[float]) -> float:
-    """Return the width of bins: about a pixel, more for large images, as 1, 2 or 5 times 10^k.
-
-    Example:
-        >>> bin_step((64, 64), (1.0, 1.0)), bin_step((512, 512, 90), (0.7, 0.7, 2.5))
-        (1.0, 1.0)
-        >>> bin_step((5000, 5000), (1.0, 1.0))
-        5.0
-    """
-    longest = max((n * s for n, s in zip(shape, spacing, strict=True)), default=1.0)
-    least = max(min(spacing, default=1.0), longest / _FINEST)
-    power = 10.0 ** math.floor(math.log10(least))
-    return float(next(m * power for m in (1, 2, 5, 10) if m * power >= least * 0.999))
-
-
-def border_counts(
-    consensus: Array, labels: Array, spacing: Sequence[float], step: float, number: int | None
-) -> DistanceCounts:
-    """Count what raters call foreground by the distance to the consensus, near its border.
-
-    The same as `signed_distance_counts`, but only around the consensus, and on every second,
-    third, ... pixel where bins are that wide.
-
-    Args:
-        consensus: Class numbers with MISSING, `(*space)`.
-        labels: Those of raters, `(raters, *space)`.
-        spacing: The size of a voxel by axis.
-        step: The width of a bin.
-        number: The class; None for all foreground together.
-    """
-    edges = np.arange(-STEPS, STEPS + 1, dtype=np.float64) * step
-    inside = consensus > 0 if number is None else consensus == number
-    window = _around(inside, [math.ceil(STEPS * step / s) + 1 for s in spacing])
-    thin = tuple(slice(None, None, max(1, int(step / s))) for s in spacing)
-    truth = _foreground(consensus[window][thin], number)
-    given = _foreground(labels[(slice(None), *window)][(slice(None), *thin)], number)
-    wide = [s * part.step for s, part in zip(spacing, thin, strict=True)]
-    return signed_distance_counts(truth, given, wide, edges)
-
-
-def _foreground(labels: Array, number: int | None) -> Labels:
-    drawn = labels > 0 if number is None else labels == number
-    return np.where(labels == MISSING, MISSING, drawn).astype(np.int16)
-
-
-def _around(inside: Flags, margin: Sequence[int]) -> tuple[slice, ...]:
-    """Return the box around what is inside, with a margin; all of it where there is nothing."""
-    window = []
-    for axis, more in enumerate(margin):
-        others = tuple(k for k in range(inside.ndim) if k != axis)
-        found = np.flatnonzero(inside.any(axis=others))
-        if not found.size:
-            return (slice(None),) * inside.ndim
-        window.append(slice(max(0, int(found[0]) - more), int(found[-1]) + more + 1))
-    return tuple(window)
-
 
 MOST_BORDERS = 200
 """Distances to the border are measured on so many cases at most, spread evenly."""
@@ -109,7 +45,7 @@ class Compared:
         left_change: The relative change of volume without a rater.
         dice_given: The mean Dice, where it does not follow from the counts.
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
-        two: Of two raters, what the consensus is in all cases (`findings.KINDS`), or ''.
+        two: Of two raters, what the consensus is in all cases (one of `KINDS`), or ''.
         pairs: The mean Dice of each pair of raters over classes, `(cases, pairs)`.
     """
 
@@ -203,9 +139,7 @@ def _together(
 ) -> Compared:
     raters, classes = len(study.raters), len(study.classes)
     near = [one.borders for one in found if one.borders is not None]
-    empty = np.zeros((raters, 2 * STEPS), np.int64)
-    edges = np.arange(-STEPS, STEPS + 1, dtype=np.float64) * step
-    total = {name: DistanceCounts(edges, empty, empty) for name in targets}
+    total = dict.fromkeys(targets, no_counts(raters, step))
     for counted in near:
         for name, one in zip(targets, counted, strict=True):
             total[name] += one
@@ -228,8 +162,7 @@ def pooled(found: Compared) -> Compared:
         seen, drawn = (part.sum(axis=0, keepdims=True) for part in (own.seen, own.drawn))
         borders[name] = DistanceCounts(own.edges, seen, drawn)
     counts = found.counts.sum(axis=1, keepdims=True)
-    there = np.isfinite(found.dice) & found.labelled
-    dice = mean_known(found.dice, there, axis=1, keepdims=True)
+    dice = mean_known(found.dice, axis=1, keepdims=True)
     return replace(found, counts=counts, borders=borders, dice_given=dice)
 
 
@@ -245,19 +178,97 @@ def evenly(number: int, most: int) -> list[int]:
     return [k * number // most for k in range(most)]
 
 
-def counted_rows(compared: Compared, raters: Sequence[str], classes: Sequence[str]) -> list[Row]:
-    """Return the raters' measures against the consensus, by case, from counts."""
+def far_cases(found: Compared, raters: Sequence[str] = ()) -> list[Row]:
+    """Return cases with a mean Dice of raters with the consensus, the lowest first.
+
+    With the names of `raters` also the Dice of each, and cases without a Dice, which come last.
+    """
     rows: list[Row] = []
-    for case, by_rater in zip(compared.cases, compared.counts, strict=True):
-        for rater, counts in zip(raters, by_rater, strict=True):
-            if counts.sum():
-                prior = counts.sum(axis=1)
-                matrix = counts / np.maximum(prior, 1)[:, np.newaxis]
+    for case, own in zip(found.cases, found.dice, strict=True):
+        row: Row = {"case": case, "dice": mean_and_error(own)[0]}
+        rows.append(row | {f"dice {r}": known(own[k]) for k, r in enumerate(raters)})
+    rows.sort(key=lambda row: (row["dice"] is None, row["dice"] or 0.0))
+    return rows if raters else [row for row in rows if row["dice"] is not None]
+
+
+def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
+    """Return what each rater draws of the consensus: one set of numbers for text, figure and table.
+
+    Over all cases and foreground classes together, so that what is large counts more than what is
+    small and the background not at all. With `n[t, o]` pixels of class `t` in the consensus that
+    the rater calls `o`, and `F = sum n[t, o]` over `t > 0`:
+
+        sensitivity   sum_{t > 0} n[t, t] / F                    the same class
+        other         sum_{t > 0, o > 0, o != t} n[t, o] / F     another foreground class
+        missed        sum_{t > 0} n[t, 0] / F                    background: these three add up to 1
+        beyond        sum_{o > 0} n[0, o] / F                    drawn where there is nothing
+        ppv           sum_{t > 0} n[t, t] / sum_{o > 0} n[t, o]  of what is drawn, how much is right
+
+    The error is that of a ratio of sums: `sqrt(n / (n - 1) sum (a - r b)²) / sum b` for `r = a / b`
+    over n cases; None with one case. A number that does not exist is None.
+
+    Args:
+        counts: `(cases, raters, L, L)`: class of the consensus, then class of the rater.
+        raters: Names.
+
+    Example:
+        >>> row = foreground_rows(np.array([[[[5, 2], [1, 3]]]]), ["ann"])[0]
+        >>> [row[name] for name in ("sensitivity", "ppv", "beyond", "missed", "other")]
+        [0.75, 0.6, 0.5, 0.25, 0.0]
+    """
+    same = np.einsum("krtt->kr", counts[..., 1:, 1:])
+    drawn, there = counts[..., 1:].sum(axis=(2, 3)), counts[..., 1:, :].sum(axis=(2, 3))
+    missed, beyond = counts[..., 1:, 0].sum(axis=2), counts[..., 0, 1:].sum(axis=2)
+    parts = {
+        "sensitivity": (same, there),
+        "ppv": (same, drawn),
+        "beyond": (beyond, there),
+        "missed": (missed, there),
+        "other": (there - missed - same, there),
+    }
+    rows = []
+    for k, rater in enumerate(raters):
+        row: Row = {"rater": rater}
+        for name, both in parts.items():
+            above, below = (part[:, k].astype(np.float64) for part in both)
+            row[name], row[f"{name}_se"] = _ratio(above, below)
+        rows.append(row)
+    return rows
+
+
+def _ratio(above: Floats, below: Floats) -> tuple[float | None, ...]:
+    total, number = float(below.sum()), int((below > 0).sum())
+    if not total:
+        return None, None
+    ratio = float(above.sum()) / total
+    if number < 2:
+        return ratio, None
+    squares = float(((above - ratio * below) ** 2).sum())
+    return ratio, math.sqrt(number / (number - 1) * squares) / total
+
+
+def counted_rows(
+    counts: Ints, raters: Sequence[str], classes: Sequence[str], cases: Sequence[str] = ()
+) -> list[Row]:
+    """Return the raters' measures against the consensus from counts, for methods without matrices.
+
+    Args:
+        counts: Class of the consensus, then class of the rater, `(raters, L, L)`; or of each case.
+        raters: Names.
+        classes: Names.
+        cases: Names of the cases, for a row of each.
+    """
+    rows: list[Row] = []
+    for k, by_rater in enumerate(counts if cases else counts[np.newaxis]):
+        for rater, own in zip(raters, by_rater, strict=True):
+            if own.sum():
+                prior = own.sum(axis=1)
+                matrix = own / np.maximum(prior, 1)[:, np.newaxis]
                 values = measures(matrix, prior / prior.sum())
                 for c, name in enumerate(classes):
-                    row: Row = {"case": case, "rater": rater, "class": name}
-                    for m, measure in enumerate(MEASURES):
-                        row[measure] = known(values[m, c])
+                    row: Row = {"case": cases[k]} if cases else {}
+                    row |= {"rater": rater, "class": name}
+                    row |= {m: known(v) for m, v in zip(MEASURES, values[:, c], strict=True)}
                     rows.append(row)
     return rows
 
@@ -283,69 +294,9 @@ def summary_rows(rows: Sequence[Row]) -> list[Row]:
     for (rater, name), own in groups.items():
         new: Row = {"rater": rater, "class": name, "cases": len(own)}
         for measure in MEASURES:
-            values = np.array([float(r[measure]) for r in own if known(r[measure]) is not None])
-            new[measure] = float(values.mean()) if values.size else None
-            spread = values.std(ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
+            values = np.array([r[measure] for r in own], np.float64)
+            new[measure], spread = mean_and_error(values)
             alone = own[0].get(f"{measure}_se") if len(own) == 1 else None
-            new[f"{measure}_se"] = known(spread) if alone is None else known(alone)
+            new[f"{measure}_se"] = spread if alone is None else known(alone)
         found.append(new)
     return found
-
-
-_LARGE = 4_000_000  # pixels; larger planes are taken on every second, third, ... pixel
-
-
-def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floats, Floats]:
-    """Compare the consensus of all raters with that of all but one.
-
-    Args:
-        labels: Class numbers with MISSING, `(raters, *space)`.
-        num_classes: The number of classes.
-        refit: Fuses labels.
-
-    Returns:
-        The mean Dice over classes, and the relative change of volume, both `(raters,)`; NaN for a
-        rater who labelled nothing, or alone, and where nothing was drawn.
-
-    Example:
-        >>> from raters.fusion.vote import vote
-        >>> labels = np.array([[0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]])
-        >>> left_out_scores(labels, 2, vote)[0].tolist()
-        [1.0, 1.0, 1.0, 1.0]
-    """
-    thinned = _thin(labels)
-    whole = refit(thinned, num_classes).labels
-    dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
-    for k in range(len(labels)):
-        others = np.delete(thinned, k, axis=0)
-        if (thinned[k] != MISSING).any() and (others != MISSING).any():
-            without = refit(others, num_classes).labels
-            dice[k] = _mean_dice(whole, without, num_classes)
-            drawn = int((whole > 0).sum())
-            change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan
-    return dice, change
-
-
-def _mean_dice(a: Array, b: Array, num_classes: int) -> float:
-    counts = pair_counts(a, b, num_classes)
-    drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
-    return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
-
-
-def _thin(labels: Array) -> Array:
-    size = math.prod(labels.shape[1:])
-    step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
-    return labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
-
-
-def left_out_rows(raters: Sequence[str], dice: Floats, change: Floats) -> list[Row]:
-    """Average over cases: `dice` and `change` are `(cases, raters)`."""
-    rows = []
-    for k, rater in enumerate(raters):
-        known = dice[:, k][np.isfinite(dice[:, k])]
-        sizes = change[:, k][np.isfinite(change[:, k])]
-        n = int(known.size)
-        row: Row = {"rater": rater, "cases": n, "dice": float(known.mean()) if n else None}
-        row["dice_se"] = float(known.std(ddof=1) / math.sqrt(n)) if n > 1 else None
-        rows.append({**row, "volume_change": float(sizes.mean()) if sizes.size else None})
-    return rows

@@ -1,11 +1,12 @@
-"""Which cases the report of a run shows, and one pass over them: scores, and a look at matrices.
+"""One pass over the cases that a report of a run shows: scores, matrices, what these say of raters.
 
-The scores are those of `raters.evaluate`; what the model says of each case is looked
-at while it is scored, so that nothing is predicted twice.
+The scores are those of `raters.evaluate`; what the model says of each case is looked at while it is
+scored, so that nothing is predicted twice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,10 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Floats
+from raters.arrays import Floats, mean_known
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.evaluation.runs import Seen, choose_split, score_model, shared_raters
+from raters.evaluation.case import REFERENCE
+from raters.evaluation.masks import ALL
+from raters.evaluation.runs import score_model, shared_raters
+from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
 from raters.study.classes import MISSING
 
@@ -30,47 +34,7 @@ if TYPE_CHECKING:
     from raters.study.study import Study
     from raters.training.model import Model
 
-
-MOST_CASES = 300
-"""Cases that are scored; of more, so many are taken in equal steps."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """The cases that a report shows.
-
-    Attributes:
-        study: Only these cases.
-        name: 'test', 'held-out', or '' for all.
-        said: Which cases they are, in a sentence.
-    """
-
-    study: Study
-    name: str
-    said: str
-
-
-def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
-    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
-    part, name = study, ""
-    for split in ("test", "held-out"):
-        try:
-            part, name = choose_split(study, split, runs), split
-            break
-        except RatersError as error:
-            if error.kind != "empty":
-                raise
-    said = {
-        "test": "Scores are of the test cases, which the training has not seen.",
-        "held-out": "There are no test cases: scores are of the held-out cases, which chose the "
-        "epoch and so look a little too good. Keep some cases aside (split test) to know better.",
-        "": "Neither test nor held-out cases are known: scores are of all cases of the study.",
-    }[name]
-    if len(part) > most:
-        places = np.linspace(0, len(part) - 1, most).round().astype(int)
-        said += f" {most} of {len(part):,} such cases were taken, in equal steps."
-        part = part.select(cases=[part.index.ids[k] for k in places])
-    return Part(part, name, said)
+_TELLING = 10  # percent of what a rater draws more or less, from which on it is worth a word
 
 
 @dataclass
@@ -262,3 +226,103 @@ def _mean(summed: Floats | None, pixels: Floats | None) -> Floats | None:
         return None
     there = np.where(pixels > 1e-6, pixels, np.nan)
     return np.asarray(summed / there[:, np.newaxis])
+
+
+def apart(first: Floats, second: Floats) -> float | None:
+    """Return the root mean square difference of two matrices, over rows that both have."""
+    squares = (first - second) ** 2
+    known = squares[np.isfinite(squares)]
+    return float(np.sqrt(np.mean(known))) if known.size else None
+
+
+# What it says of raters
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The matrices of raters.
+
+    Attributes:
+        raters: Their names.
+        classes: Names of the classes.
+        matrices: `C[t, o]`, `(raters, L, L)`; rows of classes that were not seen are NaN.
+        true: The true ones, where there is a reference.
+        draws_more: How much more foreground than the predicted consensus has each rater drew, as a
+            share; None if unknown, or nothing is drawn.
+        over: What the matrices are averaged over, in words.
+        masks: Whether class 0 is background.
+        pixels: How much of each class the model saw, `(L,)`: with it, masks have a sensitivity
+            and a positive predictive value over all foreground.
+        all_raters: All raters in the order of the study, by which they have their colours.
+        anonymous: Whether raters are anonymous: all are one then.
+        shared: Whether all raters share one matrix or head.
+    """
+
+    raters: Sequence[str]
+    classes: Sequence[str]
+    matrices: Floats
+    true: Floats | None = None
+    draws_more: Floats | None = None
+    over: str = "the cases"
+    masks: bool = False
+    pixels: Floats | None = None
+    all_raters: Sequence[str] | None = None
+    anonymous: bool = False
+    shared: bool = False
+
+
+def skills_of(matrices: Floats) -> Floats:
+    """Return the mean of the diagonals, over classes that are known; NaN if none is."""
+    return mean_known(np.einsum("rll->rl", matrices), axis=1)
+
+
+def foreground_of(matrix: Floats, pixels: Floats) -> Row:
+    """Return sensitivity and positive predictive value over all foreground, from a matrix.
+
+    With `w` pixels of each true class: `sum_{t > 0} w_t C[t, t]` over `sum_{t > 0} w_t`, and over
+    `sum_t sum_{o > 0} w_t C[t, o]`. None where it does not exist.
+
+    Example:
+        >>> foreground_of(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([80.0, 20.0]))
+        {'sensitivity': 0.8, 'ppv': 0.6666666666666666}
+    """
+    joint = np.nan_to_num(matrix) * np.nan_to_num(pixels)[:, np.newaxis]
+    same = float(np.trace(joint[1:, 1:]))
+    there, drawn = float(np.nan_to_num(pixels)[1:].sum()), float(joint[:, 1:].sum())
+    return {"sensitivity": same / there if there else None, "ppv": same / drawn if drawn else None}
+
+
+def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """Return who draws much more or less than the predicted consensus has, the farthest first."""
+    telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
+    telling.sort(key=lambda row: -abs(row["draws_more_percent"]))
+    return [(row["rater"], row["draws_more_percent"]) for row in telling[:4]]
+
+
+def one_way(percents: Sequence[float | None]) -> tuple[float, float, bool] | None:
+    """Return how much more (or less) all raters draw than the model predicts; None if not all do.
+
+    Example:
+        >>> one_way([65.0, 50.0]), one_way([65.0, -50.0]), one_way([65.0, 2.0])
+        ((50.0, 65.0, True), None, None)
+    """
+    known = [value for value in percents if value is not None]
+    if len(known) < 2 or min(map(abs, known)) < _TELLING or min(known) < 0 < max(known):
+        return None
+    sizes = [abs(value) for value in known]
+    return min(sizes), max(sizes), known[0] > 0
+
+
+def case_dice(scores: Evaluation, part: Study) -> Iterator[tuple[str, Row]]:
+    """Return the Dice of each case with the raters (mean) and with the reference; NaN for none."""
+    whole = ALL if len(part.classes) > 2 else part.classes.names[1]
+    names = [] if scores.sums is None else scores.sums.names
+    found: dict[str, dict[bool, list[float]]] = {name: {True: [], False: []} for name in names}
+    for row in scores.cases:
+        own = found[row["case"]]
+        value = row["dice"]
+        if row["class"] == whole and value is not None and math.isfinite(value):
+            own[row["against"] == REFERENCE].append(value)
+    for name, own in found.items():
+        means = {of: float(np.mean(v)) if v else math.nan for of, v in own.items()}
+        yield name, {"with_raters": means[False], "with_reference": means[True]}

@@ -1,4 +1,4 @@
-"""What a folder of `raters fuse` holds."""
+"""Reads what `raters fuse` says of itself in the folder that it wrote."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Floats, Labels
+from raters.arrays import Floats
 from raters.errors import RatersError
-from raters.evaluation.sources import class_numbers
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.study.paths import read_text
 from raters.study.study import Study
-from raters.study.table_study import labels_of_tasks
 
 SUMMARY = "raters.json"
-LABELS = "labels.csv"
 
 Refit = Callable[..., Fusion]
 """Fuses labels `(raters, *space)` with so many classes, or a table."""
@@ -118,13 +115,3 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             kind="unreadable",
             file=path,
         ) from None
-
-
-def consensus_labels(folder: Path, study: Study) -> Labels:
-    """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none."""
-    path = folder / LABELS
-    if not path.exists():
-        raise RatersError(f"found no {LABELS}, expected the labels of a fused table", file=folder)
-    found = labels_of_tasks(path, list(study.index.ids), "task", "label")
-    known = {str(c.value): k for k, c in enumerate(study.classes)}
-    return class_numbers(found, known, study, path)
