@@ -74,6 +74,16 @@ def test_training_warns_by_name_and_the_model_refuses(method: str, tmp_path: Pat
     assert np.isfinite(matrices[:2]).all()
 
 
+@NOTED
+@pytest.mark.parametrize("method", ["separate", "wdn", "mrnet", "pionono"])
+def test_who_labelled_held_out_cases_alone_has_no_part_in_the_truth(method: str) -> None:
+    """Nothing of cy was trained on: an untrained head would join the mean."""
+    study = masks()
+    model = raters.fit(study, method, **SHORT)
+    assert model.config.unlabelled == ("cy",)
+    assert model.method.labelled.tolist() == [True, True, False]  # type: ignore[union-attr, operator]
+
+
 def test_everybody_who_labels_is_known() -> None:
     model = raters.fit(table(silent=0), "global-cm", **TABLE)
     assert model.config.unlabelled == ()

@@ -44,6 +44,7 @@ class Task:
         channels: Channels of an image, or the number of features.
         annotations: What the labels of each rater mean, in the order of `raters`; () where all
             gave masks.
+        unlabelled: Those of the raters who labelled none of the cases that are trained on.
     """
 
     kind: Literal["segmentation", "classification"]
@@ -54,6 +55,7 @@ class Task:
     epochs: int = 0
     channels: int = 1
     annotations: tuple[Annotation, ...] = ()
+    unlabelled: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):

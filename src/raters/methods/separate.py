@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from raters.methods.base import Batch, HeldOut, Method, Step, Task, mean_step
 from raters.methods.options import MethodOptions
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
-from raters.study.survey import survey
 
 if TYPE_CHECKING:
     from raters.networks import TruthNetwork
-    from raters.study.study import Study
 
 
 class OfLabelled(Method):
-    """A method that knows which raters labelled anything: nothing it says rests on the others.
+    """A method that knows whose labels it learns from: nothing it says rests on other raters.
+
+    Who labelled held-out cases alone is among the others: of them nothing is learnt.
 
     Attributes:
-        labelled: Which raters did, `(raters,)`.
+        labelled: Whose labels are trained on, `(raters,)`.
     """
 
     labelled: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        self.register_buffer("labelled", torch.ones(len(task.raters), dtype=torch.bool))
-
-    def prepare(self, study: Study) -> None:
-        """Note who labelled anything."""
-        self.labelled.copy_(torch.from_numpy(who_labelled(study, self.task.raters)))
+        there = [name not in task.unlabelled for name in task.raters]
+        self.register_buffer("labelled", torch.tensor(there))
 
 
 class Separate(OfLabelled):
@@ -90,12 +84,6 @@ class Separate(OfLabelled):
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what the rater's own network predicts."""
         return self.networks[rater](image)[1].softmax(1)  # type: ignore[no-any-return]
-
-
-def who_labelled(study: Study, raters: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which raters labelled anything, `(raters,)`; cases are read until all did."""
-    silent = survey(study).without_labels()
-    return np.array([name not in silent for name in raters])
 
 
 def _labels_of(batch: Batch, rater: int) -> list[Tensor]:

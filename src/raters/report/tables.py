@@ -34,9 +34,8 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
 
 
 _RATERS = ("rater", "rater_a", "rater_b")
-LINKS = {"case": "case", "task": "case", "sheet": "sheet"} | dict.fromkeys(
-    (*_RATERS, "as", "against"), "rater"
-)
+LINKS = {"case": "case", "task": "case", "sheet": "sheet"}
+LINKS |= dict.fromkeys((*_RATERS, "as", "against"), "rater")
 """What the names in a column open."""
 
 

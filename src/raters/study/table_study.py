@@ -169,7 +169,8 @@ def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]
                 raise RatersError(message, kind="columns")
         return task, column
 
-    return one_per_task(*read_texts(path, choose), column, path)
+    tasks, values = read_texts(path, choose)
+    return one_per_task(tasks, values, column, path)
 
 
 def read_texts(

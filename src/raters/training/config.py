@@ -136,6 +136,7 @@ class ModelConfig(BaseModel):
             epochs=self.training.epochs,
             channels=self.channels,
             annotations=self.annotations,
+            unlabelled=self.unlabelled,
         )
 
     @property
