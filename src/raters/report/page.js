@@ -116,7 +116,7 @@ function tableRow(row, numbers, links, picked) {
   const line = element("tr");
   line.classList.toggle("picked", picked);
   line.append(...row.map((cell, column) => {
-    const opens = links[column] === "case" ? cell !== null
+    const opens = ["case", "sheet"].includes(links[column]) ? cell !== null
       : links[column] && knownNames.raters.has(shownText(cell));
     const made = element("td", opens ? "" : shownText(cell));
     if (opens) {
