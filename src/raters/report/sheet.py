@@ -350,7 +350,7 @@ def _chart(
     low, high = max(low - room, least), min(high + room, 1.0)
 
     def up(value: float) -> float:
-        return round(100 * (high - value) / (high - low), 2)
+        return float(round(100 * (high - value) / (high - low), 2))
 
     both = zip(x.tolist(), y.tolist(), strict=True)
     return {
