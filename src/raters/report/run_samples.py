@@ -16,6 +16,7 @@ from raters.plots.pictures import picture as scaled
 from raters.report.blocks import Section, figure, section
 from raters.report.first import window_of
 from raters.report.sheet_pictures import class_colours
+from raters.rows import Row
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -48,15 +49,8 @@ def samples_section(model: Model, study: Study | None) -> Section | None:
     panels = {"raters": drawn}
     panels |= {f"sample {k + 1}": [one.argmax(0)] for k, one in enumerate(said.samples)}
     shown, where = _figure(case, panels, study.classes.names)
-    block = figure(
-        "run.samples",
-        shown,
-        case=case.id,
-        where=where,
-        disputed=disputed,
-        number=len(said.samples),
-        raters=len(drawn),
-    )
+    facts: Row = {"case": case.id, "where": where, "disputed": disputed, "raters": len(drawn)}
+    block = figure("run.samples", shown, None, number=len(said.samples), **facts)
     return section("run.samples", [block])
 
 
@@ -74,7 +68,7 @@ def _figure(
         where, aspect = f", {view.name(at, space)}", view.aspect(spacing)
         masks = view.turn(masks, 1)[:, at]
         image = None if image is None else view.turn(image)[at]
-    window = window_of(np.any(masks > 0, axis=0))
+    window = window_of(np.asarray((masks > 0).any(axis=0)))
     masks = masks[(slice(None), *window)]
     colours = ["", *class_colours(classes[1:]).values()]
     made = style.new_figure(1.7 * len(panels), 2.2, pictures=True)
