@@ -484,3 +484,18 @@ def test_a_known_share_stops_the_object_from_being_everywhere() -> None:
         found[share is None] = right(method)
     assert found[True] < 0.67  # nothing is ever background
     assert found[False] > 0.8
+
+
+def test_who_says_one_class_is_known_again_once_weights_are_loaded() -> None:
+    features = torch.randn(1, 4, 3, 3)
+    held, loaded, free = (CoarseRaters(2, 2, 4, 2) for _ in range(3))
+    for raters in (held, free):
+        torch.nn.init.normal_(raters.head.bias)
+    held.hold([1])
+    loaded.load_state_dict(held.state_dict())
+    assert (held.has_one_sided, loaded.has_one_sided, free.has_one_sided) == (True, True, False)
+    torch.testing.assert_close(loaded(features).matrix(), held(features).matrix())
+    start = held.start.softmax(1)[..., None, None].expand(2, 2, 3, 3)
+    torch.testing.assert_close(held(features).matrix()[0, 1], start)
+    loaded.load_state_dict(free.state_dict())
+    assert not loaded.has_one_sided

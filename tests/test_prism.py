@@ -18,6 +18,7 @@ from raters.methods.prism import SHUFFLES, Prism
 from raters.methods.prism_confidence import (
     HIGHEST,
     LOWEST,
+    SEEN,
     Diverged,
     confidence_of,
     diverged,
@@ -225,7 +226,7 @@ def test_skill_and_matrices_say_the_same() -> None:
 def test_nobody_is_believed_without_limit() -> None:
     """A skill of 1 is that of a rater right in all labels that were seen, and one more of each."""
     sure = skilled(torch.ones(1, 1, L)).exp()
-    right, wrong = (c.SEEN + 1) / (c.SEEN + L), 1 / (c.SEEN + L)
+    right, wrong = (SEEN + 1) / (SEEN + L), 1 / (SEEN + L)
     expected = torch.full((L, L), wrong).fill_diagonal_(right)
     torch.testing.assert_close(sure[0, 0], expected)
     skill = torch.tensor([[[1.0] * 2, [0.8] * 2, [0.8] * 2, [0.8] * 2]])  # 0.8: right in 0.9
