@@ -199,7 +199,7 @@ class TestRefused:
         ("words", "said"),
         [
             (["no-such-thing"], "found the benchmark 'no-such-thing', expected"),
-            (["absent.yaml"], "absent.yaml: No such file"),
+            (["absent.yaml"], "absent.yaml: cannot be read (No such file"),
             ([], "expected the name of a benchmark"),
             (["{spec}", "--scale", "large"], "the scale 'large' for tiny, expected one of smoke"),
             (["{spec}", "--row", "vot"], "--row: found 'vot', expected one of vote"),

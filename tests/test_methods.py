@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -46,7 +47,7 @@ def study_of(space: str, reference: bool = True) -> Study:
     )
 
 
-def method_of(name: str, space: str, **given: Any) -> Method:
+def method_of(name: str, space: str, unlabelled: tuple[str, ...] = (), **given: Any) -> Method:
     entry, dims = learning_method(name), len(SPACES[space])
 
     def network() -> TruthNetwork:
@@ -54,7 +55,8 @@ def method_of(name: str, space: str, **given: Any) -> Method:
         return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
 
     torch.manual_seed(1)
-    return entry.load()(made_task(dims, network), entry.parse(given))
+    task = replace(made_task(dims, network), unlabelled=unlabelled)
+    return entry.load()(task, entry.parse(given))
 
 
 def made_task(dims: int = 2, network: Any = None) -> Task:
@@ -158,8 +160,7 @@ def test_the_reference_is_the_target_of_truth() -> None:
 
 @every_space
 def test_separate_networks_are_averaged_over_raters_with_labels(space: str) -> None:
-    method = method_of("separate", space)
-    method.prepare(study_of(space))
+    method = method_of("separate", space, unlabelled=("b",))
     own = [method.as_rater(images(space), rater) for rater in range(R)]
     networks = cast(Any, method).networks
     for found, network in zip(own, networks, strict=True):

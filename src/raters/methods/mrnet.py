@@ -98,7 +98,7 @@ class MRNet(OfLabelled, NetworkMethod):
         return Said(raw, raters, final)
 
     def step(self, batch: Batch) -> Step:
-        """Return the cross entropies of all parts, each a mean over the observed labels."""
+        """Return the cross entropies of all parts, each divided by the number of labels."""
         labels = batch["labels"]
         drawn = [draw_weights(row, self.seed, self.epoch, int(case)) for row, case in
                  zip(_labelled_by(labels), batch["case"], strict=True)]  # fmt: skip
@@ -107,16 +107,16 @@ class MRNet(OfLabelled, NetworkMethod):
         features = _repeated(self.network(batch["image"])[0], many)
         said = self._said(features, weights.flatten(0, 1))
         number = (labels != MISSING).sum(1)
-        # With the number of labels as factor, what is summed over pixels is a sum over labels.
-        # Where none of those who weigh anything labelled, there is no target to average over.
+        # With the number of labels as factor, what is summed over pixels is a sum over labels, and
+        # parts of a batch add up to it; pixels without a label by who weighs anything add nothing.
         target = mean_label(labels, self.task.num_classes, weights) * number[:, None, None]
-        observed, weighed = number.sum(), (number[:, None] * (target.sum(2) > 0)).sum()
-        target = target.flatten(0, 1)
-        terms = {
-            "loss": soft_entropy(said.final, target, self.class_weights) / weighed.clamp(min=1),
-            "raw": soft_entropy(said.raw, target, self.class_weights) / weighed.clamp(min=1),
-            "raters": self._rebuilt(said.raters, labels) / (many * observed).clamp(min=1),
+        target, observed = target.flatten(0, 1), number.sum()
+        parts = {
+            "loss": soft_entropy(said.final, target, self.class_weights),
+            "raw": soft_entropy(said.raw, target, self.class_weights),
+            "raters": self._rebuilt(said.raters, labels),
         }
+        terms = {name: part / (many * observed.clamp(min=1)) for name, part in parts.items()}
         return Step(torch.stack(list(terms.values())).sum(), observed, terms)
 
     def _rebuilt(self, raters: Tensor, labels: Tensor) -> Tensor:
