@@ -14,7 +14,6 @@ from raters.methods.options import MethodOptions
 from raters.methods.phases import Batch as Batch
 from raters.methods.phases import Training, generator_of
 from raters.methods.targets import Target
-from raters.methods.targets import cross_entropy as cross_entropy
 from raters.study.annotations import Annotation
 
 if TYPE_CHECKING:
