@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from raters.agreement.answers import readings_of as counted_readings
 from raters.agreement.answers import vote_of_rest, votes_of
 from raters.agreement.case import case_agreement
 from raters.agreement.findings import relative_volumes
@@ -214,9 +215,8 @@ def _of_table(study: Study, gold: bool) -> TableReadings:
     decided = vote != MISSING
     right = np.where(decided, vote == given.label, False).astype(np.float64)
     sums = np.stack([right, decided.astype(np.float64)], axis=1)
-    reading = given.task.astype(np.int64) * raters + given.rater
-    _, place = np.unique(reading, return_inverse=True)
-    own = np.zeros((place.max(initial=-1) + 1, 2))
+    _, _, counts, place = counted_readings(given, size)
+    own = np.zeros((len(counts), 2))
     np.add.at(own, place, sums)
     every = np.zeros((len(study), 2))
     np.add.at(every, given.task, sums)
