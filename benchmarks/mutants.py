@@ -52,7 +52,7 @@ DRAWS = (
     "tests/test_sampling_methods.py?loops|is_drawn|draws|divergence|sums|held_out|mean_of|"
     "samples_are|winner|add_up|is_the"
 )
-_DRAWING = ("draws", "label_sampling", "multi_hypothesis", "prob_unet", "pionono")
+_DRAWING = ("draws", "multi_hypothesis", "prob_unet", "pionono")
 TESTS: dict[str, tuple[str, ...]] = {
     "confusion": ("tests/test_confusion.py",),
     "confusion/counts.py": (

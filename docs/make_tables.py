@@ -12,9 +12,12 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raters.rows import to_markdown
+
+if TYPE_CHECKING:
+    from raters.benchmarks.pages import Reader
 
 DOCS = Path(__file__).parent
 README, SITE, RESULTS = DOCS.parent / "README.md", DOCS.parent / "mkdocs.yml", DOCS / "results"
@@ -181,7 +184,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 }
 
 
-def renewed(text: str) -> str:
+def renewed(text: str, read: Reader) -> str:
     """Return a page with all its tables and quotes up to date."""
     from raters.benchmarks.pages import quoted
 
@@ -189,18 +192,20 @@ def renewed(text: str) -> str:
         kind, *words = match[1].split()
         return f"<!-- table: {match[1]} -->\n\n{MAKERS[kind](*words)}\n<!-- end -->"
 
-    return quoted(TABLE.sub(table, text), RESULTS)
+    return quoted(TABLE.sub(table, text), read)
 
 
 def pages() -> dict[Path, str]:
     """Return all that is made here, as it should be, by its file."""
     from raters.benchmarks.pages import pages as result_pages
+    from raters.benchmarks.pages import reader
 
-    results = {RESULTS / name: text for name, text in result_pages(RESULTS).items()}
+    read = reader(RESULTS)
+    results = {RESULTS / name: text for name, text in result_pages(read).items()}
     others = [p for p in (README, *sorted(DOCS.rglob("*.md"))) if p.parent != RESULTS]
     site = SITE.read_text(encoding="utf-8")
     return {
-        **{page: renewed(page.read_text(encoding="utf-8")) for page in others},
+        **{page: renewed(page.read_text(encoding="utf-8"), read) for page in others},
         **results,
         SITE: NAV.sub(lambda match: _nav(match[1], [page.stem for page in results]), site),
     }
@@ -214,11 +219,11 @@ def _nav(indent: str, names: list[str]) -> str:
 
 def draw() -> list[Path]:
     """Draw the benchmarks whose results have changed; return the files."""
-    from raters.benchmarks.pages import all_committed
+    from raters.benchmarks.pages import all_committed, reader
     from raters.benchmarks.plot import digest_of_plot, drawn_digest, write_plot
 
     drawn = []
-    for name, found in all_committed(RESULTS).items():
+    for name, found in all_committed(reader(RESULTS)).items():
         path = RESULTS / f"{name}.png"
         if found is not None and digest_of_plot(path) != drawn_digest(found):
             drawn.append(write_plot(found, path))

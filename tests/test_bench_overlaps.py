@@ -9,7 +9,7 @@ import pytest
 
 import raters
 from make_models import make_model
-from raters.benchmarks.overlaps import Overlaps, fusion_scores, recurrence_scores
+from raters.benchmarks.scoring import Overlaps, fusion_scores, recurrence_scores
 from raters.scores import soft_dice_by_class
 from raters.study.study import Study
 

@@ -494,15 +494,15 @@ class TestPages:
         return tmp_path / "results"
 
     def test_the_same_results_give_the_same_pages(self, only: Path, spec: Specification) -> None:
-        assert list(pages.pages(only)) == ["index.md"]
-        assert "| Clouds of points |  |  | not run yet |  | 3 to answer |" in pages.pages(only)["index.md"]  # fmt: skip  # noqa: E501
+        assert list(pages.pages(pages.reader(only))) == ["index.md"]
+        assert "| Clouds of points |  |  | not run yet |  | 3 to answer |" in pages.pages(pages.reader(only))["index.md"]  # fmt: skip  # noqa: E501
         write_results(spec, only, SCORES)
-        before = pages.pages(only)
+        before = pages.pages(pages.reader(only))
         for path in only.rglob("*.json"):  # the order of files in a folder is nobody's
             text = path.read_text()
             path.unlink()
             path.write_text(text)
-        assert pages.pages(only) == before
+        assert pages.pages(pages.reader(only)) == before
         page = before["dice.md"]
         assert EXPECTED.strip() in page
         assert "raters bench run dice --scale laptop -o results\n" in page
@@ -513,7 +513,7 @@ class TestPages:
         finding = "At 0.5\n<!-- bench dice; all; vote; dice; mean -->1<!-- /bench -->\npercent."
         write_results(made_spec(tmp_path, "dice", **DICE, finding=finding), only, SCORES)
         said = "At 0.5 <!-- bench dice; all; vote; dice; mean -->71.0<!-- /bench --> percent."
-        assert said in pages.pages(only)["dice.md"]
+        assert said in pages.pages(pages.reader(only))["dice.md"]
 
     def test_figure_3_comes_before_figure_11(self) -> None:
         names = [name for name in pages.shown_benchmarks() if "global-cm-figure" in name]
@@ -525,7 +525,7 @@ class TestPages:
         path = next((only / "dice/laptop/all").glob("vote-0.json"))
         path.write_text(path.read_text().replace("0.7", "0.9"))
         with pytest.raises(RatersError, match=f"{path}: found other content"):
-            pages.pages(only)
+            pages.pages(pages.reader(only))
 
     def test_quotes(self, only: Path, spec: Specification) -> None:
         write_results(spec, only, SCORES)
@@ -536,14 +536,14 @@ class TestPages:
             "<!-- bench dice; all; mean; dice; seeds -->?<!-- /bench --> seeds\n"
             "<!-- bench-table dice; one label -->\nold\n<!-- /bench-table -->\n"
         )
-        fresh = pages.quoted(stale, only)
+        fresh = pages.quoted(stale, pages.reader(only))
         assert "vote; dice -->71.0 ± 1.0<!-- /bench -->, at best" in fresh
         assert "mean -->90.0<!-- /bench -->" in fresh
         assert "-->-10.0 [-12.5, -7.5]<!-- /bench --> of <!-- bench dice; all; mean; dice; seeds -->3<" in fresh  # fmt: skip  # noqa: E501
         assert "| vote | 50.0 | 1 of 3 |\n" in fresh
         assert "old" not in fresh
-        assert pages.quoted(fresh, only) == fresh
-        assert pages.quoted("<!-- bench NAME; x -->an example<!-- /bench -->", only)
+        assert pages.quoted(fresh, pages.reader(only)) == fresh
+        assert pages.quoted("<!-- bench NAME; x -->an example<!-- /bench -->", pages.reader(only))
 
     @pytest.mark.parametrize(
         ("quote", "words"),
@@ -562,7 +562,7 @@ class TestPages:
         write_results(spec, only, SCORES)
         text = f"<!-- {quote} --><!-- /{quote.split()[0]} -->"
         with pytest.raises(RatersError, match=words):
-            pages.quoted(text, only)
+            pages.quoted(text, pages.reader(only))
 
 
 def test_claims_as_rows(found: Collected) -> None:

@@ -33,7 +33,7 @@ from make_datasets import (
 from raters import RatersError
 from raters.datasets import DATASETS, open_dataset, prepare
 from raters.datasets import mnist as mnist_module
-from raters.datasets.brats2019_slices import SPLITS, choose
+from raters.datasets.brats import SPLITS, choose
 from raters.datasets.files import load_pickle, load_torch_pickle
 from raters.datasets.lidc_contours import cluster, draw
 

@@ -177,10 +177,10 @@ def test_notebooks_show_what_their_cells_give() -> None:
 
 def test_plots_are_of_the_results() -> None:
     """A plot says of which results it was drawn; a picture itself differs from font to font."""
-    from raters.benchmarks.pages import all_committed
+    from raters.benchmarks.pages import all_committed, reader
     from raters.benchmarks.plot import digest_of_plot, drawn_digest
 
-    for name, found in all_committed(DOCS / "results").items():
+    for name, found in all_committed(reader(DOCS / "results")).items():
         path = DOCS / "results" / f"{name}.png"
         assert path.exists() == (found is not None), path
         if found is not None:

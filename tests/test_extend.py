@@ -14,7 +14,7 @@ from raters.errors import RatersError
 from raters.methods.confusion_method import join_raters
 from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters
 from raters.study.study import Study
-from raters.training.engine import precision_of
+from raters.training.engine import Learner, precision_of
 from raters.training.extend import _training
 from raters.training.options import TrainingOptions
 
@@ -115,6 +115,25 @@ def test_masks_by_a_late_rater(method: str) -> None:
         assert torch.equal(longer.method.network.state_dict()[name], value), (k, name)
     gain = log_likelihood(longer, study, "late", 2) - log_likelihood(longer, study, "ann", 2)
     assert gain > 50
+
+
+def test_the_trained_network_drops_nothing(
+    model: raters.Model, table: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as in predictions at each step, after held-out batches too; the rater model learns."""
+    modes: list[tuple[bool, bool]] = []
+    step = Learner.training_step
+
+    def noted(learner: Learner, batch: Any, number: int) -> None:
+        (network,) = learner.method.truth_networks()
+        modes.append((network.training, learner.method.training))
+        step(learner, batch, number)
+
+    monkeypatch.setattr(Learner, "training_step", noted)
+    longer = raters.extend(model, table, epochs=2, progress=False)
+    assert len(longer.history) == 2
+    assert set(modes) == {(False, True)}
+    assert all("dominance" not in row for row in longer.history)
 
 
 def test_nobody_counts_a_test_case(model: raters.Model, table: Study) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from raters.errors import RatersError
 from raters.fusion.columns import answers_of, vote_shares
 from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.one_coin import one_coin as coin_of_classes_alike
+from raters.fusion.dawid_skene import one_coin as coin_of_classes_alike
 from raters.fusion.result import Fusion
 from raters.simulate.classes import draw_labels, hammer_spammer, pairwise_flipper
 from raters.study.classes import MISSING

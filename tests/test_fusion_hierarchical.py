@@ -17,9 +17,8 @@ import raters
 from raters.errors import RatersError
 from raters.fusion.answers import Options, Parameters, e_step, expected_counts, solve
 from raters.fusion.columns import answers_of
-from raters.fusion.dawid_skene import _m_step, dawid_skene
+from raters.fusion.dawid_skene import _m_step, dawid_skene, one_coin
 from raters.fusion.hierarchical import Hierarchy, difficulties, hierarchical, posterior_errors
-from raters.fusion.one_coin import one_coin
 from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import LEVELS, Counts, Prior, climb, first_prior, psi, rows_of
 from raters.fusion.vote import vote_table

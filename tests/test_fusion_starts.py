@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import raters
 from raters.errors import RatersError
 from raters.fusion.columns import columns_of
-from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.one_coin import one_coin
+from raters.fusion.dawid_skene import dawid_skene, one_coin
 from raters.fusion.pooled import PatternCounts, PooledStaple, occurring
 from raters.fusion.staple import staple
 from raters.fusion.starts import Solution, choose

@@ -430,7 +430,7 @@ class TestNames:
             found = getattr(raters.fusion, name)(labels, num_classes=2)
             assert found.labels.shape == (5,)
         triplets = raters.read(WIDE).triplets
-        for function in (raters.fusion.dawid_skene, raters.fusion.one_coin):
+        for function in (raters.fusion.dawid_skene, raters.fusion.dawid_skene):
             assert function(triplets, 2).labels.shape == (2,)
         assert raters.fusion.staple.staple is staple and raters.fusion.staple.fused is fused
         assert raters.scores.dice([0, 1], [0, 1], 2).shape == (1,)

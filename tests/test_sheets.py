@@ -13,8 +13,17 @@ import pytest
 import raters
 from command_line import run_in_process
 from makers import ODD_NAMES, save
-from raters.agreement.drift import LEAST_LABELS, LEAST_READINGS, trend
-from raters.agreement.one_rater import ENOUGH, drift, farthest, mixed_up, share_interval, size_ratio
+from raters.agreement.one_rater import (
+    ENOUGH,
+    LEAST_LABELS,
+    LEAST_READINGS,
+    drift,
+    farthest,
+    mixed_up,
+    share_interval,
+    size_ratio,
+    trend,
+)
 from raters.agreement.readings import readings_of
 from raters.errors import RatersError
 from raters.report.blocks import Report, Section, TableBlock, TextBlock

@@ -40,7 +40,7 @@ def votes_of(study: Study) -> Ints:
     return votes
 
 
-def readings_of(triplets: Triplets, num_classes: int) -> tuple[Ints, Ints, Ints, Ints]:
+def counted_readings(triplets: Triplets, num_classes: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Count what each rater said of each task; repeated readings are together.
 
     Returns:
@@ -65,7 +65,7 @@ def pairs_of_tasks(study: Study) -> Ints:
         >>> pairs_of_tasks(study).tolist()
         [[1, 3], [3, 3]]
     """
-    task, _, counts, _ = readings_of(study.triplets, len(study.classes))
+    task, _, counts, _ = counted_readings(study.triplets, len(study.classes))
 
     def pairs(number: Ints) -> Ints:
         return number * (number - 1) // 2
@@ -203,7 +203,7 @@ class _Readings:
     """
 
     def __init__(self, triplets: Triplets, tasks: int, num_classes: int) -> None:
-        self.task, _, counts, _ = readings_of(triplets, num_classes)
+        self.task, _, counts, _ = counted_readings(triplets, num_classes)
         self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         self.tasks = tasks
 
@@ -251,7 +251,7 @@ def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     triplets, classes = study.triplets, len(study.classes)
     compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
     labels = np.bincount(triplets.rater, minlength=len(study.raters))
-    tasks = np.bincount(readings_of(triplets, classes)[1], minlength=len(study.raters))
+    tasks = np.bincount(counted_readings(triplets, classes)[1], minlength=len(study.raters))
     repeated = {
         int(a): _agreeing(counts)
         for a, b, counts in zip(couples.first, couples.second, couples.counts, strict=True)
@@ -278,7 +278,7 @@ def vote_of_rest(triplets: Triplets, votes: Ints, num_classes: int) -> Labels:
         votes: The labels of each task, as `votes_of` counts them.
         num_classes: The number of classes.
     """
-    _, _, own, place = readings_of(triplets, num_classes)
+    _, _, own, place = counted_readings(triplets, num_classes)
     others = votes[triplets.task] - own[place]
     best = others.max(axis=1, initial=0)
     decided = ((others == best[:, np.newaxis]).sum(axis=1) == 1) & (best > 0)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from raters.agreement.answers import readings_of as counted_readings
-from raters.agreement.answers import vote_of_rest, votes_of
+from raters.agreement.answers import counted_readings, vote_of_rest, votes_of
 from raters.agreement.case import case_agreement
 from raters.agreement.findings import relative_volumes
 from raters.agreement.masks import with_mean

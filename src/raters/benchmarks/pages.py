@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from raters.benchmarks.blocks import difference_cell, seeds_words, value_words
@@ -39,6 +40,7 @@ QUOTED_TABLE = re.compile(
     r"(<!-- bench-table ([a-z0-9][^\n>]*?) -->).*?(<!-- /bench-table -->)", re.DOTALL
 )
 INDEX = "index.md"
+Reader = Callable[[str], Collected]
 _LEAST = 3  # rows that a rank correlation of the index needs
 
 
@@ -68,12 +70,17 @@ def committed(name: str, folder: Path) -> Collected:
     return found
 
 
-def all_committed(folder: Path) -> dict[str, Collected | None]:
+def reader(folder: Path) -> Reader:
+    """Return `committed` of a folder that reads each benchmark once, however often it is quoted."""
+    return cache(partial(committed, folder=folder))
+
+
+def all_committed(read: Reader) -> dict[str, Collected | None]:
     """Collect the results of all benchmarks that have a page; None of those without results."""
     found: dict[str, Collected | None] = {}
     for name in shown_benchmarks():
         try:
-            found[name] = committed(name, folder)
+            found[name] = read(name)
         except RatersError as error:
             if error.kind != "no-results":
                 raise
@@ -81,12 +88,12 @@ def all_committed(folder: Path) -> dict[str, Collected | None]:
     return found
 
 
-def pages(folder: Path) -> dict[str, str]:
+def pages(read: Reader) -> dict[str, str]:
     """Return the text of all pages by the name of their file."""
-    found = all_committed(folder)
+    found = all_committed(read)
     made = {INDEX: index_page(found)}
     told = {f"{name}.md": page(one) for name, one in found.items() if one is not None}
-    return made | {file: quoted(text, folder) for file, text in told.items()}
+    return made | {file: quoted(text, read) for file, text in told.items()}
 
 
 def page(found: Collected) -> str:
@@ -211,24 +218,24 @@ def _counted(answers: Iterable[str]) -> list[str]:
 # Quotes in other pages.
 
 
-def quoted(text: str, folder: Path) -> str:
+def quoted(text: str, read: Reader) -> str:
     """Return a page with all that it quotes of benchmarks up to date.
 
     Args:
         text: The page.
-        folder: The folder of results.
+        read: Returns the results of a benchmark, as `reader` of their folder does.
 
     Raises:
         RatersError: A quote names what there is not, or what has no result.
     """
-    text = QUOTE.sub(lambda m: f"{m[1]}{_value(m[2], folder)}{m[3]}", text)
-    return QUOTED_TABLE.sub(lambda m: f"{m[1]}\n\n{_table(m[2], folder)}\n{m[3]}", text)
+    text = QUOTE.sub(lambda m: f"{m[1]}{_value(m[2], read)}{m[3]}", text)
+    return QUOTED_TABLE.sub(lambda m: f"{m[1]}\n\n{_table(m[2], read)}\n{m[3]}", text)
 
 
-def _value(names: str, folder: Path) -> str:
+def _value(names: str, read: Reader) -> str:
     name, *words = _words(names)
     kind = words.pop() if words and words[-1] in ("mean", "difference", "seeds") else "value"
-    found = committed(name, folder)
+    found = read(name)
     if len(words) == 2 and len(found.spec.settings) == 1:
         words.insert(0, next(iter(found.spec.settings)))
     if len(words) != 3:
@@ -254,10 +261,10 @@ def _quote(found: Collected, setting: str, row: str, score: str, kind: str) -> s
     return value_words(Summary(one.mean, None, 1) if kind == "mean" else one, score)
 
 
-def _table(names: str, folder: Path) -> str:
+def _table(names: str, read: Reader) -> str:
     name, *words = _words(names)
     kind = words.pop() if words and words[-1] == "differences" else "values"
-    found = committed(name, folder)
+    found = read(name)
     setting = words[0] if words else next(iter(found.spec.settings))
     _refuse(names, "setting", setting, found.settings)
     make = differences_block if kind == "differences" else values_block

@@ -19,10 +19,10 @@ from raters.rooms import Room
 if TYPE_CHECKING:
     from raters.fusion.consensus import Consensus as Consensus
     from raters.fusion.dawid_skene import dawid_skene as dawid_skene
+    from raters.fusion.dawid_skene import one_coin as one_coin
     from raters.fusion.grabcut import grabcut as grabcut
     from raters.fusion.hierarchical import hierarchical as hierarchical
     from raters.fusion.lazy_snapping import lazy_snapping as lazy_snapping
-    from raters.fusion.one_coin import one_coin as one_coin
     from raters.fusion.result import Fusion as Fusion
     from raters.fusion.simple import simple as simple
     from raters.fusion.spatial_staple import spatial_staple as spatial_staple

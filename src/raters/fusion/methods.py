@@ -250,7 +250,7 @@ METHODS: dict[str, Method] = {
     ),
     "one-coin": Method(
         "one accuracy per rater; tables",
-        table="raters.fusion.one_coin:one_coin",
+        table="raters.fusion.dawid_skene:one_coin",
         errors="coin",
         when="a table where errors are alike for all classes, or with too few labels for matrices",
     ),

@@ -14,9 +14,8 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.fusion.columns import answers_of, vote_shares
-from raters.fusion.dawid_skene import dawid_skene
+from raters.fusion.dawid_skene import dawid_skene, one_coin
 from raters.fusion.methods import METHODS
-from raters.fusion.one_coin import one_coin
 from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.study.classes import MISSING

@@ -11,9 +11,9 @@ from raters.arrays import Floats
 from raters.fusion.graph_cut import graph_cut
 from raters.fusion.superpixels import region_graph
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step
-from raters.methods.label_sampling import of_each
 from raters.methods.mask_options import CycleMixOptions
 from raters.methods.phases import generator_of
+from raters.methods.supervised import of_each
 from raters.methods.targets import cross_entropy, mean_label
 
 BLOCKS = (2, 4, 8, 16)

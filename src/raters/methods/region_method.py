@@ -15,9 +15,8 @@ from raters.distributed import summed
 from raters.errors import RatersError
 from raters.fusion.superpixels import superpixels_of
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
-from raters.methods.label_sampling import of_each
 from raters.methods.mask_options import RoundsOptions
-from raters.methods.supervised import FusedMethod
+from raters.methods.supervised import FusedMethod, of_each
 from raters.methods.targets import cross_entropy
 from raters.study.classes import MISSING
 

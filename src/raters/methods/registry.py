@@ -223,7 +223,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "label-sampling": MethodEntry(
         "train on a random rater of each case at a time",
-        "raters.methods.label_sampling:LabelSampling",
+        "raters.methods.supervised:LabelSampling",
         paper="Jensen et al., Improving uncertainty estimation in convolutional neural networks "
         "using inter-rater agreement, MICCAI 2019",
         when="a baseline beside mean, if probabilities should show how many raters agree",

@@ -29,6 +29,7 @@ from raters.report.blocks import (
     section,
     table,
 )
+from raters.report.example_pictures import samples_section
 from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
 from raters.report.run_raters import (
@@ -39,7 +40,6 @@ from raters.report.run_raters import (
     unanswered_section,
     weight_section,
 )
-from raters.report.run_samples import samples_section
 from raters.report.run_scores import (
     Part,
     as_rater_section,

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from raters.agreement.answers import votes_of
-from raters.agreement.drift import Trend
 from raters.agreement.one_rater import (
     ENOUGH,
     ClassScore,
+    Trend,
     beside,
     class_scores,
     drift,
@@ -29,8 +29,8 @@ from raters.agreement.readings import OneRater, Readings, readings_of
 from raters.arrays import Array, Floats, Ints
 from raters.progress import track
 from raters.report.blocks import Report, TableBlock, TextBlock, different_names
+from raters.report.example_pictures import class_colours, mask_examples, task_examples
 from raters.report.say import percent, templates
-from raters.report.sheet_pictures import class_colours, mask_examples, task_examples
 from raters.scores.bootstrap import Interval
 from raters.study.order import Given, Order, order_of
 from raters.study.paths import file_name, written_whole

@@ -124,7 +124,11 @@ class Learner(lightning.LightningModule):
         stopped: Whether it stopped early: no epoch was better for `patience` epochs.
         after_epoch: Whom to call when an epoch is complete.
         made: The optimisers of the method by name, once they are made.
+        known_truth: Whether truth networks are trained already: they drop and count nothing, and
+            with a fixed truth no matrix must be dominant.
     """
+
+    known_truth = False
 
     def __init__(
         self, method: Method, options: TrainingOptions, steps_per_epoch: int, parts: Partition
@@ -184,6 +188,8 @@ class Learner(lightning.LightningModule):
         self._started = time.perf_counter()
         if self.method.needs_pass(epoch):
             self._show_all()
+        for network in self.method.truth_networks() if self.known_truth else ():
+            network.eval()
         self._restart(self.method.restart(epoch))
         self.method.start_epoch(epoch)
         set_epoch(self.trainer.train_dataloader, epoch)  # type: ignore[arg-type]
@@ -293,7 +299,8 @@ class Learner(lightning.LightningModule):
         if found.count:
             row["held_out"] = found.mean_loss
         self._refuse_not_finite(row)
-        row |= {"dominance": found.dominance, "reference": found.reference_score}
+        dominance = None if self.known_truth else found.dominance
+        row |= {"dominance": dominance, "reference": found.reference_score}
         row |= {"seconds": max(seconds_of), "waiting": max(shares)}
         self.history.append({name: value for name, value in row.items() if value is not None})
         self.best.offer(self._score(row), self.current_epoch + 1, self.method)

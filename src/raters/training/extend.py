@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Method
+from raters.methods.base import Method
 from raters.methods.entry import parse_options
 from raters.methods.registry import learning_method
 from raters.rows import Row
@@ -225,28 +224,16 @@ def _fitted(model: Model, planned: Planned, progress: Progress) -> tuple[Method,
     """Fit the rater model of the new raters behind the trained network."""
     torch.manual_seed(planned.config.training.seed)
     method: Method = planned.config.build()
-    _freeze(method, model.method)
+    networks = zip(method.truth_networks(), model.method.truth_networks(), strict=True)
+    for network, trained in networks:
+        network.load_state_dict(trained.state_dict())
+        network.requires_grad_(False)
+    method.has_regions = False  # the trained networks say what the truth is
     method.prepare(planned.study)
     weigh_classes(method, planned.train, planned.config)
-    learner = run_epochs(method, planned, progress=progress)
+    learner = run_epochs(method, planned, progress=progress, known_truth=True)
     method.load_state_dict(learner.best.weights)
     return method, learner
-
-
-def _freeze(method: Method, trained: Method) -> None:
-    """Take over truth networks that are trained already: they learn, drop and count nothing."""
-    for network, known in zip(method.truth_networks(), trained.truth_networks(), strict=True):
-        network.load_state_dict(known.state_dict())
-        network.requires_grad_(False).eval()
-        network.train = lambda mode=True, network=network: network  # type: ignore[method-assign, misc]  # noqa: ARG005
-    method.has_regions = False  # they say what the truth is
-    held_out = method.held_out
-
-    def likelihood(batch: Batch) -> HeldOut:
-        """Return the held-out likelihood alone: with a fixed truth nothing must be dominant."""
-        return replace(held_out(batch), confusion=None, pixels=None)
-
-    method.held_out = likelihood  # type: ignore[method-assign]
 
 
 def _longer(

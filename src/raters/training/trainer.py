@@ -277,6 +277,7 @@ def run_epochs(
     record: Record | None = None,
     progress: Progress = None,
     cache: Path | None = None,
+    known_truth: bool = False,
 ) -> Learner:
     """Train a method that is ready, from the start or from the checkpoint of its record."""
     config, folder = planned.config, record.folder if record else None
@@ -286,6 +287,7 @@ def run_epochs(
         kept = len(planned.parts.held_out)
         held_out = make_loader(planned, method, "tiles", cache) if kept else None
         learner = Learner(method, training, len(data), planned.parts)
+        learner.known_truth = known_truth
         checkpoint = record.earlier if record else None
         if checkpoint:
             learner.on_load_checkpoint(read_checkpoint(checkpoint))
