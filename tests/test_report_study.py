@@ -330,6 +330,9 @@ def test_of_two_raters_one_draws_more_than_the_other() -> None:
     assert "wide draws" in text
     assert "more than ann." in text
     assert "less" not in text.split("more than ann.")[0]
+    actions = " ".join(made.first.actions) if made.first else ""
+    assert "-m staple" not in actions
+    assert "A consensus of two can only keep what both drew" in actions
 
 
 # Files, names, sizes.

@@ -117,7 +117,7 @@ def _mask_parts(study: Study, notes: Sequence[str], shown: int, progress: bool) 
     actions = [
         say("act_cases", first=disputed["first"]),
         say("act_rater", apart=ends["apart"], anonymous=anonymous, alike=alike, **who),
-        say("act_class", minority=minority, low=hardest, anonymous=anonymous),
+        say("act_class", minority=minority, low=hardest, anonymous=anonymous, two=two is not None),
     ]
     pairs = len(study.raters) * (len(study.raters) - 1) // 2
     of = f"of {many(pairs, 'pair')} of raters over {many(len(study), 'case')}"
