@@ -162,6 +162,28 @@ def test_phases_of_wdn() -> None:
     assert made("wdn", "table", 1).warm_up == 0 and made("wdn", "table", 8).warm_up == 6
 
 
+def test_heads_are_frozen_while_weights_learn() -> None:
+    """Nothing is dropped then, and the weights alone have a gradient."""
+    method, batch = made("wdn", "mask", 4), batch_of("mask")
+    for module in method.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    learning = {}
+    for epoch in (0, 3):
+        method.train()
+        method.start_epoch(epoch)
+        method.zero_grad(set_to_none=True)
+        losses = [method.step(batch).loss for _ in range(4)]
+        losses[0].backward()
+        learning[method.phase(epoch)] = [
+            name for name, each in method.named_parameters() if each.grad is not None
+        ]
+        different = len({float(loss.detach()) for loss in losses}) > 1
+        assert different == (method.phase(epoch) == "heads")
+    assert learning["weights"] == ["averaging"]
+    assert len(learning["heads"]) > 1 and "averaging" not in learning["heads"]
+
+
 # crowd-layer
 
 

@@ -270,6 +270,14 @@ def test_diagnoses_that_say_nothing_are_refused(told: list[str] | None, words: s
         raters.fit(drawn(8, diagnoses=told), "diag", epochs=1, **OPTIONS)
 
 
+def test_one_group_is_refused() -> None:
+    """Nobody could be judged by cases that nothing was learnt from, and all would weigh alike."""
+    study = drawn(8, groups=["one"] * 8)
+    with pytest.raises(RatersError, match="found one group, 'one', of all cases with a diagnosis"):
+        made(study)
+    assert made(drawn(8, groups=["one"] * 4 + ["two"] * 4)).rater_weights.sum() == pytest.approx(1)
+
+
 def test_one_rater_and_class_labels_are_refused() -> None:
     with pytest.raises(RatersError, match="found 1 rater, expected at least 2: diag"):
         raters.fit(drawn(8).select(raters=["tells"]), "diag", epochs=1, **OPTIONS)

@@ -100,7 +100,8 @@ class Diag(SupervisedMethod):
 
 def _refuse_diagnoses(study: Study) -> None:
     """Refuse a study whose diagnoses say nothing of raters."""
-    known = study.index.diagnoses[study.index.diagnoses != ""]
+    there = study.index.diagnoses != ""
+    known, groups = study.index.diagnoses[there], np.unique(study.index.groups[there])
     judges = "diag judges raters by how well their masks tell it"
     if not len(known):
         raise RatersError(
@@ -114,6 +115,11 @@ def _refuse_diagnoses(study: Study) -> None:
         )
         raise RatersError(
             f"found the diagnoses {found}, expected two or more that occur twice at least: {judges}"
+        )
+    if len(groups) < 2:
+        raise RatersError(
+            f"found one group, {str(groups[0])!r}, of all cases with a diagnosis, expected two or "
+            f"more: {judges} in cases of groups that nothing was learnt from"
         )
 
 
