@@ -212,6 +212,10 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
                 title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)
             )
             _draw_curves(axes, found, points, rows, score, theme)
+            if not any(key[0] in points.values() for key in found.values):
+                axes.set_xlim(min(points) - 0.05, max(points) + 0.05)
+                ink = style.look(theme).muted
+                axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, color=ink, ha="center")
     handles = [
         Line2D([], [], color=c, ls=ls, marker=m, ms=4.5)
         for c, ls, m in map(_look, range(len(rows)))
