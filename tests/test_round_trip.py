@@ -16,6 +16,7 @@ from raters.errors import RatersError
 from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.paths import case_path, file_name, from_file_name
 from raters.study.study import Study
+from raters.study.study_file import read_cases_file
 
 trips = settings(quick, max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
@@ -310,6 +311,26 @@ def test_other_rules_for_the_same_files_are_another_import(tmp_path: Path) -> No
     with pytest.raises(RatersError, match=r"holds other work.*--overwrite"):
         cut.write(tmp_path / "study")
     assert_same(cut.write(tmp_path / "study", overwrite=True), cut)
+
+
+@pytest.mark.parametrize("kind", ["masks", "table"])
+def test_further_columns_of_cases_stay(tmp_path: Path, kind: str) -> None:
+    """Dates of readings, say; columns of the form itself are those of the new one."""
+    labels = np.zeros((3, 2, 4, 5), int) if kind == "masks" else np.array([[0, 1], [1, 1], [0, 0]])
+    reference = labels[:, 0]
+    study = Study.from_arrays(labels=labels, reference=reference, cases=list("abc"))
+    study.write(tmp_path / "one", form="packed")
+    path = tmp_path / "one/cases.csv"
+    head, *lines = path.read_text().splitlines()
+    dates = ["2024-05-31", "2024-06-01", "2024-06-02"]
+    dated = [f"{line},{date}\n" for line, date in zip(lines, dates, strict=True)]
+    path.write_text("".join([f"{head},date\n", *dated]))
+    again = raters.read(tmp_path / "one").select(cases=["c", "a"])
+    again.write(tmp_path / "two", form="canonical")
+    index, columns = read_cases_file(tmp_path / "two")
+    assert dict(zip(index.ids, columns["date"], strict=True)) == {"a": dates[0], "c": dates[2]}
+    assert set(columns) <= {"date", "row", "reference"}
+    assert raters.read(tmp_path / "two").cases == again.cases
 
 
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:

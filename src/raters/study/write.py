@@ -1,7 +1,7 @@
 """Writes a study as a folder that `raters` opens at once: the canonical or the packed form.
 
 study.yaml            what it is: raters, classes with their values, channels
-cases.csv             case, group, split, any diagnosis
+cases.csv             case, group, split, any diagnosis, and further columns of the folder read
 canonical:            images/<case>.*, labels/<rater>/<case>.*, reference/<case>.*
 packed:               images.npy, labels.npy, reference.npy, affines.npy
 tables, both forms:   labels.parquet (task, worker, label), features.npy
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +38,7 @@ from raters.study.study_file import (
     write_sums,
 )
 
+_OWN_COLUMNS = ("row", "reference")  # of the form that is written: these are found anew
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-")
 
 OWN_FOLDERS = ("images", "labels", "reference")
@@ -118,6 +120,16 @@ def _import(
         journal.close()
 
 
+def _further_columns(study: Study, cases: Iterable[str]) -> dict[str, list[str]]:
+    """Return what `cases.csv` of the folder that was read says of cases beyond what we know of."""
+    if study.folder is None:
+        return {}
+    index, columns = study_file.read_cases_file(study.folder)
+    rows = {case: k for k, case in enumerate(index.ids)}
+    kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}
+    return {name: [values[rows[case]] for case in cases] for name, values in kept.items()}
+
+
 def _write_cases(
     study: Study, result: ImportResult, writer: Writer, journal: Journal, progress: bool
 ) -> ImportResult:
@@ -151,9 +163,9 @@ def _write_cases(
     if not kept:
         raise result.failures[0]
     result.written = len(kept) - result.skipped
-    columns = writer.finish(kept)
-    rows = np.array(kept, np.intp)
-    study_file.write_cases_file(result.folder, study.index.take(rows), **columns)
+    index = study.index.take(np.array(kept, np.intp))
+    columns = _further_columns(study, index.ids) | writer.finish(kept)
+    study_file.write_cases_file(result.folder, index, **columns)
     write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
     study_file.write_study_file(result.folder, writer.content)
     return result
