@@ -167,9 +167,9 @@ def spatial() -> None:
     montage([drawn, found], HERE / "spatial-staple.png")
 
 
-def fusion(title: str, pattern: str, case: str, options: dict[str, Any], spot: Any) -> None:  # noqa: ANN401
+def fusion(title: str, pattern: str, case: str, spot: Any) -> None:  # noqa: ANN401
     """Draw what raters said of one case, three fusions, and where raters differ."""
-    study = raters.read(pattern, cases=[case], **options)
+    study = raters.read(pattern, cases=[case])
     labels, entropy = study[0].labels, entropy_map(study[0].labels, len(study.classes))
 
     def part(array: np.ndarray) -> np.ndarray:
@@ -194,20 +194,12 @@ def _picture(colours: np.ndarray) -> np.ndarray:
 
 def fusions(data: Path) -> None:
     """Draw fusion on real raters."""
-    everything = (slice(None), slice(None))
     chase = (slice(300, 620), slice(300, 620))
-    fusion("chase", f"{data}/chase_db1/{{case}}_{{rater}}.png", "Image_02R", {}, chase)
-    fusion(
-        "gleason",
-        f"{data}/gleason2019/Maps{{rater}}_T/{{case}}_classimg_nonconvex.png",
-        "slide003_core046",
-        {"values": "0,1,3,4,5,6"},
-        everything,
-    )
+    fusion("chase", f"{data}/chase_db1/{{case}}_{{rater}}.png", "Image_02R", chase)
     brats = f"{data}/brats_toolkit/{{case}}/segmentation/{{rater}}-20.nii.gz"
-    fusion("brats", brats, "*", {}, (123, slice(76, 130), slice(80, 126)))
+    fusion("brats", brats, "*", (123, slice(76, 130), slice(80, 126)))
     lidc = f"{data}/lidc_layout/{{group}}/nodule-{{nodule}}/mask-{{rater}}/slice-{{case}}.png"
-    fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", {}, (slice(20, 110), slice(20, 110)))
+    fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", (slice(20, 110), slice(20, 110)))
 
 
 def nodule(data: Path) -> None:
