@@ -195,12 +195,10 @@ def renewed(text: str, read: Reader) -> str:
     return quoted(TABLE.sub(table, text), read)
 
 
-def pages() -> dict[Path, str]:
+def pages(read: Reader) -> dict[Path, str]:
     """Return all that is made here, as it should be, by its file."""
     from raters.benchmarks.pages import pages as result_pages
-    from raters.benchmarks.pages import reader
 
-    read = reader(RESULTS)
     results = {RESULTS / name: text for name, text in result_pages(read).items()}
     others = [p for p in (README, *sorted(DOCS.rglob("*.md"))) if p.parent != RESULTS]
     site = SITE.read_text(encoding="utf-8")
@@ -217,13 +215,13 @@ def _nav(indent: str, names: list[str]) -> str:
     return "".join(f"{indent}{line}\n" for line in listed)
 
 
-def draw() -> list[Path]:
+def draw(read: Reader) -> list[Path]:
     """Draw the benchmarks whose results have changed; return the files."""
-    from raters.benchmarks.pages import all_committed, reader
+    from raters.benchmarks.pages import all_committed
     from raters.benchmarks.plot import digest_of_plot, drawn_digest, write_plot
 
     drawn = []
-    for name, found in all_committed(reader(RESULTS)).items():
+    for name, found in all_committed(read).items():
         path = RESULTS / f"{name}.png"
         if found is not None and digest_of_plot(path) != drawn_digest(found):
             drawn.append(write_plot(found, path))
@@ -232,9 +230,12 @@ def draw() -> list[Path]:
 
 def main() -> None:
     """Bring all pages up to date."""
-    for path in draw():
+    from raters.benchmarks.pages import reader
+
+    read = reader(RESULTS)
+    for path in draw(read):
         sys.stdout.write(f"{path.relative_to(DOCS)} drawn\n")
-    for page, after in pages().items():
+    for page, after in pages(read).items():
         before = page.read_text(encoding="utf-8") if page.exists() else ""
         if after != before:
             page.parent.mkdir(exist_ok=True)

@@ -323,13 +323,14 @@ def test_further_columns_of_cases_stay(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "one/cases.csv"
     head, *lines = path.read_text().splitlines()
     dates = ["2024-05-31", "2024-06-01", "2024-06-02"]
-    dated = [f"{line},{date}\n" for line, date in zip(lines, dates, strict=True)]
-    path.write_text("".join([f"{head},date\n", *dated]))
+    dated = [f"{line},{date},{date[:7]}\n" for line, date in zip(lines, dates, strict=True)]
+    path.write_text("".join([f"{head},date,folder\n", *dated]))
     again = raters.read(tmp_path / "one").select(cases=["c", "a"])
     again.write(tmp_path / "two", form="canonical")
     index, columns = read_cases_file(tmp_path / "two")
     assert dict(zip(index.ids, columns["date"], strict=True)) == {"a": dates[0], "c": dates[2]}
-    assert set(columns) <= {"date", "row", "reference"}
+    assert set(columns["folder"]) == {"2024-05", "2024-06"}  # any name will do
+    assert set(columns) <= {"date", "folder", "row", "reference"}
     assert raters.read(tmp_path / "two").cases == again.cases
 
 

@@ -212,10 +212,6 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
                 title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)
             )
             _draw_curves(axes, found, points, rows, score, theme)
-            if not any(key[0] in points.values() for key in found.values):
-                axes.set_xlim(min(points) - 0.05, max(points) + 0.05)
-                ink = style.look(theme).muted
-                axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, color=ink, ha="center")
     handles = [
         Line2D([], [], color=c, ls=ls, marker=m, ms=4.5)
         for c, ls, m in map(_look, range(len(rows)))
@@ -269,5 +265,10 @@ def _draw_curves(
             if printed is not None and not found.spec.order_only:
                 axes.plot(x, printed, "D", mfc="none", mec=colour, ms=6, mew=1.1, zorder=4)
     axes.set_xticks(list(points), [f"{x:g}" for x in points])
+    if not any(setting in points.values() for setting, _, _ in found.values):
+        room = 0.05 * (max(points) - min(points)) or 0.5
+        axes.set_xlim(min(points) - room, max(points) + room)
+        muted = style.look(theme).muted
+        axes.text(0.5, 0.5, "not run yet", transform=axes.transAxes, color=muted, ha="center")
     axes.grid(axis="y", color=style.look(theme).gap, lw=0.6)
     axes.set_axisbelow(True)

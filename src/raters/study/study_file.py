@@ -6,7 +6,7 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -112,7 +112,7 @@ def read_study_file(folder: Path) -> StudyFile:
     return content
 
 
-def write_cases_file(folder: Path, index: CaseIndex, **columns: Iterable[str]) -> None:
+def write_cases_file(folder: Path, index: CaseIndex, columns: Mapping[str, Iterable[str]]) -> None:
     """Write `cases.csv`: case, group, split, any diagnosis and any further columns."""
     own = {"case": index.ids, "group": index.groups, "split": index.splits}
     if any(index.diagnoses):

@@ -165,7 +165,7 @@ def _write_cases(
     result.written = len(kept) - result.skipped
     index = study.index.take(np.array(kept, np.intp))
     columns = _further_columns(study, index.ids) | writer.finish(kept)
-    study_file.write_cases_file(result.folder, index, **columns)
+    study_file.write_cases_file(result.folder, index, columns)
     write_sums(result.folder, [n for n in OWN_FILES if n.endswith((".npy", ".parquet"))])
     study_file.write_study_file(result.folder, writer.content)
     return result
