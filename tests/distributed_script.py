@@ -39,8 +39,8 @@ def masks() -> Study:
     noisy = rng.random((CASES, 3, 8, 6)) < 0.15
     labels = np.where(noisy, 1 - truth[:, None], truth[:, None])
     labels[:4, 1] = labels[::3, 2] = labels[5, :, :3] = MISSING
-    splits = ["train"] * 8 + ["val"] * 3
-    return Study.from_arrays(images, labels, reference=truth, splits=splits)
+    beside = {"splits": ["train"] * 8 + ["val"] * 3, "diagnoses": ["ill", "well"] * 5 + ["ill"]}
+    return Study.from_arrays(images, labels, reference=truth, **beside)
 
 
 def drawings() -> Study:
@@ -112,6 +112,12 @@ RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "prob-unet": (masks, "prob-unet", {**PLAIN, "batch_size": 5}),
     "wdn": (table, "wdn", {"batch_size": 9, "class_weights": "balanced"}),
     "agg-net": (table, "agg-net", {"batch_size": 7, "warm_up": 1}),
+    "agg-net-masks": (masks, "agg-net", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    "crowd-layer": (table, "crowd-layer", {"batch_size": 9, "class_weights": "balanced"}),
+    "mrnet": (masks, "mrnet", {**PLAIN, "batch_size": 5, "class_weights": "balanced"}),
+    "pionono": (masks, "pionono", {**PLAIN, "batch_size": 5}),
+    "diag": (masks, "diag", {**PLAIN, "batch_size": 5}),
+    "prism": (masks, "prism", {**PLAIN, "batch_size": 5, "warm_up": 1}),
     "max-mig": (
         masks,
         "max-mig",

@@ -115,6 +115,33 @@ def test_a_label_that_a_sure_network_contradicts_pulls_less(hard: bool) -> None:
         assert plain < 0
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_false_labels_are_learnt_by_heart_less(hard: bool) -> None:
+    """What it was made for: a quarter of the labels is false, and a model has room to keep them.
+
+    Two groups lie at -1 and 1 on the first of 60 axes, and by the others each point can be told.
+    """
+    rng = np.random.default_rng(0)
+    truth, new_truth = np.repeat([0, 1], 100), np.repeat([0, 1], 1000)
+    points, new = (rng.normal(0, 0.5, (len(each), 60)) for each in (truth, new_truth))
+    points[:, 0], new[:, 0] = 2 * truth - 1, 2 * new_truth - 1
+    labels = np.where(np.arange(len(truth)) % 4 == 0, 1 - truth, truth)
+    x, votes = torch.from_numpy(points), torch.from_numpy(np.eye(2)[labels])
+    errors = {}
+    for beta in (1.0, 0.6):
+        weight = torch.zeros(60, 2, dtype=torch.float64, requires_grad=True)
+        optimiser = torch.optim.SGD([weight], lr=0.25)
+        for _ in range(100):
+            optimiser.zero_grad()
+            log_truth = (x @ weight).log_softmax(1)
+            (-(mixture(log_truth, votes, beta, hard) * log_truth).sum() / len(x)).backward()
+            optimiser.step()
+        said = (torch.from_numpy(new) @ weight).argmax(1).numpy()
+        errors[beta] = float((said != new_truth).mean())
+    assert errors[0.6] < errors[1.0] / 3, errors
+    assert errors[1.0] > 0.1  # there is something to do better
+
+
 @every_name
 def test_without_a_share_of_the_prediction_it_is_the_vote(name: str) -> None:
     method, batch = method_of(name, "mask", beta=1.0), batch_of("mask")

@@ -73,7 +73,9 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-WEIGHTS = {"prob-unet": 1e-9}  # it computes in 64 bits here; losses are written in 32
+# prob-unet computes in 64 bits here; losses are written in 32. In prism the bias of a key moves all
+# scores of a softmax alike: what gradient it has is rounding, which AdamW makes as large as any.
+WEIGHTS = {"prob-unet": 1e-9, "prism": 2e-3}
 
 
 def same(

@@ -292,20 +292,24 @@ def test_ssim_and_its_gradient_are_those_of_monai() -> None:
     torch.autograd.gradcheck(lambda maps: ssim(maps, y[0, 0]), x[0, 0])
 
 
-def test_loss_of_a_recurrence() -> None:
+@pytest.mark.parametrize("warming", [False, True])
+def test_loss_of_a_recurrence(warming: bool) -> None:
     found, truth, labels = drawn()
     target, own = found.fused(labels).detach(), found.self_fused(torch.ones(R, dtype=torch.bool))
-    total = recurrence_loss(truth.float(), target.float(), own.float(), labels, torch.tensor(COST))
+    given = truth.float(), target.float(), own.float(), labels, torch.tensor(COST)
+    total = recurrence_loss(*given, warming=warming)
     share, expected = np.array(COST) / sum(COST), 0.0
     for b in range(B):
-        seen = (labels[b] >= 0).any(0).numpy()
-        count = int((labels[b] >= 0).sum())
+        number = (labels[b] >= 0).sum(0).numpy()
+        seen, count = number > 0, int(number.sum())
         y, first, second = (p[b].detach().numpy() for p in (truth, target, own))
         for k in range(L):
-            for maps in (first, second):
+            for maps in (second,) if warming else (first, second):
                 other = np.where(seen, maps[k], y[k])
                 index = ssim_by_loops(y[k], other)
                 expected += count * share[k] * (1 - index[seen]).mean()
+            if warming:
+                expected -= COST[k] * (number * first[k] * np.log(y[k])).sum()
     assert float(total.detach()) == pytest.approx(expected, rel=1e-4)
 
 
@@ -467,9 +471,13 @@ def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
     return found.self_fused(method.labelled) if of_itself else found.fused(labels)
 
 
+@pytest.mark.parametrize("warm_up", [2, 3])
 @KINDS
-def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any]) -> None:
-    method, batch = made(**options, divp_loss="both", recurrences=2), batch_of()
+def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: int) -> None:
+    """In epoch 2, counted from 0: after two epochs of warm-up, or in the third of it."""
+    options = {**options, "warm_up": warm_up, "divp_loss": "both", "recurrences": 2}
+    method, batch, warming = made(**options), batch_of(), warm_up == 3
+    assert method.phase(2) == ("warm-up" if warming else "main")
     method.class_weights.copy_(torch.tensor(COST))
     trusted, order = drawn_for(method, batch)
     labels, weights, by = batch["labels"], method.class_weights, method.options.fuse_by
@@ -480,7 +488,8 @@ def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any]) -> None:
             truth = conp_says(method, batch["image"], trusted)
             found = diverged(truth, method.divp(truth), by)
             fused = fused_of(method, found, labels)
-            terms["recurrence"] += float(recurrence_loss(truth, target, fused, labels, weights))
+            given = truth, target, fused, labels, weights
+            terms["recurrence"] += float(recurrence_loss(*given, warming=warming))
             terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
             terms["heads"] += 0.3 * float(heads_loss(found, labels, weights))
             target, trusted = fused, found.confidence
@@ -663,6 +672,7 @@ def test_without_matrices_none_are_answered() -> None:
         ({"fuse_by": "printed"}, "fuse_by"),
         ({"encoder": "resnet101"}, "encoder"),
         ({"tolerance": -0.1}, "tolerance"),
+        ({"warm_up": -0.1}, "warm_up"),
     ],
 )
 def test_options_that_cannot_be_are_refused(given: dict[str, Any], message: str) -> None:

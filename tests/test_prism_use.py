@@ -166,7 +166,7 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     """
     model = raters.fit(
         discs(16, 0), "prism", epochs=30, width=8, batch_size=4, lr=3e-3,
-        divp_loss="both", select="last", val_fraction=0.0, num_workers=0, progress=False,
+        divp_loss="both", warm_up=0, select="last", val_fraction=0.0, num_workers=0, progress=False,
     )  # fmt: skip
     told, truths, areas = [], [], []
     for case in discs(8, 9).iter_cases():

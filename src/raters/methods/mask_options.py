@@ -20,6 +20,13 @@ class PrismOptions(MethodOptions):
     recurrences: int = Field(
         default=3, ge=1, le=100, description="how often ConP and DivP take turns (tau)"
     )
+    warm_up: float = Field(
+        default=0.5,
+        ge=0,
+        description="epochs (below 1: share of them) in which ConP learns by cross entropy instead "
+        "of structural similarity, which may never find objects that are not told apart at once; "
+        "0 is the paper's",
+    )
     supervise: Literal["fuse", "self"] = Field(
         default="fuse",
         description="what ConP learns from in the second and later recurrences, and DivP compares "

@@ -61,7 +61,8 @@ class Prism(OfLabelled):
         c_i^m &= \frac{L \, C_i^m[k, k] - 1}{L - 1}  && \text{confidence: skill above chance}
 
     Each recurrence has the loss `recurrence_loss` + zeta (`shuffle_loss` and / or `heads_loss`);
-    no gradient goes from one recurrence to the one before, nor from DivP into ConP.
+    no gradient goes from one recurrence to the one before, nor from DivP into ConP. In the warm-up
+    ConP learns by cross entropy.
     """
 
     answers = frozenset({"truth", "as_rater", "weights", "fusion", "recurrences"})
@@ -93,6 +94,11 @@ class Prism(OfLabelled):
         """ConP takes in the confidences of all raters together."""
         return "all raters are weighed against each other: train again with all of them"
 
+    @property
+    def warm_up(self) -> int:
+        """How many epochs ConP learns by cross entropy."""
+        return int(self.options.warm_up)
+
     def _turn(self, features: list[Tensor], confidence: Tensor) -> Tensor:
         """Return what ConP says, as logarithms `(batch, L, H, W)`."""
         given = confidence.clamp(min=FAINTEST).log().flatten(1, 2)
@@ -113,7 +119,8 @@ class Prism(OfLabelled):
             truth = self._turn(features, confidence).exp()
             raters = self._diverge(truth.detach())
             fused = self._fused(raters, labels)
-            losses = {"recurrence": recurrence_loss(truth, target, fused, labels, weights)}
+            given = truth, target, fused, labels, weights
+            losses = {"recurrence": recurrence_loss(*given, warming=self.epoch < self.warm_up)}
             losses |= self._divp_losses(raters, order, labels)
             terms = {name: terms.get(name, 0) + loss for name, loss in losses.items()}
             target, confidence = fused.detach(), raters.confidence.detach()

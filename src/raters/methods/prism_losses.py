@@ -51,7 +51,12 @@ def ssim_loss(
 
 
 def recurrence_loss(
-    truth: Tensor, target: Tensor, fused: Tensor, labels: Tensor, class_weights: Tensor
+    truth: Tensor,
+    target: Tensor,
+    fused: Tensor,
+    labels: Tensor,
+    class_weights: Tensor,
+    warming: bool = False,
 ) -> Tensor:
     r"""Return the loss of one recurrence, summed over labels (equation 8, Algorithm 1).
 
@@ -61,6 +66,10 @@ def recurrence_loss(
     it was labelled. Pixels that nobody labelled are not averaged over; in the windows of others
     they are taken to be as ConP says.
 
+    In the warm-up the first term is the cross entropy. Where objects are small, most windows of the
+    index are empty, and there it asks for probabilities below 0.01: unless objects are told apart at
+    once, those of all pixels go down together until the softmax has no slope any more.
+
     Args:
         truth: What ConP says, `(batch, L, H, W)`.
         target: What it learns from.
@@ -68,14 +77,18 @@ def recurrence_loss(
             it thinks raters say (equation 8).
         labels: `(batch, raters, H, W)`, with MISSING.
         class_weights: `(L,)`.
+        warming: Whether this is the warm-up.
     """
-    given, known = truth.detach(), known_pixels(labels)
-    observed = (labels != MISSING).flatten(1).sum(1)
+    given, known, there = truth.detach(), known_pixels(labels), labels != MISSING
+    observed = there.flatten(1).sum(1)
     if not known.all():
         target, fused = (torch.where(known.unsqueeze(1), maps, given) for maps in (target, fused))
-    converging = ssim_loss(truth, target, class_weights, known)
-    diverging = ssim_loss(fused, given, class_weights, known)
-    return ((converging + diverging) * observed).sum()
+    diverging = (ssim_loss(fused, given, class_weights, known) * observed).sum()
+    if warming:
+        number = there.sum(1, keepdim=True)
+        log_truth = truth.clamp(min=LEAST).log()
+        return soft_entropy(log_truth, target * number, class_weights) + diverging
+    return (ssim_loss(truth, target, class_weights, known) * observed).sum() + diverging
 
 
 def shuffle_loss(found: Diverged, order: Tensor, labels: Tensor, class_weights: Tensor) -> Tensor:
