@@ -67,8 +67,8 @@ def recurrence_loss(
     they are taken to be as ConP says.
 
     In the warm-up the first term is the cross entropy. Where objects are small, most windows of the
-    index are empty, and there it asks for probabilities below 0.01: unless objects are told apart at
-    once, those of all pixels go down together until the softmax has no slope any more.
+    index are empty, and there it asks for probabilities below 0.01: unless objects are told apart
+    at once, those of all pixels go down together until the softmax has no slope any more.
 
     Args:
         truth: What ConP says, `(batch, L, H, W)`.
