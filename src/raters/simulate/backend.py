@@ -243,13 +243,12 @@ class SimulatedMasks(Source):
         return masks
 
     def _layers(self, case: int) -> Layers:
-        truth = self.mask(case, None)
+        truth, name = self.mask(case, None), str(self.study.index.ids[case])
         if truth is None:
-            name = self.study.index.ids[case]
             message = f"found no reference of case {name!r}, expected a true mask to draw on"
             raise RatersError(message, kind="no-truth", case=name)
         if self._memory.layers is None:
-            self._memory.layers = Layers(truth.values, len(self.study.classes))
+            self._memory.layers = Layers(truth.values, len(self.study.classes), name)
         layers: Layers = self._memory.layers
         return layers
 

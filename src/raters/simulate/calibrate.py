@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.backend import DrawingRater, MaskRater, SimulatedMasks
+from raters.simulate.backend import DrawingRater, MaskRater
 from raters.simulate.coarse import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
 from raters.simulate.shape import generator
 from raters.simulate.specs import COARSE, How, Spec
-from raters.simulate.study import described, given_cases
+from raters.simulate.study import drawn_study, given_cases
 from raters.study.annotations import UNMARKED, Unmarked
-from raters.study.backend import LabelRules
 from raters.study.study import Study
 from raters.wording import first_repeated
 
@@ -232,23 +231,7 @@ def simulate_masks(
     raters: list[DrawingRater] = []
     for spec in specs:
         raters += coarse.get(spec.name) or [drawn[spec.name]]
-    said = {rater.name: str(rater) for rater in raters}
-    about = described(source, said, assign, seed)
-    if target is not None:
-        about["simulated raters"] += f"; target {target}"
-    return replace(
-        source,
-        backend=SimulatedMasks(source, raters, given, seed, unmarked),
-        raters=tuple(said),
-        rules=LabelRules(),
-        about=about,
-        problems=(),
-        rows=None,
-        unmarked=unmarked,
-        _classes=source.classes,
-        _chosen=None,
-        _annotations={rater.name: rater.annotation for rater in raters},
-    )
+    return drawn_study(source, raters, assign, seed, unmarked, target, given)
 
 
 def _class_number(source: Study, target: str) -> int:

@@ -18,7 +18,7 @@ from raters.errors import RatersError
 from raters.simulate.layers import Layers
 from raters.simulate.masks import DRAWERS
 from raters.simulate.shape import Mask, Shape, smooth_noise
-from raters.simulate.specs import Spec, annotations_of
+from raters.simulate.specs import COARSE, Spec
 from raters.study.annotations import Annotation
 from raters.study.classes import MISSING, Classes
 
@@ -318,7 +318,7 @@ def coarse_raters(
         [('negative-road', (1,), 0.5), ('negative-tree', (2,), 0.5)]
     """
     foreground = tuple(range(1, len(classes))) if target is None else (target,)
-    kinds = annotations_of(spec)
+    kinds = COARSE[spec.kind]
     if kinds[0] in ("scribble", "box"):
         if spec.amount is not None or spec.share is not None:
             raise RatersError(f"found a number for {spec.name!r}, expected {spec.kind!r} alone")

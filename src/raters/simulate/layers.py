@@ -18,10 +18,14 @@ class Layers:
     Attributes:
         truth: Class numbers; MISSING stays MISSING in all that is drawn.
         num_classes: The number of classes; by default the highest in the mask and those below.
+        case: The name of the case, where raters need it.
     """
 
-    def __init__(self, truth: NDArray[np.generic], num_classes: int | None = None) -> None:
+    def __init__(
+        self, truth: NDArray[np.generic], num_classes: int | None = None, case: str = ""
+    ) -> None:
         self.truth: Labels = np.asarray(truth, np.int16)
+        self.case = case
         # One count finds all: np.unique would sort the pixels.
         counts = np.bincount((self.truth.ravel() + 1).astype(np.intp))
         present = np.flatnonzero(counts) - 1
