@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from raters.arrays import Array
+from raters.arrays import Array, Labels
 from raters.datasets.files import Download
 from raters.errors import RatersError
-from raters.study.backend import ArraysBackend
+from raters.study.backend import ArraysBackend, LabelRules, RawMask
+from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex, name_array
 from raters.study.classes import Classes
 from raters.study.data import ANONYMOUS
+from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key, there
 from raters.study.study import Study
 from raters.wording import listing
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from raters.study.backend import Backend
-    from raters.study.study import Study
 
 Form = Literal["canonical", "packed"]
 
@@ -174,11 +175,6 @@ def first_there(candidates: Iterable[Path]) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def folder_of(source: Path) -> Path:
-    """Return the folder that files lie beside: the source, or the folder that it is in."""
-    return source if source.is_dir() else source.parent
-
-
 def listed(folder: Path, *suffixes: str) -> list[Path]:
     """List the files of a folder with one of the suffixes, sorted; hidden ones are left out."""
     return sorted(
@@ -235,6 +231,30 @@ class SourceArrays(ArraysBackend):
     def files(self, case: int) -> list[Path]:  # noqa: ARG002
         """List the files of the whole data set: each holds all cases."""
         return self._sources
+
+
+class CodedFiles(FilesBackend):
+    """Files whose masks a function turns into class numbers.
+
+    Args:
+        cases: The files of each case.
+        read: Returns the mask of its files, as `coded` makes it.
+    """
+
+    def __init__(self, cases: Sequence[CaseFiles], read: Callable[..., RawMask]) -> None:
+        super().__init__(cases, LabelRules())
+        self._coded = read
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read one rater's mask, or the reference."""
+        found = self.cases[case]
+        files = found.reference if rater is None else found.masks.get(rater)
+        return self._coded(*files.values()) if files else None
+
+
+def coded(values: Labels, file: Path) -> RawMask:
+    """Return a mask of class numbers that came from a file without geometry."""
+    return RawMask(values, Geometry(values.shape), str(file), coded=True)
 
 
 def masks_study(

@@ -295,7 +295,7 @@ class _Chosen:
     mask_file: str
 
 
-class SlicesBackend:
+class SlicesBackend(FilesBackend):
     """Slices that are cut from volumes when they are asked for.
 
     A case is read once for all of its slices that come one after another. Only the chosen slices
@@ -303,6 +303,7 @@ class SlicesBackend:
     """
 
     def __init__(self, store: FilesBackend, places: Sequence[Place]) -> None:
+        super().__init__([store.cases[case] for case, _ in places], store.rules)
         self._store, self._places = store, places
         self._slices: dict[int, list[int]] = defaultdict(list)
         for case, k in places:
@@ -317,23 +318,15 @@ class SlicesBackend:
         chosen, n = self._of(case)
         return RawMask(chosen.masks[n], chosen.grid, chosen.mask_file)
 
-    def image(self, case: int, ndim: Axes) -> Image:  # noqa: ARG002
+    def image(self, case: int, ndim: Axes = None) -> Image:  # noqa: ARG002
         """Return all modalities of a slice."""
         chosen, n = self._of(case)
         return Image(chosen.images[n], chosen.grid, chosen.image_file)
 
-    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str]:  # noqa: ARG002
+    def image_grid(self, case: int, ndim: Axes = None) -> tuple[Geometry, str]:  # noqa: ARG002
         """Return the grid of a slice."""
         chosen, _ = self._of(case)
         return chosen.grid, chosen.image_file
-
-    def files(self, case: int) -> list[Path]:
-        """List the files of the case that a slice is of."""
-        return self._store.files(self._places[case][0])
-
-    def holds(self) -> dict[str, bool]:
-        """Return that every slice has an image and a reference."""
-        return {"images": True, "reference": True}
 
     def _of(self, case: int) -> tuple[_Chosen, int]:
         volume, k = self._places[case]

@@ -23,7 +23,6 @@ from raters.datasets.base import (
     SourceArrays,
     class_study,
     first_there,
-    folder_of,
     listed,
     of_all,
     rows_of_answers,
@@ -65,7 +64,7 @@ class _Pictures:
 def read(source: Path) -> Study:
     """Open the batches, image folders or a zip of them, with human labels that lie beside."""
     pictures = _pictures(source)
-    humans = _humans(folder_of(source), pictures)
+    humans = _humans(source if source.is_dir() else source.parent, pictures)
     has_humans = humans is not None
     dense = np.zeros((len(pictures.cases), 0), np.int16) if humans is None else humans
     notes = [of_all(len(pictures.cases), _OFFICIAL, "images")]

@@ -28,7 +28,7 @@ from raters.fusion.skill_levels import (
     Prior,
     climb,
     first_prior,
-    levels_pass,
+    levels_of,
     psi,
     rows_of,
 )
@@ -303,9 +303,7 @@ def draw_counts(
 
 def draw_matrices(prior: Prior, counts: Counts, random: np.random.Generator) -> Floats:
     """Draw the raters' matrices `(R, t, o)` given the prior and counts of a known truth."""
-    of_level, _ = levels_pass(
-        counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
-    )
+    of_level, _ = levels_of(prior, counts)
     below = np.cumsum(of_level, axis=1)[:, :-1] < random.random(len(of_level))[:, np.newaxis]
     shares = prior.shares[below.sum(axis=1)]
     right = random.beta(

@@ -241,9 +241,6 @@ def performance_rows(
     ]
 
 
-LEVEL = 0.95
-"""How often an interval should hold the true value."""
-
 LEAST_LABELS = 1.0
 """A share that is no surer than one label makes it has no interval: the labels do not tell it."""
 

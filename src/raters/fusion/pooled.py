@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Labels
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of, merge
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
@@ -156,21 +156,19 @@ class PooledStaple:
 
 
 def _group_and_labels(case: Case) -> tuple[str, Array] | None:
+    """Read a case; labels are held in bytes where they fit, as kernels then read less."""
     try:
-        return case.group, _small(case.labels)
+        labels = case.labels
     except RatersError:
         return None
+    small = labels.size and labels.max() < 127
+    return case.group, labels.astype(np.int8) if small else labels
 
 
 def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | None:
     """Count the patterns of a case, where it was read: on all cores."""
     found = _group_and_labels(case)
     return found and (found[0], occurring(columns_of(found[1], num_classes)))
-
-
-def _small(labels: Labels) -> Array:
-    """Hold labels in bytes where they fit: kernels read less."""
-    return labels.astype(np.int8) if labels.size and labels.max() < 127 else labels
 
 
 Groups = dict[str, Floats]

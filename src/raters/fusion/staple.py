@@ -64,7 +64,7 @@ def staple(
     given = _given_prior(prior, num_classes, labels.shape[1:])
     varies = given is not None and given.shape[1] > 1
     columns = columns_of(labels, num_classes, patterns and not varies)
-    agreed = agreed_labels(columns) if restrict else None
+    agreed = columns.agreed() if restrict else None
     used = columns if agreed is None else _left_out(columns, agreed != MISSING)
     shares = label_shares(used, num_classes) if given is None else given
     options = EMOptions(max_iter, tol, estimate_prior and not varies, smoothing)
@@ -83,13 +83,6 @@ def label_shares(columns: Columns, num_classes: int) -> Floats:
     counts = counts[1:]
     total = counts.sum()
     return (counts / total if total else np.full(num_classes, 1 / num_classes))[:, np.newaxis]
-
-
-def agreed_labels(columns: Columns) -> Labels:
-    """Return the label of each column that all its raters agree on; MISSING where they differ."""
-    lowest = np.where(columns.labels == MISSING, np.iinfo(np.int16).max, columns.labels).min(axis=0)
-    highest = columns.labels.max(axis=0)
-    return np.where(lowest == highest, highest, MISSING).astype(np.int16)
 
 
 def _left_out(columns: Columns, out: Flags) -> Columns:

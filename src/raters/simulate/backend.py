@@ -198,7 +198,9 @@ class SimulatedMasks(Source):
         """Draw the mask of a rater, or give the true one; None if the rater was not asked."""
         if rater is not None and not self._given[case, self._column[rater]]:
             return None
-        masks = self._masks_of(case)
+        if getattr(self._memory, "case", None) != case:
+            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
+        masks: dict[str | None, RawMask | None] = self._memory.masks
         if rater not in masks:
             masks[rater] = super().mask(case, None) if rater is None else self._draw(case, rater)
         return masks[rater]
@@ -235,12 +237,6 @@ class SimulatedMasks(Source):
         truth = self.mask(case, None)
         assert truth is not None  # else there would be no layers
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)
-
-    def _masks_of(self, case: int) -> dict[str | None, RawMask | None]:
-        if getattr(self._memory, "case", None) != case:
-            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
-        masks: dict[str | None, RawMask | None] = self._memory.masks
-        return masks
 
     def _layers(self, case: int) -> Layers:
         truth, name = self.mask(case, None), str(self.study.index.ids[case])

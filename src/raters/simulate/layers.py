@@ -52,7 +52,11 @@ class Layers:
     def beside(self, k: int) -> Labels | None:
         """The class of the nearest pixel that is not of class `k`; None if that is background."""
         if k not in self._beside:
-            self._beside[k] = self._class_beside(k) if len(self.foreground) > 1 else None
+            self._beside[k] = None
+            if len(self.foreground) > 1:
+                places = _nearest((self.truth != k) & (self.truth != MISSING))
+                flat, nothing = self.truth.ravel(), np.zeros_like(self.truth)
+                self._beside[k] = nothing if places is None else flat[places]
         return self._beside[k]
 
     def below(self, k: int) -> NDArray[np.intp] | None:
@@ -60,10 +64,6 @@ class Layers:
         if k not in self._below:
             self._below[k] = _nearest((self.truth < k) & (self.truth != MISSING))
         return self._below[k]
-
-    def _class_beside(self, k: int) -> Labels:
-        places = _nearest((self.truth != k) & (self.truth != MISSING))
-        return np.zeros_like(self.truth) if places is None else self.truth.ravel()[places]
 
 
 def _nearest(wanted: Mask) -> NDArray[np.intp] | None:

@@ -259,7 +259,9 @@ def draw_scenes(space: Space, rng: Rng) -> tuple[Image, Truth]:
     truth[down >= ground] = 1
     for k in range(int(rng.integers(2, 4))):
         # The first tree is large enough to be seen in front of all.
-        truth[_crown(space, 0.12 if k == 0 else float(rng.uniform(0.07, 0.13)), rng)] = 3
+        part = 0.12 if k == 0 else float(rng.uniform(0.07, 0.13))
+        centre = np.array([rng.uniform(0.5, 0.65), *rng.uniform(0.1, 0.9, len(space) - 1)])
+        truth[_round(space, centre * np.array(space), part * min(space), 0.12, rng)] = 3
     greys = np.array([0.25, 0.4, 0.7, 0.55]) + rng.normal(0, 0.02, 4)
     shade = 0.03 * smooth_noise(space, min(space) / 4, rng)
     image = greys[truth] + shade + 0.08 * rng.standard_normal(space)
@@ -275,11 +277,6 @@ def _house(space: Space, rng: Rng) -> Flags:
     house = np.zeros(space, bool)
     house[tuple(sides)] = True
     return house
-
-
-def _crown(space: Space, part: float, rng: Rng) -> Flags:
-    centre = np.array([rng.uniform(0.5, 0.65), *rng.uniform(0.1, 0.9, len(space) - 1)])
-    return _round(space, centre * np.array(space), part * min(space), 0.12, rng)
 
 
 Phantom = Callable[[Space, Rng], tuple[Image, Truth]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 
@@ -132,7 +132,11 @@ def given_cases(study: Study, raters: Sequence[str], how: How, seed: int) -> Fla
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
     """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
-    how_said = how if isinstance(how, str | int) else _shares_said(how)
+    how_said: str | int
+    if isinstance(how, Mapping):
+        how_said = ", ".join(f"{team} {share:g}" for team, share in how.items())
+    else:
+        how_said = how if isinstance(how, str | int) else ", ".join(f"{s:g}" for s in how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
 
@@ -166,12 +170,6 @@ def drawn_study(
         _chosen=None,
         _annotations={rater.name: rater.annotation for rater in raters},
     )
-
-
-def _shares_said(how: Sequence[float] | Mapping[str, float]) -> str:
-    if isinstance(how, Mapping):
-        return ", ".join(f"{team} {share:g}" for team, share in how.items())
-    return ", ".join(f"{share:g}" for share in how)
 
 
 def said_of(study: Study) -> list[str]:
@@ -252,21 +250,10 @@ def write_true_confusion(
         )
 
 
-class Simulated(Protocol):
-    """A store whose raters have a known confusion."""
-
-    @property
-    def raters(self) -> Iterable[str]:
-        """The names of all raters, in the order of the matrices."""
-
-    def true_confusion(self, case: int, draws: int = 16) -> Floats:
-        """Return the matrices `(raters, L, L)` of a case."""
-
-
-def _simulated(study: Study) -> Simulated:
-    if not hasattr(study.backend, "true_confusion"):
+def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
+    if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
         raise RatersError("found raters who were not simulated: their confusion is unknown")
-    return cast(Simulated, study.backend)
+    return study.backend
 
 
 def _columns(study: Study) -> list[int]:

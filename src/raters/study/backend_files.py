@@ -38,10 +38,6 @@ class CaseFiles:
         groups = [*self.masks.values(), self.reference, self.images]
         return [path for group in groups for path in group.values()]
 
-    def says_something(self, raters: Iterable[str]) -> bool:
-        """Return whether there is an image, a reference, or a mask by one of some raters."""
-        return bool(self.images or self.reference) or any(self.masks.get(r) for r in raters)
-
 
 class FilesBackend:
     """Reads masks and images from files when they are asked for.

@@ -270,16 +270,6 @@ def unplane(affine: Floats) -> Floats:
     return full
 
 
-def fits_float32(affine: Floats) -> bool:
-    """Whether NIfTI can hold the affine exactly.
-
-    Example:
-        >>> fits_float32(np.diag([0.5, 0.5, 2, 1])), fits_float32(np.diag([0.1, 0.1, 2, 1]))
-        (True, False)
-    """
-    return bool((affine.astype(np.float32) == affine).all())
-
-
 def embed(volume: Volume, shape: tuple[int, ...], affine: Floats) -> Volume:
     """Put labels that cover a part of an image's grid into the whole grid, zeros elsewhere.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,13 +92,8 @@ class Inputs:
 
     def and_of(self, *others: Inputs) -> Inputs:
         """Put several together."""
-        every = (self, *others)
-        return Inputs(
-            tuple(file for one in every for file in one.files),
-            tuple(folder for one in every for folder in one.folders),
-            tuple(pattern for one in every for pattern in one.patterns),
-            tuple(study for one in every for study in one.studies),
-        )
+        fields = zip(*(vars(one).values() for one in (self, *others)), strict=True)
+        return Inputs(*(tuple(chain(*field)) for field in fields))
 
     def refuse(
         self,

@@ -117,19 +117,15 @@ def _all_values(backend: FilesBackend) -> Iterator[_Found]:
     if len(cases) < MANY or alone:
         yield from ordered_map(lambda case: _case_values(backend, case), cases)
         return
-    with multiprocessing.get_context("fork").Pool(cores, _remember, (backend,)) as pool:
+    with multiprocessing.get_context("fork").Pool(cores, _scanned.append, (backend,)) as pool:
         yield from pool.imap(_remembered_values, cases, chunksize=100)
 
 
 _scanned: list[FilesBackend] = []  # in a process that reads for another: what it reads
 
 
-def _remember(backend: FilesBackend) -> None:
-    _scanned[:] = [backend]
-
-
 def _remembered_values(case: int) -> _Found:
-    return _case_values(_scanned[0], case)
+    return _case_values(_scanned[-1], case)
 
 
 def _case_values(backend: FilesBackend, case: int) -> _Found:

@@ -323,18 +323,15 @@ class Study(StudyData):
             keep &= self.index.of_column("split", split)
         if diagnosis is not None:
             keep &= self.index.of_column("diagnosis", diagnosis)
-        chosen = replace(
-            self.take(np.flatnonzero(keep)),
-            raters=self.raters if raters is None else self._known_raters(raters),
-        )
+        kept = self.raters
+        if raters is not None:
+            wanted = {one_of(self.raters, name, "no rater") for name in raters}
+            kept = tuple(name for name in self.raters if name in wanted)
+        chosen = replace(self.take(np.flatnonzero(keep)), raters=kept)
         if classes is None:
             return chosen
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
         return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
-
-    def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        chosen = {one_of(self.raters, name, "no rater") for name in wanted}
-        return tuple(name for name in self.raters if name in chosen)
 
     def split(self, seed: int = 0, **fractions: float) -> Study:
         """Assign cases to splits by group, so that no group is in two of them.

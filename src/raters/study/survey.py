@@ -9,9 +9,8 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.arrays import Flags
+from raters.arrays import Flags, Ints, Labels
 from raters.errors import RatersError, placed
 from raters.study.annotations import absent_is_empty, refuse_one_class
 from raters.study.backend import Image
@@ -70,8 +69,6 @@ MOST_READ = 500
 MOST_COUNTED = 50
 """Cases whose labels are counted to see how many a pixel has."""
 
-Counts = NDArray[np.int64]
-
 
 class CaseCounts(NamedTuple):
     """How often each class was given.
@@ -81,7 +78,7 @@ class CaseCounts(NamedTuple):
         pixels: How many pixels somebody labelled.
     """
 
-    labels: Counts
+    labels: Ints
     pixels: int
 
 
@@ -116,7 +113,7 @@ class Survey:
         cases = [self.case(k) for k in _spread_over(len(self.study), MOST_COUNTED)]
         return sum(int(c.labels.sum()) for c in cases) / max(sum(c.pixels for c in cases), 1)
 
-    def class_counts(self) -> Counts:
+    def class_counts(self) -> Ints:
         """Return how often each class was given, `(L,)`."""
         total, told = np.zeros(len(self.study.classes), np.int64), self._affirmative
         for k in _spread_over(len(self.study), MOST_READ):
@@ -261,7 +258,7 @@ def _masks(study: Study, case: Case) -> CaseCounts:
     return CaseCounts(labels, size - (0 if whole else _nowhere(list(there.values()))))
 
 
-def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Counts:
+def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Ints:
     values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
     with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
@@ -277,7 +274,7 @@ def _nowhere(masks: Sequence[MaskFacts]) -> int:
     return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
 
 
-def _counted(labels: NDArray[np.int16], num_classes: int) -> CaseCounts:
+def _counted(labels: Labels, num_classes: int) -> CaseCounts:
     there = labels != MISSING
     counts = [
         np.bincount(row[known], minlength=num_classes)

@@ -152,7 +152,7 @@ def _write_cases(
         if error is not None:
             result.failures.append(error)
             if study.index.ids[position] in journal.cases:
-                journal.forget(study.index.ids[position])
+                journal.finish(study.index.ids[position], "")
                 writer.discard(study.index.ids[position])
             continue
         kept.append(position)
