@@ -15,7 +15,7 @@ import numpy as np
 from raters.arrays import Array, Labels
 from raters.datasets.files import Download
 from raters.errors import RatersError
-from raters.study.backend import ArraysBackend, LabelRules, RawMask
+from raters.study.backend import ArraysBackend, Backend, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex, name_array
 from raters.study.classes import Classes
@@ -27,8 +27,6 @@ from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from raters.study.backend import Backend
 
 Form = Literal["canonical", "packed"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,11 @@ from raters.datasets.base import (
 from raters.datasets.files import Download, load_pickle, load_torch_pickle
 from raters.errors import RatersError
 from raters.simulate.classes import CIFAR_CLASSES as CLASSES
-from raters.study.backend import LabelRules
+from raters.study.backend import Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.study import Study
-
-if TYPE_CHECKING:
-    from raters.study.backend import Backend
 
 RATERS = ("human1", "human2", "human3")
 

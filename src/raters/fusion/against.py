@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +14,13 @@ from raters.agreement.masks import with_mean
 from raters.arrays import Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.findings import KINDS, kinds_of, left_out_scores, mean_and_error
 from raters.fusion.performance import MEASURES, measures
+from raters.fusion.read import Refit
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
 from raters.scores.border import DistanceCounts, bin_step, border_counts, no_counts
 from raters.scores.overlap import drawn_dice, pair_counts
-
-if TYPE_CHECKING:
-    from raters.fusion.read import Refit
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.case import Case
+from raters.study.study import Study
 
 MOST_BORDERS = 200
 """Distances to the border are measured on so many cases at most, spread evenly."""

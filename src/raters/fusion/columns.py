@@ -185,16 +185,14 @@ T = TypeVar("T")
 _SMALL = 1 << 14
 
 
-def in_stretches(
-    work: Callable[[int, int], T], size: int, num_workers: int | None = None
-) -> list[T]:
+def in_stretches(work: Callable[[int, int], T], size: int) -> list[T]:
     """Call `work(start, stop)` for stretches that cover `0 .. size`, one per core; few for small.
 
     Example:
         >>> in_stretches(lambda start, stop: stop - start, 10)
         [10]
     """
-    num_workers = num_workers or os.cpu_count() or 1
+    num_workers = os.cpu_count() or 1
     if size < _SMALL or num_workers == 1:
         return [work(0, size)]
     edges = [size * k // num_workers for k in range(num_workers + 1)]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from raters.agreement.findings import accuracies
 from raters.arrays import Array, Floats, Ints
+from raters.fusion.read import Refit
+from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.scores.border import DistanceCounts
 from raters.scores.conventions import defined_mean
 from raters.scores.overlap import drawn_dice, pair_counts
 from raters.study.classes import MISSING
+from raters.study.study import Study
 from raters.study.triplets import Triplets
-
-if TYPE_CHECKING:
-    from raters.fusion.read import Refit
-    from raters.fusion.result import Fusion
-    from raters.study.study import Study
 
 KINDS = ("both", "either", "first", "second")
 """What the consensus of two raters can be."""

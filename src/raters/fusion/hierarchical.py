@@ -243,7 +243,7 @@ _EDGE = 1e-6
 
 
 def posterior_errors(
-    triplets: Triplets, fusion: Fusion, prior_known: bool = False, seed: int = 0
+    triplets: Triplets, fusion: Fusion, prior_known: bool = False
 ) -> Errors | None:
     """Return the posterior spread and the 95 % intervals of the raters' measures, by drawing.
 
@@ -260,12 +260,11 @@ def posterior_errors(
         triplets: The answers.
         fusion: What `hierarchical` gave.
         prior_known: Whether the shares of classes were given.
-        seed: The same seed gives the same errors.
     """
     if fusion.common is None or fusion.prior is None:
         return None
     answers = answers_of(triplets, len(fusion.prior))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     # Means of the draws: values, their squares, log odds, their squares, answers for and against.
     sums = np.zeros((6, answers.raters, len(MEASURES), answers.classes))
     for _ in range(DRAWS):

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.arrays import Array, Flags, Floats
+from raters.arrays import Array, Floats
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState
 from raters.fusion.information import Information, exact_posteriors, information
@@ -194,17 +194,6 @@ def _errors(
     return Errors(np.where(arrived, error, np.nan), freedom)
 
 
-def _rest_on_labels(confusion: Floats, prior: Floats, labels: Array) -> Flags:
-    """Return which measures rest on labels on both sides, `(raters, 4, L)`.
-
-    Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
-    which is not an error of 0.
-    """
-    part, whole = parts(prior[:, np.newaxis] * confusion)
-    rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
-    return np.asarray(rarer > LEAST)
-
-
 def performance_rows(
     raters: tuple[str, ...],
     classes: tuple[str, ...],
@@ -223,7 +212,11 @@ def performance_rows(
     if labels is not None:
         values[labels == 0] = np.nan
         if errors is not None:
-            error = np.where(_rest_on_labels(confusion, prior, labels), errors.error, np.nan)
+            # Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no
+            # error, which is not an error of 0. So measures must rest on labels on both sides.
+            part, whole = parts(prior[:, np.newaxis] * confusion)
+            rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
+            error = np.where(rarer > LEAST, errors.error, np.nan)
     low, high = share_interval(values, error, np.inf if errors is None else errors.freedom)
     if errors is not None and errors.low is not None and errors.high is not None:
         there = np.isfinite(values)

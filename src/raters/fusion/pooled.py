@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +22,9 @@ from raters.fusion.result import Fusion
 from raters.fusion.staple import fused, label_shares
 from raters.fusion.starts import SEVERAL, START, Starts, alone, fit, kinds_of
 from raters.progress import ordered_map, track
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study
 
 
 class PooledStaple:

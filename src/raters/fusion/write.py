@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +28,13 @@ from raters.fusion.result import Fusion
 from raters.progress import ordered_map, track
 from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.results import Journal, only_one, source_of
+from raters.study.study import Study
 from raters.study.write import ImportResult
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
 
 JOURNAL = FUSE_JOURNAL
 _APART = ("rows", "remarks")

@@ -8,7 +8,7 @@ import sys
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map
 from raters.study.backend import RawMask
 from raters.study.backend_files import FilesBackend, add_names
+from raters.study.classes import Classes
 from raters.study.geometry import Geometry
 from raters.study.whole_numbers import refuse_grey, value_counts
-
-if TYPE_CHECKING:
-    from raters.study.classes import Classes
 
 MANY = 1000
 """So many cases are worth processes."""

@@ -152,28 +152,15 @@ class Study(StudyData):
         from raters.study.backend import arrays_backend, names_of_cases, same_length
         from raters.study.foreign import converted
 
-        images, labels, reference, affines = converted(images, labels, reference, affines)
+        arrays = converted(images, labels, reference, affines)
         number = same_length(
-            images=images,
-            labels=labels,
-            reference=reference,
-            groups=groups,
-            cases=cases,
-            splits=splits,
-            diagnoses=diagnoses,
-            affines=affines,
+            **arrays, groups=groups, cases=cases, splits=splits, diagnoses=diagnoses
         )
-        ids = names_of_cases(cases, number)
-        index = CaseIndex.of(
-            ids,
-            None if groups is None else [str(group) for group in groups],
-            None if splits is None else [str(split) for split in splits],
-            None
-            if diagnoses is None
-            else ["" if _unknown(name) else str(name) for name in diagnoses],
-        )
+        if diagnoses is not None:
+            diagnoses = ["" if _unknown(name) else name for name in diagnoses]
+        index = CaseIndex.of(names_of_cases(cases, number), groups, splits, diagnoses)
         backend, kind, names, found = arrays_backend(
-            index.ids, images, labels, reference, raters, classes, affines
+            index.ids, **arrays, raters=raters, classes=classes
         )
         study = cls(
             backend,
