@@ -90,10 +90,12 @@ class Hierarchy:
                 common = climb(common, counts, named)
             rows = rows_of(common, counts, named)
             shares, log_shares, of_shares = _shares(tasks, np.where(named, BEFORE, 0.0), fixed)
+            known = posteriors[answers.answered]  # whose entropy is a part of the bound
+            logs = np.log(known, where=known > 0, out=np.zeros_like(known))
             return Expected(
                 prior=shares,
                 confusion=rows.mean,
-                bound=rows.evidence + of_shares + _entropy(posteriors[answers.answered]),
+                bound=rows.evidence + of_shares - float((known * logs).sum()),
                 log_prior=log_shares,
                 log_confusion=rows.logs,
                 common=common,
@@ -127,11 +129,6 @@ def _shares(tasks: Floats, before: Floats, fixed: Floats | None) -> tuple[Floats
     before = np.where(before > 0, before, np.finfo(float).eps)  # a start may bring in a class
     evidence = sum(lgamma(a) - lgamma(b) for a, b in zip(after[there], before[there], strict=True))
     return after / total, logs, evidence + lgamma(before[there].sum()) - lgamma(total)
-
-
-def _entropy(posteriors: Floats) -> float:
-    logs = np.log(posteriors, where=posteriors > 0, out=np.zeros_like(posteriors))
-    return -float((posteriors * logs).sum())
 
 
 def difficulties(answers: Answers, posteriors: Floats, confusion: Floats) -> Floats:

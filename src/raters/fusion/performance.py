@@ -148,7 +148,8 @@ def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | N
     inverse = None if found is None else found.covariance
     if found is None or inverse is None:
         return None
-    worth = effective_groups(_group_sizes(columns, state, groups))
+    sizes = _group_sizes(columns, state, groups)
+    worth = effective_groups(sizes.sum(axis=0), (sizes**2).sum(axis=0))
     return _errors(found, inverse, found.over_groups(inverse), state, worth - 1)
 
 
@@ -289,21 +290,17 @@ def share_interval(
     return np.where(known, centre - half, np.nan), np.where(known, centre + half, np.nan)
 
 
-def effective_groups(sizes: Floats) -> Floats:
-    """Return how many groups of one size `(groups, ...)` are worth: `(sum n)^2 / sum n^2`.
+def effective_groups(total: Floats, squares: Floats) -> Floats:
+    """Return how many groups of one size those of sizes n are worth: `(sum n)^2 / sum n^2`.
 
     The degrees of freedom of an error over groups are one less (F. E. Satterthwaite, 1946): where
-    one case has nearly all of the labels, there are hardly any.
+    one case has nearly all of the labels, there are hardly any. 0 where there is nothing.
 
     Example:
-        >>> effective_groups(np.array([[10.0, 100.0], [10.0, 1.0]])).round(2).tolist()
+        >>> sizes = np.array([[10.0, 100.0], [10.0, 1.0]])
+        >>> effective_groups(sizes.sum(axis=0), (sizes**2).sum(axis=0)).round(2).tolist()
         [2.0, 1.02]
     """
-    return groups_from_sums(sizes.sum(axis=0), (sizes**2).sum(axis=0))
-
-
-def groups_from_sums(total: Floats, squares: Floats) -> Floats:
-    """Return `total^2 / squares`, 0 where there is nothing."""
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 

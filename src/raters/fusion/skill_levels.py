@@ -157,7 +157,7 @@ def climb(prior: Prior, counts: Counts, named: Flags) -> Prior:
 def levels_of(prior: Prior, counts: Counts) -> tuple[Floats, float]:
     """Return the probability of each level of each rater, `(R, K)`, and the log evidence."""
     logs = np.log(prior.weights)
-    return levels_pass(counts.right, counts.wrong, prior.shares, prior.right, logs)  # type: ignore[no-any-return]
+    return levels_pass(counts.right, counts.wrong, prior.shares, prior.right, logs)
 
 
 def _right_step(prior: Prior, counts: Counts, named: Flags) -> Prior:

@@ -145,7 +145,10 @@ def spatial_staple(
     local = _window(window, spacing, prior_weight, space)
     plain = staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
     assert plain.prior is not None and plain.confusion is not None
-    log_prior = _log_prior(plain.prior if class_prior is None else np.asarray(class_prior))
+    prior = np.asarray(plain.prior if class_prior is None else class_prior, np.float64)
+    shares = prior.reshape(num_classes, -1)
+    with np.errstate(divide="ignore"):
+        log_prior: Floats = np.log(shares / shares.sum(axis=0))
     truth = plain.truth.reshape(num_classes, -1).astype(np.float64)
     spare = np.empty_like(truth) if max_iter > 0 else truth
 
@@ -255,13 +258,6 @@ def _volume(labels: Array, num_classes: int) -> _Volume:
         raise RatersError(f"found the label {found}, expected {MISSING} to {num_classes - 1}")
     planes = np.ascontiguousarray(labels, np.int16).reshape(-1, *as_planes(labels.shape[1:]))
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
-
-
-def _log_prior(prior: Array) -> Floats:
-    """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
-    shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(shares / shares.sum(axis=0)))
 
 
 def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:

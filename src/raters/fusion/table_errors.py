@@ -25,7 +25,7 @@ from raters.arrays import Array, Floats
 from raters.fusion.answers import Parameters, e_step, expected_counts
 from raters.fusion.columns import Answers, answers_of
 from raters.fusion.information import HALF_A_LABEL
-from raters.fusion.performance import FAR, MEASURES, Errors, groups_from_sums, moved_measures
+from raters.fusion.performance import FAR, MEASURES, Errors, effective_groups, moved_measures
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
 
@@ -266,7 +266,7 @@ def effective_tasks(answers: Answers, posteriors: Floats, groups: NDArray[np.int
         says = np.bincount(number, answers.label == c, len(pair))
         for m, size in enumerate((is_class, total - is_class, says, total - says)):
             sums = (np.bincount(rater, part, answers.raters) for part in (size, size**2))
-            found[:, m, c] = groups_from_sums(*(np.asarray(s, np.float64) for s in sums))
+            found[:, m, c] = effective_groups(*(np.asarray(s, np.float64) for s in sums))
     return found
 
 

@@ -273,9 +273,9 @@ def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
     for start in range(0, a.shape[1], _BLOCK):
         block_a, block_b = a[:, start : start + _BLOCK], b[:, start : start + _BLOCK]
         seen_a, seen_b = block_a != MISSING, block_b != MISSING
-        common += _counts_where(_ones(seen_a), seen_b)
+        common += _counts_where(seen_a.astype(np.float32), seen_b)
         for k in range(1, num_classes):
-            mask_a, mask_b = _ones(block_a == k), _ones(block_b == k)
+            mask_a, mask_b = ((block == k).astype(np.float32) for block in (block_a, block_b))
             both[k - 1] += mask_a @ mask_b.T
             first[k - 1] += _counts_where(mask_a, seen_b)
             second[k - 1] += _counts_where(mask_b, seen_a).T
@@ -286,8 +286,4 @@ def _counts_where(masks: NDArray[np.float32], seen: Flags) -> NDArray[np.float32
     """Count the voxels of each mask that the others observed; no product where they saw all."""
     if seen.all():
         return np.broadcast_to(masks.sum(axis=1)[:, None], (len(masks), len(seen)))
-    return np.asarray(masks @ _ones(seen).T)
-
-
-def _ones(mask: Flags) -> NDArray[np.float32]:
-    return mask.astype(np.float32)
+    return np.asarray(masks @ seen.astype(np.float32).T)

@@ -262,20 +262,16 @@ class _Severities:
         ]
 
     def _rater(self, spec: Spec, amounts: Amounts) -> MaskRater:
-        drawer = DRAWERS[spec.kind]
-        if spec.amount is not None:
-            return MaskRater(spec.name, drawer, spec.amount, self._target)
-        wanted = spec.mean_dice
-        if wanted is None and amounts.severity is not None:
-            return MaskRater(spec.name, drawer, amounts.severity, self._target)
-        if wanted is None:
+        drawer, severity, wanted = DRAWERS[spec.kind], spec.amount, spec.mean_dice
+        if severity is None and wanted is None:
+            severity = amounts.severity
             wanted = drawer.usual if amounts.mean_dice is None else amounts.mean_dice
-        if spec.kind == "blank":  # no search: its mean Dice is 1 - severity
-            return MaskRater(spec.name, drawer, 1 - wanted, self._target)
-        rng = generator(self._seed, "calibrate", spec.name)
-        severity = calibrate(
-            drawer, self._sample(), wanted, rng, self._target, len(self._source.classes)
-        )
+        if severity is None and wanted is not None:
+            rng, classes = generator(self._seed, "calibrate", spec.name), len(self._source.classes)
+            severity = 1 - wanted  # the mean Dice of 'blank' is 1 - severity: no search
+            if spec.kind != "blank":
+                severity = calibrate(drawer, self._sample(), wanted, rng, self._target, classes)
+        assert severity is not None  # it was said, or found
         return MaskRater(spec.name, drawer, severity, self._target)
 
     def _factor(self, raters: list[MaskRater], free: list[bool], wanted: float) -> float:

@@ -129,12 +129,13 @@ class FilesBackend:
             ignored |= np.isin(part.values, self.rules.ignore)
         assert total is not None  # every class in `files` is among the class names
         values = _resolve_overlap(bits, self.class_names, self.rules, total.source)
-        return RawMask(
-            np.where(ignored, MISSING, values),
-            total.geometry,
-            total.source,
-            covered=_covered(bits, values, self.class_names, self.rules),
-        )
+        covered: tuple[str, ...] = ()
+        if self.rules.overlap == "priority":
+            drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
+            named = enumerate(self.class_names)
+            covered = tuple(n for k, n in named if drawn >> k & 1 and k + 1 not in left)
+        whole = np.where(ignored, MISSING, values)
+        return RawMask(whole, total.geometry, total.source, covered=covered)
 
     @cached_property
     def classes(self) -> Classes:
@@ -297,16 +298,6 @@ def _resolve_overlap(bits: Ints, names: tuple[str, ...], rules: LabelRules, sour
             raise RatersError(message, kind="overlap", file=source)
     # The highest bit that is set: 0 for background, k + 1 for class k.
     return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
-
-
-def _covered(
-    bits: Ints, values: Ints, names: tuple[str, ...], rules: LabelRules
-) -> tuple[str, ...]:
-    """Name the classes that were drawn and of which the class listed last left nothing."""
-    if rules.overlap != "priority":
-        return ()
-    drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
-    return tuple(n for k, n in enumerate(names) if drawn >> k & 1 and k + 1 not in left)
 
 
 _RESAMPLE = (

@@ -72,7 +72,11 @@ def order_of(study: Study, given: Given | None = None) -> Order | None:
     if not given:
         return None
     if not isinstance(given, str):
-        return _parsed("order", {_key(k): _text(v) for k, v in given.items()}, study, None)
+        texts = {
+            _key(key): when.isoformat() if isinstance(when, datetime) else str(when)
+            for key, when in given.items()
+        }
+        return _parsed("order", texts, study, None)
     if given == LISTED:
         return Order("the order of the study", {case: k for k, case in enumerate(study.cases)})
     path, column = _place(study, given)
@@ -81,10 +85,6 @@ def order_of(study: Study, given: Given | None = None) -> Order | None:
 
 def _key(key: object) -> str | tuple[str, str]:
     return (str(key[0]), str(key[1])) if isinstance(key, tuple) else str(key)
-
-
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _place(study: Study, given: str) -> tuple[Path, str]:

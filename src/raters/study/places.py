@@ -295,7 +295,9 @@ def remembered_options(folder: str | Path) -> dict[str, Any] | None:
     home = os.path.realpath(folder)
     for name in _PATHS:
         if name in content:
-            content[name] = _absolute(content[name], home)
+            whole = Path(os.path.normpath(Path(home) / content[name]))
+            if _looks_like_path(content[name]) or whole.exists():
+                content[name] = str(whole)
     return content
 
 
@@ -321,11 +323,6 @@ def _relative(text: str, home: str) -> str:
         return os.path.relpath(whole, home).replace(os.sep, "/")
     except ValueError:  # on another drive
         return str(whole)
-
-
-def _absolute(text: str, home: str) -> str:
-    whole = Path(os.path.normpath(Path(home) / text))
-    return str(whole) if _looks_like_path(text) or whole.exists() else text
 
 
 def _looks_like_path(text: str) -> bool:

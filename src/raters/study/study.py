@@ -318,7 +318,7 @@ class Study(StudyData):
         if classes is None:
             return chosen
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
-        return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
+        return replace(chosen, _classes=self.all_classes, _chosen=tuple(classes))
 
     def split(self, seed: int = 0, **fractions: float) -> Study:
         """Assign cases to splits by group, so that no group is in two of them.
