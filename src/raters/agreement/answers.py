@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,11 +172,13 @@ def _agreeing(counts: Ints) -> float | None:
 
 def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     between = couples.counts[couples.first != couples.second].sum(axis=0)
-    readings = _Readings(study.triplets, len(study), len(study.classes))
+    task, _, counts, _ = counted_readings(study.triplets, len(study.classes))
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     rows = []
     for k, name in enumerate((*study.classes.names, ALL)):
         number = int(votes.sum() if name == ALL else votes[:, k].sum())
-        own = readings if name == ALL else readings.against_rest(k)
+        chosen = shares if name == ALL else coefficients.one_against_rest(shares, k)
+        own = _Readings(task, chosen, len(study))
         fleiss, alpha = (own.fleiss(), own.alpha()) if number else (None, None)
         row: Row = {"class": name, "labels": number}
         rows.append({**row, "fleiss_kappa": fleiss, "krippendorff_alpha": alpha})
@@ -185,25 +186,13 @@ def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     return rows
 
 
+@dataclass(frozen=True)
 class _Readings:
-    """Each rater's readings of each task as shares of classes, so that repeats count as one.
+    """Each rater's readings of each task as shares of classes, so that repeats count as one."""
 
-    Args:
-        triplets: The answers.
-        tasks: The number of tasks.
-        num_classes: The number of classes.
-    """
-
-    def __init__(self, triplets: Triplets, tasks: int, num_classes: int) -> None:
-        self.task, _, counts, _ = counted_readings(triplets, num_classes)
-        self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        self.tasks = tasks
-
-    def against_rest(self, chosen: int) -> _Readings:
-        """Merge all classes but one."""
-        merged = copy(self)
-        merged.shares = coefficients.one_against_rest(self.shares, chosen)
-        return merged
+    task: Ints
+    shares: Floats
+    tasks: int
 
     def _sums(self, values: Floats) -> Floats:
         sums = np.zeros((self.tasks, values.shape[1]))

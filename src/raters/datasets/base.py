@@ -77,15 +77,16 @@ class Dataset:
         who = {"raters": ANONYMOUS} if self.anonymous else {}
         return facts | who | ({"note": note} if note else {})
 
-    def need(self, path: Path) -> Path:
-        """Return back a file or folder that must be there.
+    def need(self, *paths: Path) -> Path:
+        """Return back a file or folder that must be there, under one of its names.
 
         Raises:
-            RatersError: that names it, says what is there instead, and shows the layout.
+            RatersError: that names the first, says what is there instead, and shows the layout.
         """
-        if not path.exists():
-            raise self.missing(path)
-        return path
+        found = first_there(paths)
+        if found is None:
+            raise self.missing(paths[0])
+        return found
 
     def need_nifti(self, *names: Path) -> Path:
         """Return a NIfTI file that must be there under one of its names, packed or not.
@@ -93,10 +94,7 @@ class Dataset:
         Raises:
             RatersError: that names the first, as `need` does.
         """
-        found = first_there(path for name in names for path in (name, _packed_or_not(name)))
-        if found is None:
-            raise self.missing(names[0])
-        return found
+        return self.need(*(path for name in names for path in (name, _packed_or_not(name))))
 
     def missing(self, path: Path) -> RatersError:
         """Report that a file or folder is missing, what is there instead, and what was expected."""
@@ -280,7 +278,7 @@ def class_study(
     reference: Array,
     *,
     raters: Sequence[str] = (),
-    answers: tuple[Any, Any, Any] = ((), (), ()),
+    answers: Array | tuple[Any, ...] = ((), (), ()),
 ) -> Study:
     """Make a study of class labels.
 
@@ -291,10 +289,14 @@ def class_study(
         about: Title, licence, citation.
         reference: The true class of each case, MISSING where unknown.
         raters: The names of the raters.
-        answers: Positions of task, rater and label of each answer.
+        answers: Positions of task, rater and label of each answer; or class numbers `(cases,
+            raters)`, negative where there is no answer.
     """
     from raters.study.triplets import TableBackend, Triplets
 
+    if isinstance(answers, np.ndarray):
+        given = np.nonzero(answers >= 0)
+        answers = (*given, answers[given])
     task, rater, label = (np.asarray(column, np.int32) for column in answers)
     triplets = Triplets(task, rater, label, index.ids, tuple(raters), classes.values)  # type: ignore[arg-type]
     backend = TableBackend(triplets, inputs, np.asarray(reference, np.int16))
@@ -305,14 +307,3 @@ def grouped(study: Study, group: Callable[[str], str]) -> Study:
     """Return cases the group that their name tells."""
     groups = name_array(group(case) for case in study.index.ids)
     return replace(study, index=replace(study.index, groups=groups))
-
-
-def rows_of_answers(dense: Array) -> tuple[Any, Any, Any]:
-    """Turn `(cases, raters)` with negative numbers for 'no answer' into columns of answers.
-
-    Example:
-        >>> rows_of_answers(np.array([[1, -1], [-1, 0]]))
-        (array([0, 1]), array([0, 1]), array([1, 0]))
-    """
-    task, rater = np.nonzero(dense >= 0)
-    return task, rater, dense[task, rater]

@@ -345,18 +345,10 @@ class SlicesBackend(FilesBackend):
             for name, channel in zip(MODALITIES, image.array, strict=True)
         ]
         images = centre(np.stack(parts), image.source)
-        return _Chosen(
-            np.moveaxis(images, -1, 0),
-            np.moveaxis(centre(mask.values, mask.source)[..., slices], -1, 0),
-            _grid(image),
-            image.source,
-            mask.source,
-        )
-
-
-def _grid(image: Image) -> Geometry:
-    """Return the grid of a slice of an image, moved to the corner of the centre."""
-    corner = np.eye(3)
-    corner[:2, 2] = _corner(image.geometry.shape, image.source)
-    affine = image.geometry.affine
-    return Geometry((SIDE, SIDE), None if affine is None else plane(affine) @ corner)
+        masks = centre(mask.values, mask.source)[..., slices]
+        moved = np.eye(3)  # to the corner of the centre
+        moved[:2, 2] = _corner(image.geometry.shape, image.source)
+        affine = image.geometry.affine
+        grid = Geometry((SIDE, SIDE), None if affine is None else plane(affine) @ moved)
+        slices_first = np.moveaxis(images, -1, 0), np.moveaxis(masks, -1, 0)
+        return _Chosen(*slices_first, grid, image.source, mask.source)

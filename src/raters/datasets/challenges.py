@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.datasets.base import Dataset, first_there, folders_in, grouped, listed, of_all, of_named
+from raters.datasets.base import Dataset, folders_in, grouped, listed, of_all, of_named
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
@@ -342,9 +342,7 @@ def read_gleason(source: Path) -> Study:
 
     for k in range(1, _PATHOLOGISTS + 1):
         GLEASON.need(source / f"Maps{k}_T")
-    images = first_there(source / name for name in _CORE_FOLDERS)
-    if images is None:
-        raise GLEASON.missing(source / _CORE_FOLDERS[0])
+    images = GLEASON.need(*(source / name for name in _CORE_FOLDERS))
     study = read_study(
         f"{source}/Maps{{rater}}_T/{{case}}_classimg_nonconvex.png",
         images=f"{images}/{{case}}.jpg",

@@ -25,7 +25,6 @@ from raters.datasets.base import (
     first_there,
     listed,
     of_all,
-    rows_of_answers,
 )
 from raters.datasets.files import Download, load_pickle, load_torch_pickle
 from raters.errors import RatersError
@@ -74,7 +73,7 @@ def read(source: Path) -> Study:
         CIFAR10.about(*notes),
         pictures.labels,
         raters=RATERS if has_humans else (),
-        answers=rows_of_answers(dense),
+        answers=dense,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from raters.arrays import Array
-from raters.datasets.base import CodedFiles, Dataset, coded, first_there, listed, of_all
+from raters.datasets.base import CodedFiles, Dataset, coded, listed, of_all
 from raters.study import formats
 from raters.study.backend import RawMask
 from raters.study.backend_files import CaseFiles
@@ -47,6 +47,7 @@ _IDS = {
     name: number for number, name in (IGNORED | {k: CLASSES[k] for k in list(CLASSES)[1:]}).items()
 }
 _SUFFIX = "_leftImg8bit.png"
+_ENDINGS = ("labelIds.png", "polygons.json")
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,10 @@ def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_S
     for city in sorted(p for p in (source / "leftImg8bit" / folder).iterdir() if p.is_dir()):
         for image in (p for p in listed(city, ".png") if p.name.endswith(_SUFFIX)):
             name = image.name.removesuffix(_SUFFIX)
-            found = {
-                kind: _labels(dataset, source / kind / folder / city.name, f"{name}_{kind}")
-                for kind in kinds
-            }
+            found = {}
+            for kind in kinds:  # the picture, or the polygons
+                stem = source / kind / folder / city.name / f"{name}_{kind}"
+                found[kind] = dataset.need(*(Path(f"{stem}_{ending}") for ending in _ENDINGS))
             files = CaseFiles(
                 {RATER: {"": found["gtCoarse"]}} if "gtCoarse" in found else {},
                 {"": image},
@@ -111,18 +112,9 @@ def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_S
     return scenes
 
 
-def _labels(dataset: Dataset, city: Path, stem: str) -> Path:
-    """Return the file of the labels: the picture, or the polygons."""
-    usual = city / f"{stem}_labelIds.png"
-    found = first_there((usual, city / f"{stem}_polygons.json"))
-    if found is None:
-        raise dataset.missing(usual)
-    return found
-
-
 def _refuse_stray(dataset: Dataset, source: Path, folder: str, kind: str) -> None:
     """Reject labels without an image."""
-    for ending in ("labelIds.png", "polygons.json"):
+    for ending in _ENDINGS:
         end = f"_{kind}_{ending}"
         for path in sorted((source / kind / folder).glob(f"*/*{end}")):
             name = f"{path.name.removesuffix(end)}{_SUFFIX}"
@@ -183,7 +175,7 @@ def _outline(entry: dict[str, Any], path: Path) -> tuple[int, list[tuple[float, 
     return _IDS[label], points
 
 
-FINE = Dataset(
+FINE: Dataset = Dataset(
     name="cityscapes",
     title="Cityscapes street scenes, finely labelled in 19 classes",
     raters="none, or 'coarse' where gtCoarse/ is there; the fine labels are the reference",
@@ -203,7 +195,7 @@ SOURCE/
     read=lambda source: _read(FINE, source, ("train", "val", "test"), "gtFine"),
     form="canonical",
 )
-COARSE = replace(
+COARSE: Dataset = replace(
     FINE,
     name="cityscapes-coarse",
     title="Cityscapes street scenes, coarsely labelled in 19 classes",

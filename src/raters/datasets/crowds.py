@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.datasets.base import Dataset, SourceArrays, class_study, of_all, rows_of_answers
+from raters.datasets.base import Dataset, SourceArrays, class_study, of_all
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.pattern import natural_key
@@ -56,7 +56,7 @@ def read_labelme(source: Path) -> Study:
         LABELME.about(*notes),
         np.concatenate(truths),
         raters=[f"worker{k}" for k in range(answers.shape[1])],
-        answers=rows_of_answers(answers),
+        answers=answers,
     )
 
 

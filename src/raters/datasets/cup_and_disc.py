@@ -12,6 +12,7 @@ import numpy as np
 from raters.arrays import Array, Flags, Labels
 from raters.datasets.base import CodedFiles, Dataset, coded, folders_in, listed, of_all
 from raters.errors import RatersError
+from raters.scores.surface import bounding_box
 from raters.study import formats
 from raters.study.backend import RawMask
 from raters.study.backend_files import CaseFiles
@@ -88,11 +89,8 @@ def _within(inner: Array, outer: Array) -> bool:
     """Return whether the box around one region lies inside that of another, on all four sides."""
     if not inner.any() or not outer.any():
         return False
-    boxes = [
-        (at.min(axis=1), at.max(axis=1)) for at in map(np.array, map(np.nonzero, (inner, outer)))
-    ]
-    (low, high), (outer_low, outer_high) = boxes
-    return bool((low > outer_low).all() and (high < outer_high).all())
+    sides = zip(bounding_box(inner), bounding_box(outer), strict=True)
+    return all(own.start > other.start and own.stop < other.stop for own, other in sides)
 
 
 REFUGE_RATERS = tuple(f"annotator{k}" for k in range(1, 8))

@@ -30,7 +30,13 @@ def read_chase(source: Path) -> Study:
     images = [p.stem for p in listed(CHASE.need(source), ".jpg") if _NAME.fullmatch(p.stem)]
     if not images:
         raise CHASE.missing(source / "Image_01L.jpg")
-    _check_whole(source, images)
+    for name in images:
+        for observer in OBSERVERS:
+            CHASE.need(source / f"{name}_{observer}.png")
+    for mask in listed(source, ".png"):
+        name, _, observer = mask.stem.rpartition("_")
+        if observer in OBSERVERS:
+            CHASE.need(source / f"{name}.jpg")
     study = read_study(
         f"{source}/{{case}}_{{rater}}.png",
         images=f"{source}/{{case}}.jpg",
@@ -40,17 +46,6 @@ def read_chase(source: Path) -> Study:
     )
     study = grouped(study, lambda case: _NAME.fullmatch(case)[1])  # type: ignore[index]
     return replace(study, about=CHASE.about(of_all(len(study), _CHASE_IMAGES, "images")))
-
-
-def _check_whole(source: Path, images: list[str]) -> None:
-    """Reject an image without a mask by each observer, and a mask without an image."""
-    for name in images:
-        for observer in OBSERVERS:
-            CHASE.need(source / f"{name}_{observer}.png")
-    for mask in listed(source, ".png"):
-        name, _, observer = mask.stem.rpartition("_")
-        if observer in OBSERVERS:
-            CHASE.need(source / f"{name}.jpg")
 
 
 CHASE = Dataset(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from raters.fusion.performance import MEASURES, measures
 from raters.fusion.read import Refit
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
-from raters.scores.border import DistanceCounts, bin_step, border_counts, no_counts
+from raters.scores.border import DistanceCounts, bin_step, border_counts
 from raters.scores.overlap import drawn_dice, pair_counts
 from raters.study.case import Case
 from raters.study.study import Study
@@ -113,10 +115,8 @@ def compare(
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
     counts, near, left, sized, pairs, two = zip(*done, strict=True)
     measured = [counted for counted in near if counted is not None]
-    total = dict.fromkeys(targets, no_counts(raters, step))
-    for counted in measured:
-        for name, one in zip(targets, counted, strict=True):
-            total[name] += one
+    by_target = zip(targets, zip(*measured, strict=True), strict=True)
+    total = {name: reduce(add, counted) for name, counted in by_target}
     scores = np.array([one for one in left if one is not None]).reshape(-1, 2, raters)
     kinds = [one for one in two if one is not None]
     return Compared(

@@ -107,11 +107,11 @@ def e_step(
         out: Where to write the posteriors.
     """
     posteriors = np.empty((answers.tasks, answers.classes)) if out is None else out
-    logs = on_grid(parameters.logs(), answers.most + 1)
+    log_prior, log_confusion = on_grid(parameters.logs(), answers.most + 1)
 
     def work(start: int, stop: int) -> float:
         stretch = answers.task_stretch(start, stop)
-        return float(answers_pass(answers, *logs, hard, *stretch, posteriors))
+        return float(answers_pass(answers, log_prior, log_confusion, hard, *stretch, posteriors))
 
     return posteriors, sum(in_stretches(work, len(answers.label)))
 

@@ -23,7 +23,7 @@ from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
-from raters.study.triplets import Triplets
+from raters.study.triplets import Triplets, in_task_order
 
 _BLOCK = 1 << 16
 _HASH = 0x100000001B3  # a prime, as in FNV
@@ -247,7 +247,9 @@ def answers_of(triplets: Triplets, num_classes: int) -> Answers:
         ([0, 1, 3], [0, 0, 1], [0, 1, 0])
     """
     _refuse_triplets(triplets, num_classes)
-    task, rater, label = _in_task_order(triplets)
+    given = in_task_order(triplets)
+    there = given.label != MISSING
+    task, rater, label = given.task[there], given.rater[there], given.label[there]
     tasks, raters = len(triplets.tasks), len(triplets.raters)
     starts, sizes = np.zeros(tasks + 1, np.int64), np.bincount(task, minlength=tasks)
     np.cumsum(sizes, out=starts[1:])
@@ -282,18 +284,6 @@ def votes_of(answers: Answers, chosen: Flags | None = None) -> Floats:
         cell = cell[chosen]
     votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
     return votes.reshape(answers.tasks, answers.classes)
-
-
-def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
-    """Return task, rater and label of the answers that there are, sorted by task."""
-    task, rater, label = triplets.task, triplets.rater, triplets.label
-    if label.size and label.min() == MISSING:
-        there = label != MISSING
-        task, rater, label = task[there], rater[there], label[there]
-    if (task[1:] < task[:-1]).any():
-        order = np.argsort(task, kind="stable")
-        task, rater, label = task[order], rater[order], label[order]
-    return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
 
 
 def _refuse_triplets(triplets: Triplets, num_classes: int) -> None:

@@ -129,11 +129,7 @@ def case_errors(
     columns: Columns, state: EMState, prior: Literal["given", "estimated"]
 ) -> Errors | None:
     """Return the errors of one case from the observed information; None where there are none."""
-    found = information(columns, state, prior == "estimated")
-    inverse = None if found is None else found.covariance
-    if found is None or inverse is None:
-        return None
-    return _errors(found, inverse, inverse, state, np.array(np.inf))
+    return _errors(information(columns, state, prior == "estimated"), state)
 
 
 def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | None:
@@ -144,13 +140,9 @@ def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | N
         state: What was estimated from them.
         groups: How often each pattern occurs in each group, `(groups, patterns)`.
     """
-    found = information(columns, state, True, groups)
-    inverse = None if found is None else found.covariance
-    if found is None or inverse is None:
-        return None
     sizes = _group_sizes(columns, state, groups)
     worth = effective_groups(sizes.sum(axis=0), (sizes**2).sum(axis=0))
-    return _errors(found, inverse, found.over_groups(inverse), state, worth - 1)
+    return _errors(information(columns, state, True, groups), state, worth - 1)
 
 
 def _group_sizes(columns: Columns, state: EMState, groups: Floats) -> Floats:
@@ -167,13 +159,17 @@ def _group_sizes(columns: Columns, state: EMState, groups: Floats) -> Floats:
 
 
 def _errors(
-    found: Information, inverse: Floats, spread: Floats, state: EMState, freedom: Floats
-) -> Errors:
-    """Return errors of all measures from the spread of the parameters, `(D, D)`.
+    found: Information | None, state: EMState, freedom: Floats | None = None
+) -> Errors | None:
+    """Return errors of all measures; with degrees of freedom, those by what groups say.
 
     Few groups spread less about what they gave themselves than about the truth: with `g` of them
     the variance is `g / (g - 1)` times as large.
     """
+    inverse = None if found is None else found.covariance
+    if found is None or inverse is None:
+        return None
+    spread = inverse if freedom is None else found.over_groups(inverse)
     raters, classes = state.confusion.shape[:2]
     left = inverse @ found.scores.sum(axis=0)  # what a Newton step would still change
     variances, steps = [], []
@@ -184,7 +180,7 @@ def _errors(
         variances.append(np.einsum("im,ij,jm->m", slopes, spread, slopes))
         steps.append(left @ slopes)
     shape = (raters, len(MEASURES), classes)
-    freedom = np.broadcast_to(freedom, shape)
+    freedom = np.full(shape, np.inf) if freedom is None else freedom
     with np.errstate(divide="ignore", invalid="ignore"):
         wider = np.where(np.isinf(freedom), 1, (freedom + 1) / freedom)
         variance = np.array(variances).reshape(shape) * wider

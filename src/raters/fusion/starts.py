@@ -273,9 +273,18 @@ def fit(
         (['vote', 'mean'], [])
     """
     names = [str(r) for r in range(len(columns.labels))] if raters is None else raters
+    classes, others = len(prior), [kind for kind in kinds if kind != "vote"]
+    sure = start_matrices(len(columns.labels), classes, START)
+    starts = [("vote", "vote", sure)] if "vote" in kinds else []
+    if others:
+        said = columns.labels[:, :, np.newaxis] == np.arange(classes)
+        votes = said.sum(axis=0).astype(np.float64)
+        for kind, name, guess in guesses(others, votes, said.__getitem__, names):
+            counted = m_step(_counts(columns, exact_shares(guess)), sure, options.smoothing)
+            starts.append((kind, name, (1 - _DOUBT) * counted + _DOUBT / classes))
     ends = [
-        (kind, name, run_em(partial(e_step, columns), start, options))
-        for kind, name, start in _starts(columns, prior, options, kinds, names)
+        (kind, name, run_em(partial(e_step, columns), EMState(prior, start), options))
+        for kind, name, start in starts
     ]
     if not ends:
         raise RatersError(f"found starts={list(kinds)}, expected some that these masks have")
@@ -290,23 +299,6 @@ def alone(state: EMState) -> Choice[EMState]:
     """Take a state that there was no choice about."""
     nothing = np.zeros((0, 0)), np.zeros(0, np.int16)
     return Choice(Solution("vote", "vote", state, 0.0, *nothing), [], [])
-
-
-def _starts(
-    columns: Columns, prior: Floats, options: EMOptions, kinds: Sequence[str], raters: Sequence[str]
-) -> Iterator[tuple[str, str, EMState]]:
-    classes = len(prior)
-    sure = start_matrices(len(columns.labels), classes, START)
-    others = [kind for kind in kinds if kind != "vote"]
-    if "vote" in kinds:
-        yield "vote", "vote", EMState(prior, sure)
-    if not others:
-        return
-    said = columns.labels[:, :, np.newaxis] == np.arange(classes)
-    votes = said.sum(axis=0).astype(np.float64)
-    for kind, name, guess in guesses(others, votes, said.__getitem__, raters):
-        counted = m_step(_counts(columns, exact_shares(guess)), sure, options.smoothing)
-        yield kind, name, EMState(prior, (1 - _DOUBT) * counted + _DOUBT / classes)
 
 
 def _counts(columns: Columns, guess: Floats) -> Floats:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.simulate.masks import Drawer, mix_up
 from raters.simulate.shape import Mask, Shape
 from raters.study.classes import MISSING
-
-Labels = NDArray[np.int16]
 
 
 class Layers:

@@ -92,7 +92,10 @@ class FilesBackend:
         if not files:
             return None
         mask = _read_mask(files[""], self.rules) if "" in files else self._read_by_class(files)
-        mask = _white_as_one(mask) if self._white else mask
+        white = np.asarray(mask.values == 255) if self._white else np.zeros(0, bool)
+        # Where a mask holds 0 and 255 only, 255 is 1; beside 1 it may mean something else.
+        if white.any() and (white | (mask.values == 0)).all():
+            mask = replace(mask, values=white.astype(np.uint8))
         return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
 
     def _embedded(self, mask: RawMask, case: int) -> RawMask:
@@ -260,14 +263,6 @@ def _read_mask(path: Path, rules: LabelRules) -> RawMask:
     named = path.name.endswith((".dcm", ".seg.nrrd"))
     names = formats.probe(path).names if named else {}
     return RawMask(values, Geometry(values.shape, volume.affine), str(path), names=names)
-
-
-def _white_as_one(mask: RawMask) -> RawMask:
-    """Read 255 as 1 where a mask holds only 0 and 255; beside 1 it may mean something else."""
-    white = np.asarray(mask.values == 255)
-    if not white.any() or not (white | (mask.values == 0)).all():
-        return mask
-    return replace(mask, values=white.astype(np.uint8))
 
 
 def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> Flags:

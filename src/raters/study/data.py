@@ -126,8 +126,13 @@ class StudyData:
 
     def _numbers(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
         """Turn the values of a mask into class numbers of the whole study."""
-        if coded:
-            _refuse_unknown(values, len(self.all_classes))
+        size = len(self.all_classes)
+        if coded and values.size and not MISSING <= int(values.min()) <= int(values.max()) < size:
+            raise RatersError(
+                f"found class numbers from {values.min()} to {values.max()}, "
+                f"expected {MISSING} (missing) to {size - 1}",
+                kind="unknown-value",
+            )
         ignored = self.ignored if ignore is None else ignore
         labels = values if coded else self.all_classes.encode(values, ignored)
         return labels.astype(np.int16)
@@ -175,12 +180,3 @@ class StudyData:
             return None
         chosen = whole if self.rows is None else whole[self.rows]
         return self.encode(chosen, coded=True)
-
-
-def _refuse_unknown(numbers: Array, num_classes: int) -> None:
-    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
-        raise RatersError(
-            f"found class numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {MISSING} (missing) to {num_classes - 1}",
-            kind="unknown-value",
-        )

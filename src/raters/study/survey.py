@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -254,8 +254,12 @@ def _masks(study: Study, case: Case) -> CaseCounts:
             labels[k, 0] = size
     if not there:
         return CaseCounts(labels, size if empty and masks else 0)
-    whole = (empty and len(there) < len(masks)) or any(f.missing is None for f in there.values())
-    return CaseCounts(labels, size - (0 if whole else _nowhere(list(there.values()))))
+    open_ = [facts.missing for facts in there.values() if facts.missing is not None]
+    if len(open_) < len(there) or (empty and len(there) < len(masks)):
+        return CaseCounts(labels, size)  # somebody labelled everything
+    bits = [np.frombuffer(zlib.decompress(one), np.uint8) for one in open_]
+    nowhere = int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
+    return CaseCounts(labels, size - nowhere)
 
 
 def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Ints:
@@ -263,12 +267,6 @@ def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> 
     with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
     return np.bincount(numbers + 1, times, len(study.classes) + 1)[1:].astype(np.int64)
-
-
-def _nowhere(masks: Sequence[MaskFacts]) -> int:
-    """Count the pixels that none of the masks has a label at."""
-    bits = [np.frombuffer(zlib.decompress(m.missing or b""), np.uint8) for m in masks]
-    return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
 
 
 def _counted(labels: Labels, num_classes: int) -> CaseCounts:
