@@ -11,13 +11,11 @@ from raters.errors import RatersError, one_of
 from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
+from raters.study.study import Study
 from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from raters.study.study import Study
-
 
 ALL = "all"
 """The name in the column `class` for all classes together."""

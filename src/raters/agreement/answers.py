@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from raters.agreement import coefficients
 from raters.agreement.agree import ALL, Agreement, rank_cases
@@ -133,45 +132,37 @@ class PairTable:
         raters = max(len(triplets.raters), 1)
         sizes = np.bincount(triplets.task, minlength=len(triplets.tasks))
         starts = np.cumsum(sizes) - sizes
-        cells: dict[int, int] = {}
-        shared: dict[int, int] = {}
+        cells, shared = [], []
         for size in np.unique(sizes[sizes >= 2]):
             rows = starts[sizes == size][:, np.newaxis] + np.arange(size)
-            _count_pairs(
-                triplets.rater[rows], triplets.label[rows], raters, num_classes, cells, shared
-            )
-        pairs = np.array(sorted(shared), np.int64)
+            order = np.argsort(triplets.rater[rows], axis=1, kind="stable")
+            rows = np.take_along_axis(rows, order, axis=1)
+            rater, label = triplets.rater[rows].astype(np.int64), triplets.label[rows]
+            first, second = np.triu_indices(size, k=1)
+            pair = rater[:, first] * raters + rater[:, second]
+            cell = (pair * num_classes + label[:, first]) * num_classes + label[:, second]
+            cells.append(np.unique(cell, return_counts=True))
+            task = np.arange(len(rows))[:, np.newaxis]
+            once = np.unique(task * raters**2 + pair) % raters**2
+            shared.append(np.unique(once, return_counts=True))
+        (codes, numbers), (pairs, tasks) = _summed(cells), _summed(shared)
         counts = np.zeros((len(pairs), num_classes * num_classes), np.int64)
-        codes = np.array(list(cells), np.int64)
         place = np.searchsorted(pairs, codes // num_classes**2)
-        counts[place, codes % num_classes**2] = list(cells.values())
-        tasks = np.array([shared[int(pair)] for pair in pairs], np.int64)
+        counts[place, codes % num_classes**2] = numbers
         return cls(
             pairs // raters, pairs % raters, counts.reshape(-1, num_classes, num_classes), tasks
         )
 
 
-def _count_pairs(
-    rater: NDArray[np.int32],
-    label: Labels,
-    raters: int,
-    num_classes: int,
-    cells: dict[int, int],
-    shared: dict[int, int],
-) -> None:
-    """Add the pairs of readings of tasks `(tasks, size)` to the counts."""
-    first, second = np.triu_indices(rater.shape[1], k=1)
-    order = np.argsort(rater, axis=1, kind="stable")
-    rater = np.take_along_axis(rater, order, axis=1).astype(np.int64)
-    label = np.take_along_axis(label, order, axis=1)
-    pair = rater[:, first] * raters + rater[:, second]
-    cell = (pair * num_classes + label[:, first]) * num_classes + label[:, second]
-    for code, number in zip(*np.unique(cell, return_counts=True), strict=True):
-        cells[int(code)] = cells.get(int(code), 0) + int(number)
-    task = np.arange(len(rater))[:, np.newaxis]
-    once = np.unique(task * raters**2 + pair) % raters**2
-    for code, number in zip(*np.unique(once, return_counts=True), strict=True):
-        shared[int(code)] = shared.get(int(code), 0) + int(number)
+def _summed(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Add up counts of codes that were counted apart."""
+    nothing = np.zeros(0, np.int64)
+    columns = zip((nothing, nothing), *parts, strict=True)
+    codes, numbers = (np.concatenate(column) for column in columns)
+    found, place = np.unique(codes, return_inverse=True)
+    total = np.zeros(len(found), np.int64)
+    np.add.at(total, place, numbers)
+    return found, total
 
 
 def _agreeing(counts: Ints) -> float | None:
@@ -181,11 +172,13 @@ def _agreeing(counts: Ints) -> float | None:
 
 def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     between = couples.counts[couples.first != couples.second].sum(axis=0)
-    readings = _Readings(study.triplets, len(study), len(study.classes))
+    task, _, counts, _ = counted_readings(study.triplets, len(study.classes))
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     rows = []
     for k, name in enumerate((*study.classes.names, ALL)):
         number = int(votes.sum() if name == ALL else votes[:, k].sum())
-        own = readings if name == ALL else readings.against_rest(k)
+        chosen = shares if name == ALL else coefficients.one_against_rest(shares, k)
+        own = _Readings(task, chosen, len(study))
         fleiss, alpha = (own.fleiss(), own.alpha()) if number else (None, None)
         row: Row = {"class": name, "labels": number}
         rows.append({**row, "fleiss_kappa": fleiss, "krippendorff_alpha": alpha})
@@ -193,25 +186,13 @@ def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     return rows
 
 
+@dataclass(frozen=True)
 class _Readings:
-    """Each rater's readings of each task as shares of classes, so that repeats count as one.
+    """Each rater's readings of each task as shares of classes, so that repeats count as one."""
 
-    Args:
-        triplets: The answers.
-        tasks: The number of tasks.
-        num_classes: The number of classes.
-    """
-
-    def __init__(self, triplets: Triplets, tasks: int, num_classes: int) -> None:
-        self.task, _, counts, _ = counted_readings(triplets, num_classes)
-        self.shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        self.tasks = tasks
-
-    def against_rest(self, chosen: int) -> _Readings:
-        """Merge all classes but one."""
-        merged = copy(self)
-        merged.shares = coefficients.one_against_rest(self.shares, chosen)
-        return merged
+    task: Ints
+    shares: Floats
+    tasks: int
 
     def _sums(self, values: Floats) -> Floats:
         sums = np.zeros((self.tasks, values.shape[1]))
@@ -249,7 +230,11 @@ def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
 
 def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
     triplets, classes = study.triplets, len(study.classes)
-    compared, agreed = _against_rest(triplets, votes, len(study.raters), classes)
+    vote = vote_of_rest(triplets, votes, classes)  # no label is MISSING
+    compared, agreed = (
+        np.bincount(triplets.rater[chosen], minlength=len(study.raters))
+        for chosen in (vote != MISSING, vote == triplets.label)
+    )
     labels = np.bincount(triplets.rater, minlength=len(study.raters))
     tasks = np.bincount(counted_readings(triplets, classes)[1], minlength=len(study.raters))
     repeated = {
@@ -283,16 +268,6 @@ def vote_of_rest(triplets: Triplets, votes: Ints, num_classes: int) -> Labels:
     best = others.max(axis=1, initial=0)
     decided = ((others == best[:, np.newaxis]).sum(axis=1) == 1) & (best > 0)
     return np.where(decided, others.argmax(axis=1), MISSING).astype(np.int16)
-
-
-def _against_rest(
-    triplets: Triplets, votes: Ints, raters: int, num_classes: int
-) -> tuple[Ints, Ints]:
-    """Compare each reading with what most of the other readings say; ties count for nothing."""
-    vote = vote_of_rest(triplets, votes, num_classes)
-    agree = vote == triplets.label  # no label is MISSING
-    compared = np.bincount(triplets.rater[vote != MISSING], minlength=raters)
-    return compared, np.bincount(triplets.rater[agree], minlength=raters)
 
 
 def _case_rows(study: Study, votes: Ints) -> list[Row]:

@@ -14,7 +14,7 @@ from raters.arrays import Array, Flags, Floats, Ints, Labels
 from raters.confusion.counts import Patterns, count_patterns
 from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map, track
-from raters.scores.overlap import dice_from_counts
+from raters.scores.overlap import drawn_dice
 from raters.study import formats
 from raters.study.case import Case
 from raters.study.classes import MISSING
@@ -55,7 +55,7 @@ class CaseAgreement:
     @property
     def dice(self) -> Floats:
         """Dice of each pair and foreground class, `(pairs, L - 1)`; NaN where neither drew it."""
-        return np.where(self.drawn, dice_from_counts(self.pairs), np.nan)
+        return drawn_dice(self.pairs)
 
     @property
     def drawn(self) -> Flags:

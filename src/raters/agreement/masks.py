@@ -14,7 +14,7 @@ from raters.arrays import Array, Flags, Floats, Ints, Labels, mean_known
 from raters.errors import enough_memory
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
-from raters.scores.overlap import dice_from_counts, iou_from_counts
+from raters.scores.overlap import drawn_dice, iou_from_counts
 from raters.scores.surface import surface_distances_by_class
 from raters.study.case import Case
 from raters.study.study import Study
@@ -92,8 +92,7 @@ class _Totals:
         self.rows.append(self._case_row(position, case))
 
     def _add_raters(self, case: CaseAgreement) -> None:
-        either = (case.rest.sum(axis=1) + case.rest.sum(axis=2))[:, 1:] > 0
-        self.rest_dice.add(with_mean(np.where(either, dice_from_counts(case.rest), np.nan)))
+        self.rest_dice.add(with_mean(drawn_dice(case.rest)))
         voxels = case.volumes.copy()
         voxels[:, 0] = voxels[:, 1:].sum(axis=1)  # all foreground together, instead of background
         volume = np.where(case.complete[:, np.newaxis], voxels * case.voxel, np.nan)
@@ -132,7 +131,7 @@ class _Totals:
         return np.asarray(self.drawn[1:] > 0)
 
     def _overall(self) -> list[Row]:
-        means = {name: scores.over_rows() for name, scores in self.pair_scores.items()}
+        means = {name: scores.means(over=(0,)) for name, scores in self.pair_scores.items()}
         votes, weights = self.votes.merged()
         rows = []
         for k, name in enumerate(self._names):
@@ -235,12 +234,9 @@ class _Means:
         self.total += np.where(exist, values, 0.0)
         self.number += exist
 
-    def means(self) -> Floats:
-        return np.where(self.number > 0, self.total / np.maximum(self.number, 1), np.nan)
-
-    def over_rows(self) -> Floats:
-        """Average over pairs and cases together."""
-        total, number = self.total.sum(axis=0), self.number.sum(axis=0)
+    def means(self, over: tuple[int, ...] = ()) -> Floats:
+        """Average over cases, and over axes such as that of pairs."""
+        total, number = self.total.sum(axis=over), self.number.sum(axis=over)
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 

@@ -110,12 +110,11 @@ def size_ratio(relative: Floats, groups: Array) -> Interval:
         1.5
     """
     found = interval(relative, groups, lambda drawn: float(np.median(drawn)))
-    ends = [_as_ratio(value) for value in (found.estimate, found.low, found.high)]
-    return Interval(ends[0], ends[1], ends[2], found.groups, found.skipped)
-
-
-def _as_ratio(relative: float) -> float:
-    return float("inf") if relative >= 1 else round((1 + relative) / (1 - relative), 6)
+    middle, low, high = (
+        float("inf") if value >= 1 else round((1 + value) / (1 - value), 6)
+        for value in (found.estimate, found.low, found.high)
+    )
+    return Interval(middle, low, high, found.groups, found.skipped)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from raters.agreement.masks import with_mean
 from raters.arrays import Array, Floats, Ints, Labels, mean_known
 from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map, track
-from raters.scores.overlap import dice_from_counts, pair_counts
+from raters.scores.overlap import drawn_dice, pair_counts
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -191,7 +191,8 @@ def _of_masks(study: Study, gold: bool, progress: bool) -> MaskReadings:
         drawn = np.c_[drawn[:, 1:], drawn[:, 1:].sum(axis=1)]
         # The counts of agreement have the rater first, confusion the others (or the reference).
         rest = counted.rest.transpose(0, 2, 1)
-        return _dice(rest), relative_volumes(drawn[np.newaxis])[0], _dice(truth), rest, truth
+        scores, gold_scores = (with_mean(drawn_dice(counts)) for counts in (rest, truth))
+        return scores, relative_volumes(drawn[np.newaxis])[0], gold_scores, rest, truth
 
     found = ordered_map(compare, study.iter_cases())
     arrays = np.full((3, len(study), raters, size), np.nan)
@@ -200,12 +201,6 @@ def _of_masks(study: Study, gold: bool, progress: bool) -> MaskReadings:
         arrays[:, k] = scores
         total += np.stack([rest, truth])
     return MaskReadings(tuple(study.classes.names[1:]), *arrays, *total)
-
-
-def _dice(counts: Ints) -> Floats:
-    """Return the Dice of classes that either drew, `(raters, L - 1)`, and their mean."""
-    either = (counts.sum(axis=1) + counts.sum(axis=2))[:, 1:] > 0
-    return with_mean(np.where(either, dice_from_counts(counts), np.nan))
 
 
 def _of_table(study: Study, gold: bool) -> TableReadings:

@@ -45,13 +45,12 @@ def count(labels: Array, reference: Array, num_classes: int) -> Ints:
             found = f"from {array.min()} to {array.max()}"
             raise RatersError(f"found {what} {found}, expected -1 to {num_classes - 1}")
     truth = reference.ravel().astype(np.int64) * num_classes
-    counts = [_count_one(row.ravel(), truth, num_classes) for row in labels]
-    return np.array(counts, np.int64).reshape(len(labels), num_classes, num_classes)
-
-
-def _count_one(observed: Array, truth: Ints, num_classes: int) -> Ints:
-    seen = (observed != MISSING) & (truth >= 0)
-    return np.bincount(truth[seen] + observed[seen], minlength=num_classes * num_classes)
+    counts = np.zeros((len(labels), num_classes * num_classes), np.int64)
+    for own, row in zip(counts, labels, strict=True):
+        observed = row.ravel()
+        seen = (observed != MISSING) & (truth >= 0)
+        own += np.bincount(truth[seen] + observed[seen], minlength=len(own))
+    return counts.reshape(-1, num_classes, num_classes)
 
 
 def count_triplets(
@@ -207,8 +206,8 @@ def count_patterns(labels: Array, num_classes: int) -> Patterns:
         return Patterns(np.zeros((1, 0), np.int16), np.array([size], np.int64))
     flat = np.ascontiguousarray(labels.reshape(raters, -1), np.int16)
     base = num_classes + 1
-    if base**raters > _FEW:
-        return _by_sorting(flat)
+    if base**raters > _FEW:  # too many for a table
+        return Patterns(*np.unique(np.ascontiguousarray(flat.T), axis=0, return_counts=True))
     counts = np.zeros(0, np.int64)
     for start in range(0, flat.shape[1], _BLOCK):  # numpy counts in 8 bytes per voxel
         part = flat[:, start : start + _BLOCK]
@@ -223,10 +222,3 @@ def count_patterns(labels: Array, num_classes: int) -> Patterns:
     powers = base ** np.arange(raters - 1, -1, -1)
     digits = found[:, np.newaxis] // powers % base - 1
     return Patterns(digits.astype(np.int16), counts[found])
-
-
-def _by_sorting(flat: Labels) -> Patterns:
-    """Count patterns that are too many for a table, by sorting them as bytes."""
-    columns = np.ascontiguousarray(flat.T)
-    found, counts = np.unique(columns, axis=0, return_counts=True)
-    return Patterns(found, counts)

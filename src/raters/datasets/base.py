@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from raters.arrays import Array
+from raters.arrays import Array, Labels
 from raters.datasets.files import Download
 from raters.errors import RatersError
-from raters.study.backend import ArraysBackend
+from raters.study.backend import ArraysBackend, Backend, LabelRules, RawMask
+from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex, name_array
 from raters.study.classes import Classes
 from raters.study.data import ANONYMOUS
+from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key, there
 from raters.study.study import Study
 from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from raters.study.backend import Backend
-    from raters.study.study import Study
 
 Form = Literal["canonical", "packed"]
 
@@ -78,15 +77,16 @@ class Dataset:
         who = {"raters": ANONYMOUS} if self.anonymous else {}
         return facts | who | ({"note": note} if note else {})
 
-    def need(self, path: Path) -> Path:
-        """Return back a file or folder that must be there.
+    def need(self, *paths: Path) -> Path:
+        """Return back a file or folder that must be there, under one of its names.
 
         Raises:
-            RatersError: that names it, says what is there instead, and shows the layout.
+            RatersError: that names the first, says what is there instead, and shows the layout.
         """
-        if not path.exists():
-            raise self.missing(path)
-        return path
+        found = first_there(paths)
+        if found is None:
+            raise self.missing(paths[0])
+        return found
 
     def need_nifti(self, *names: Path) -> Path:
         """Return a NIfTI file that must be there under one of its names, packed or not.
@@ -94,10 +94,7 @@ class Dataset:
         Raises:
             RatersError: that names the first, as `need` does.
         """
-        found = first_there(path for name in names for path in (name, _packed_or_not(name)))
-        if found is None:
-            raise self.missing(names[0])
-        return found
+        return self.need(*(path for name in names for path in (name, _packed_or_not(name))))
 
     def missing(self, path: Path) -> RatersError:
         """Report that a file or folder is missing, what is there instead, and what was expected."""
@@ -174,11 +171,6 @@ def first_there(candidates: Iterable[Path]) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def folder_of(source: Path) -> Path:
-    """Return the folder that files lie beside: the source, or the folder that it is in."""
-    return source if source.is_dir() else source.parent
-
-
 def listed(folder: Path, *suffixes: str) -> list[Path]:
     """List the files of a folder with one of the suffixes, sorted; hidden ones are left out."""
     return sorted(
@@ -237,6 +229,30 @@ class SourceArrays(ArraysBackend):
         return self._sources
 
 
+class CodedFiles(FilesBackend):
+    """Files whose masks a function turns into class numbers.
+
+    Args:
+        cases: The files of each case.
+        read: Returns the mask of its files, as `coded` makes it.
+    """
+
+    def __init__(self, cases: Sequence[CaseFiles], read: Callable[..., RawMask]) -> None:
+        super().__init__(cases, LabelRules())
+        self._coded = read
+
+    def mask(self, case: int, rater: str | None) -> RawMask | None:
+        """Read one rater's mask, or the reference."""
+        found = self.cases[case]
+        files = found.reference if rater is None else found.masks.get(rater)
+        return self._coded(*files.values()) if files else None
+
+
+def coded(values: Labels, file: Path) -> RawMask:
+    """Return a mask of class numbers that came from a file without geometry."""
+    return RawMask(values, Geometry(values.shape), str(file), coded=True)
+
+
 def masks_study(
     sources: Sequence[Path],
     index: CaseIndex,
@@ -262,7 +278,7 @@ def class_study(
     reference: Array,
     *,
     raters: Sequence[str] = (),
-    answers: tuple[Any, Any, Any] = ((), (), ()),
+    answers: Array | tuple[Any, ...] = ((), (), ()),
 ) -> Study:
     """Make a study of class labels.
 
@@ -273,10 +289,14 @@ def class_study(
         about: Title, licence, citation.
         reference: The true class of each case, MISSING where unknown.
         raters: The names of the raters.
-        answers: Positions of task, rater and label of each answer.
+        answers: Positions of task, rater and label of each answer; or class numbers `(cases,
+            raters)`, negative where there is no answer.
     """
     from raters.study.triplets import TableBackend, Triplets
 
+    if isinstance(answers, np.ndarray):
+        given = np.nonzero(answers >= 0)
+        answers = (*given, answers[given])
     task, rater, label = (np.asarray(column, np.int32) for column in answers)
     triplets = Triplets(task, rater, label, index.ids, tuple(raters), classes.values)  # type: ignore[arg-type]
     backend = TableBackend(triplets, inputs, np.asarray(reference, np.int16))
@@ -287,14 +307,3 @@ def grouped(study: Study, group: Callable[[str], str]) -> Study:
     """Return cases the group that their name tells."""
     groups = name_array(group(case) for case in study.index.ids)
     return replace(study, index=replace(study.index, groups=groups))
-
-
-def rows_of_answers(dense: Array) -> tuple[Any, Any, Any]:
-    """Turn `(cases, raters)` with negative numbers for 'no answer' into columns of answers.
-
-    Example:
-        >>> rows_of_answers(np.array([[1, -1], [-1, 0]]))
-        (array([0, 1]), array([0, 1]), array([1, 0]))
-    """
-    task, rater = np.nonzero(dense >= 0)
-    return task, rater, dense[task, rater]

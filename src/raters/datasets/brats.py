@@ -295,7 +295,7 @@ class _Chosen:
     mask_file: str
 
 
-class SlicesBackend:
+class SlicesBackend(FilesBackend):
     """Slices that are cut from volumes when they are asked for.
 
     A case is read once for all of its slices that come one after another. Only the chosen slices
@@ -303,6 +303,7 @@ class SlicesBackend:
     """
 
     def __init__(self, store: FilesBackend, places: Sequence[Place]) -> None:
+        super().__init__([store.cases[case] for case, _ in places], store.rules)
         self._store, self._places = store, places
         self._slices: dict[int, list[int]] = defaultdict(list)
         for case, k in places:
@@ -317,23 +318,15 @@ class SlicesBackend:
         chosen, n = self._of(case)
         return RawMask(chosen.masks[n], chosen.grid, chosen.mask_file)
 
-    def image(self, case: int, ndim: Axes) -> Image:  # noqa: ARG002
+    def image(self, case: int, ndim: Axes = None) -> Image:  # noqa: ARG002
         """Return all modalities of a slice."""
         chosen, n = self._of(case)
         return Image(chosen.images[n], chosen.grid, chosen.image_file)
 
-    def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str]:  # noqa: ARG002
+    def image_grid(self, case: int, ndim: Axes = None) -> tuple[Geometry, str]:  # noqa: ARG002
         """Return the grid of a slice."""
         chosen, _ = self._of(case)
         return chosen.grid, chosen.image_file
-
-    def files(self, case: int) -> list[Path]:
-        """List the files of the case that a slice is of."""
-        return self._store.files(self._places[case][0])
-
-    def holds(self) -> dict[str, bool]:
-        """Return that every slice has an image and a reference."""
-        return {"images": True, "reference": True}
 
     def _of(self, case: int) -> tuple[_Chosen, int]:
         volume, k = self._places[case]
@@ -352,18 +345,10 @@ class SlicesBackend:
             for name, channel in zip(MODALITIES, image.array, strict=True)
         ]
         images = centre(np.stack(parts), image.source)
-        return _Chosen(
-            np.moveaxis(images, -1, 0),
-            np.moveaxis(centre(mask.values, mask.source)[..., slices], -1, 0),
-            _grid(image),
-            image.source,
-            mask.source,
-        )
-
-
-def _grid(image: Image) -> Geometry:
-    """Return the grid of a slice of an image, moved to the corner of the centre."""
-    corner = np.eye(3)
-    corner[:2, 2] = _corner(image.geometry.shape, image.source)
-    affine = image.geometry.affine
-    return Geometry((SIDE, SIDE), None if affine is None else plane(affine) @ corner)
+        masks = centre(mask.values, mask.source)[..., slices]
+        moved = np.eye(3)  # to the corner of the centre
+        moved[:2, 2] = _corner(image.geometry.shape, image.source)
+        affine = image.geometry.affine
+        grid = Geometry((SIDE, SIDE), None if affine is None else plane(affine) @ moved)
+        slices_first = np.moveaxis(images, -1, 0), np.moveaxis(masks, -1, 0)
+        return _Chosen(*slices_first, grid, image.source, mask.source)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.datasets.base import Dataset, first_there, folders_in, grouped, listed, of_all, of_named
+from raters.datasets.base import Dataset, folders_in, grouped, listed, of_all, of_named
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
@@ -167,13 +167,12 @@ def _notes(cases: Mapping[str, CaseFiles], known: Structure, task: str) -> Itera
         else:
             names = [f"{split}/case{k:02d}" for k in range(first, first + official)]
             yield of_named(found, names, f"{SPLITS[split]} cases")
-    masks = [f"{case}/{task}_seg{k + 1:02d}" for case in cases for k in range(known.raters)]
-    there = {
-        f"{case}/{task}_seg{int(rater.removeprefix('rater')):02d}"
+    masks = {
+        f"{case}/{task}_seg{k:02d}": f"rater{k}" in files.masks
         for case, files in cases.items()
-        for rater in files.masks
+        for k in range(1, known.raters + 1)
     }
-    yield of_named(there, masks, "masks")
+    yield of_named([name for name, there in masks.items() if there], list(masks), "masks")
 
 
 # Slices.
@@ -343,29 +342,23 @@ def read_gleason(source: Path) -> Study:
 
     for k in range(1, _PATHOLOGISTS + 1):
         GLEASON.need(source / f"Maps{k}_T")
-    images = first_there(source / name for name in _CORE_FOLDERS)
-    if images is None:
-        raise GLEASON.missing(source / _CORE_FOLDERS[0])
+    images = GLEASON.need(*(source / name for name in _CORE_FOLDERS))
     study = read_study(
         f"{source}/Maps{{rater}}_T/{{case}}_classimg_nonconvex.png",
         images=f"{images}/{{case}}.jpg",
         values=Classes.of(GRADES),
     )
-    study = grouped(_named(study), lambda case: case.partition("_")[0])
-    return replace(study, about=GLEASON.about(_SIX, of_all(len(study), _CORES, "images")))
-
-
-def _named(study: Study) -> Study:
-    """Call rater k of the folder names 'pathologist k'."""
     assert isinstance(study.backend, FilesBackend)
     cases = [
         CaseFiles({f"pathologist{r}": m for r, m in files.masks.items()}, files.images)
         for files in study.backend.cases
     ]
+    study = grouped(study, lambda case: case.partition("_")[0])
     return replace(
         study,
         backend=FilesBackend(cases, study.rules),
         raters=tuple(f"pathologist{r}" for r in study.raters),
+        about=GLEASON.about(_SIX, of_all(len(study), _CORES, "images")),
     )
 
 

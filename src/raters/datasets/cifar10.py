@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +23,17 @@ from raters.datasets.base import (
     SourceArrays,
     class_study,
     first_there,
-    folder_of,
     listed,
     of_all,
-    rows_of_answers,
 )
 from raters.datasets.files import Download, load_pickle, load_torch_pickle
 from raters.errors import RatersError
 from raters.simulate.classes import CIFAR_CLASSES as CLASSES
-from raters.study.backend import LabelRules
+from raters.study.backend import Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.study import Study
-
-if TYPE_CHECKING:
-    from raters.study.backend import Backend
 
 RATERS = ("human1", "human2", "human3")
 
@@ -65,7 +60,7 @@ class _Pictures:
 def read(source: Path) -> Study:
     """Open the batches, image folders or a zip of them, with human labels that lie beside."""
     pictures = _pictures(source)
-    humans = _humans(folder_of(source), pictures)
+    humans = _humans(source if source.is_dir() else source.parent, pictures)
     has_humans = humans is not None
     dense = np.zeros((len(pictures.cases), 0), np.int16) if humans is None else humans
     notes = [of_all(len(pictures.cases), _OFFICIAL, "images")]
@@ -78,7 +73,7 @@ def read(source: Path) -> Study:
         CIFAR10.about(*notes),
         pictures.labels,
         raters=RATERS if has_humans else (),
-        answers=rows_of_answers(dense),
+        answers=dense,
     )
 
 

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array, Labels
-from raters.datasets.base import Dataset, first_there, listed, of_all
+from raters.arrays import Array
+from raters.datasets.base import CodedFiles, Dataset, coded, listed, of_all
 from raters.study import formats
-from raters.study.backend import LabelRules, RawMask
-from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.backend import RawMask
+from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes
-from raters.study.geometry import Geometry
 from raters.study.study import Study
 from raters.study.whole_numbers import value_counts
 
@@ -48,16 +47,7 @@ _IDS = {
     name: number for number, name in (IGNORED | {k: CLASSES[k] for k in list(CLASSES)[1:]}).items()
 }
 _SUFFIX = "_leftImg8bit.png"
-
-
-def read_fine(source: Path) -> Study:
-    """Open the finely labelled images; coarse labels of the same images are those of a rater."""
-    return _read(FINE, source, ("train", "val", "test"), "gtFine")
-
-
-def read_coarse(source: Path) -> Study:
-    """Open the coarsely labelled images; fine labels of the same images are the reference."""
-    return _read(COARSE, source, ("train", "train_extra", "val"), "gtCoarse")
+_ENDINGS = ("labelIds.png", "polygons.json")
 
 
 @dataclass(frozen=True)
@@ -71,6 +61,7 @@ class _Scene:
 
 
 def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str) -> Study:
+    """Open images: fine labels are the reference, coarse ones of the same images a rater's."""
     root = dataset.need(source / "leftImg8bit")
     there = [folder for folder in folders if (root / folder).is_dir()]
     scenes = [scene for folder in there for scene in _scenes(dataset, source, folder, needed)]
@@ -87,7 +78,7 @@ def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str)
     raters = (RATER,) if any(scene.files.masks for scene in scenes) else ()
     notes = (of_all(counts[folder], _IMAGES[folder], f"{folder} images") for folder in folders)
     void = "pixels of classes that the benchmark does not score are MISSING; void has no pixels"
-    backend = _SceneMasks([scene.files for scene in scenes], LabelRules())
+    backend = CodedFiles([scene.files for scene in scenes], _mask)
     about = dataset.about(void, *notes)
     study = Study(backend, index, raters, about=about, _classes=Classes.of(CLASSES))
     # Coarse polygons leave pixels unlabelled that belong to the classes as well.
@@ -106,10 +97,10 @@ def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_S
     for city in sorted(p for p in (source / "leftImg8bit" / folder).iterdir() if p.is_dir()):
         for image in (p for p in listed(city, ".png") if p.name.endswith(_SUFFIX)):
             name = image.name.removesuffix(_SUFFIX)
-            found = {
-                kind: _labels(dataset, source / kind / folder / city.name, f"{name}_{kind}")
-                for kind in kinds
-            }
+            found = {}
+            for kind in kinds:  # the picture, or the polygons
+                stem = source / kind / folder / city.name / f"{name}_{kind}"
+                found[kind] = dataset.need(*(Path(f"{stem}_{ending}") for ending in _ENDINGS))
             files = CaseFiles(
                 {RATER: {"": found["gtCoarse"]}} if "gtCoarse" in found else {},
                 {"": image},
@@ -121,40 +112,18 @@ def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_S
     return scenes
 
 
-def _labels(dataset: Dataset, city: Path, stem: str) -> Path:
-    """Return the file of the labels: the picture, or the polygons."""
-    usual = city / f"{stem}_labelIds.png"
-    found = first_there((usual, city / f"{stem}_polygons.json"))
-    if found is None:
-        raise dataset.missing(usual)
-    return found
-
-
 def _refuse_stray(dataset: Dataset, source: Path, folder: str, kind: str) -> None:
     """Reject labels without an image."""
-    for ending in ("labelIds.png", "polygons.json"):
+    for ending in _ENDINGS:
         end = f"_{kind}_{ending}"
         for path in sorted((source / kind / folder).glob(f"*/*{end}")):
             name = f"{path.name.removesuffix(end)}{_SUFFIX}"
             dataset.need(source / "leftImg8bit" / folder / path.parent.name / name)
 
 
-class _SceneMasks(FilesBackend):
-    """Files of label ids, or of polygons."""
-
-    def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Read the fine labels as reference, the coarse ones of the rater."""
-        files = self.cases[case].reference if rater is None else self.cases[case].masks.get(rater)
-        if not files:
-            return None
-        path = files[""]
-        ids = draw(path) if path.suffix == ".json" else formats.read_labels(path).array
-        values = _classes(ids, path)
-        return RawMask(values, Geometry(values.shape), str(path), coded=True)
-
-
-def _classes(ids: Array, path: Path) -> Labels:
-    """Turn label ids into class numbers."""
+def _mask(path: Path) -> RawMask:
+    """Read a file of label ids, or of polygons, as class numbers."""
+    ids = draw(path) if path.suffix == ".json" else formats.read_labels(path).array
     if ids.dtype.kind not in "ui":
         raise FINE.wrong(f"found numbers of type {ids.dtype}, expected label ids", path)
     table = np.full(256, MISSING, np.int16)
@@ -164,7 +133,7 @@ def _classes(ids: Array, path: Path) -> Labels:
     if unknown:
         highest = max(_NUMBERS)
         raise FINE.wrong(f"found the label id {unknown[0]}, expected 0 to {highest}", path)
-    return table[ids]
+    return coded(table[ids], path)
 
 
 # Polygons.
@@ -206,7 +175,7 @@ def _outline(entry: dict[str, Any], path: Path) -> tuple[int, list[tuple[float, 
     return _IDS[label], points
 
 
-FINE = Dataset(
+FINE: Dataset = Dataset(
     name="cityscapes",
     title="Cityscapes street scenes, finely labelled in 19 classes",
     raters="none, or 'coarse' where gtCoarse/ is there; the fine labels are the reference",
@@ -223,10 +192,10 @@ SOURCE/
   gtCoarse/{train,val}/<city>/            ..._gtCoarse_labelIds.png or ..._polygons.json (if there)
 """,
     where="https://www.cityscapes-dataset.com/ (leftImg8bit_trainvaltest, gtFine_trainvaltest)",
-    read=read_fine,
+    read=lambda source: _read(FINE, source, ("train", "val", "test"), "gtFine"),
     form="canonical",
 )
-COARSE = replace(
+COARSE: Dataset = replace(
     FINE,
     name="cityscapes-coarse",
     title="Cityscapes street scenes, coarsely labelled in 19 classes",
@@ -240,5 +209,5 @@ SOURCE/
                                                  (if there)
 """,
     where="https://www.cityscapes-dataset.com/ (gtCoarse, leftImg8bit_trainextra; images as above)",
-    read=read_coarse,
+    read=lambda source: _read(COARSE, source, ("train", "train_extra", "val"), "gtCoarse"),
 )

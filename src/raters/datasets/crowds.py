@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raters.arrays import Array, Labels
-from raters.datasets.base import Dataset, SourceArrays, class_study, of_all, rows_of_answers
+from raters.datasets.base import Dataset, SourceArrays, class_study, of_all
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
 from raters.study.pattern import natural_key
@@ -38,7 +38,10 @@ def read_labelme(source: Path) -> Study:
         features.append(_scene_features(feature_file, len(truths[-1]), truth_file))
         files += [truth_file, feature_file]
     answers_file = LABELME.need(source / "answers.txt")
-    answers = _answers(answers_file, len(truths[0]))
+    answers = _numbers(answers_file)
+    if len(answers) != len(truths[0]):
+        found, expected = f"{len(answers):,} lines", f"{len(truths[0]):,} as in LabelMe_Z_train.txt"
+        raise LABELME.wrong(f"found {found}, expected {expected}", answers_file)
     sizes = [len(truth) for truth in truths]
     splits = [split for split, size in zip(_SPLITS, sizes, strict=True) for _ in range(size)]
     names = [f"{s}/{k:04d}" for s, size in zip(_SPLITS, sizes, strict=True) for k in range(size)]
@@ -53,7 +56,7 @@ def read_labelme(source: Path) -> Study:
         LABELME.about(*notes),
         np.concatenate(truths),
         raters=[f"worker{k}" for k in range(answers.shape[1])],
-        answers=rows_of_answers(answers),
+        answers=answers,
     )
 
 
@@ -75,14 +78,6 @@ def _truth(path: Path) -> Labels:
     if table.shape[1] != 1:
         raise LABELME.wrong(f"found {table.shape[1]} columns, expected one label per line", path)
     return table[:, 0]
-
-
-def _answers(path: Path, images: int) -> Labels:
-    table = _numbers(path)
-    if len(table) != images:
-        message = f"found {len(table):,} lines, expected {images:,} as in LabelMe_Z_train.txt"
-        raise LABELME.wrong(message, path)
-    return table
 
 
 def _scene_features(path: Path, images: int, truth: Path) -> Array:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from raters.arrays import Array, Flags, Labels
-from raters.datasets.base import Dataset, folders_in, listed, of_all
+from raters.datasets.base import CodedFiles, Dataset, coded, folders_in, listed, of_all
 from raters.errors import RatersError
+from raters.scores.surface import bounding_box
 from raters.study import formats
-from raters.study.backend import LabelRules, RawMask
-from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.backend import RawMask
+from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
 from raters.study.classes import Classes
-from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
 from raters.study.study import Study
 from raters.study.whole_numbers import value_counts
@@ -44,7 +45,7 @@ def combined(disc: Path, cup: Path) -> RawMask:
         )
         raise RatersError(message, kind="dataset", file=cup)
     values = np.where(in_cup, CUP, np.where(in_disc, RIM, BACKGROUND)).astype(np.int16)
-    return RawMask(values, Geometry(values.shape), str(cup), coded=True)
+    return coded(values, cup)
 
 
 def _drawn(path: Path) -> Flags:
@@ -81,18 +82,15 @@ def by_values(path: Path, rim: int | None, cup: int) -> RawMask:
             "the values of another copy?"
         )
         raise RatersError(message, kind="dataset", file=path)
-    return RawMask(values, Geometry(values.shape), str(path), coded=True)
+    return coded(values, path)
 
 
 def _within(inner: Array, outer: Array) -> bool:
     """Return whether the box around one region lies inside that of another, on all four sides."""
     if not inner.any() or not outer.any():
         return False
-    boxes = [
-        (at.min(axis=1), at.max(axis=1)) for at in map(np.array, map(np.nonzero, (inner, outer)))
-    ]
-    (low, high), (outer_low, outer_high) = boxes
-    return bool((low > outer_low).all() and (high < outer_high).all())
+    sides = zip(bounding_box(inner), bounding_box(outer), strict=True)
+    return all(own.start > other.start and own.stop < other.stop for own, other in sides)
 
 
 REFUGE_RATERS = tuple(f"annotator{k}" for k in range(1, 8))
@@ -114,7 +112,7 @@ def read_refuge(source: Path) -> Study:
     counts = Counter(split for split, _ in cases.values())
     notes = (of_all(counts[split], _EACH, f"{split} images") for split in _FOLDERS.values())
     index = CaseIndex.of(list(cases), splits=[split for split, _ in cases.values()])
-    backend = _DiscsAndCups([files for _, files in cases.values()], LabelRules())
+    backend = CodedFiles([files for _, files in cases.values()], combined)
     return Study(backend, index, REFUGE_RATERS, about=REFUGE.about(_RULE, *notes), _classes=CLASSES)
 
 
@@ -126,15 +124,6 @@ def _refuge_files(place: Path) -> CaseFiles:
         for k, rater in enumerate(REFUGE_RATERS, 1)
     }
     return CaseFiles(masks, {"": REFUGE.need(place / f"{place.name}.jpg")})
-
-
-class _DiscsAndCups(FilesBackend):
-    """Two files per annotator, which overlap."""
-
-    def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Put an annotator's cup into the disc."""
-        files = {} if rater is None else self.cases[case].masks.get(rater, {})
-        return combined(files["disc"], files["cup"]) if files else None
 
 
 REFUGE = Dataset(
@@ -202,21 +191,9 @@ def _riga_study(cases: Cases, values: _Values) -> Study:
     counts = Counter(collection for collection, _ in cases.values())
     notes = (of_all(counts[name], number, f"{name} images") for name, number in _IMAGES.items())
     index = CaseIndex.of(list(cases), splits=[RIGA_SPLITS[name] for name, _ in cases.values()])
-    backend = _Masks([files for _, files in cases.values()], values)
+    read = partial(by_values, rim=values[0], cup=values[1])
+    backend = CodedFiles([files for _, files in cases.values()], read)
     return Study(backend, index, RIGA_RATERS, about=RIGA.about(*notes), _classes=CLASSES)
-
-
-class _Masks(FilesBackend):
-    """Masks of two values, for the rim and for the cup."""
-
-    def __init__(self, cases: list[CaseFiles], values: _Values) -> None:
-        super().__init__(cases, LabelRules())
-        self._values = values
-
-    def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Read a rater's rim and cup."""
-        files = {} if rater is None else self.cases[case].masks.get(rater, {})
-        return by_values(files[""], *self._values) if files else None
 
 
 # RIGA+.

@@ -75,7 +75,11 @@ def fetch(download: Download, folder: Path, progress: bool = False, tries: int =
         if not reason:
             _check(download, part)
             return part.replace(final)
-    raise _by_hand(download, final, reason)
+    message = (
+        f"could not be fetched ({reason}); get {download.url} "
+        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}"
+    )
+    raise RatersError(message, kind="download", file=final)
 
 
 def _try(download: Download, part: Path, progress: bool) -> str:
@@ -133,14 +137,6 @@ def _check(download: Download, part: Path) -> None:
             "it was not kept"
         )
         raise RatersError(message, kind="checksum", file=part.with_name(download.file))
-
-
-def _by_hand(download: Download, final: Path, reason: str) -> RatersError:
-    message = (
-        f"could not be fetched ({reason}); get {download.url} "
-        f"({download.bytes:,} bytes, {download.checksum}) in another way and save it as {final}"
-    )
-    return RatersError(message, kind="download", file=final)
 
 
 _HEADS = 3  # torch wrote a magic number, a version and facts of the system in front, before zip

@@ -87,7 +87,11 @@ def read_image_table(source: Path) -> Study:
     frame, found = _read(path)
     frame[_FILE] = [str(IMAGE_TABLE.need(path.parent / name)) for name in frame[found["image"]]]
     frame[found["image"]] = _names(frame[found["image"]].tolist())
-    _list_unlabelled(frame, found["annotator"], found["label"])
+    # Rows without annotator and label are those of someone who gave no label.
+    nobody = (frame[found["annotator"]] == "") & (frame[found["label"]] == "")
+    someone = frame.loc[~nobody, found["annotator"]]
+    if len(someone):
+        frame.loc[nobody, found["annotator"]] = someone.iloc[0]
     try:
         study = Study.from_frame(
             frame,
@@ -143,14 +147,6 @@ def _names(images: Sequence[str]) -> list[str]:
     """
     short = [Path(image).with_suffix("").as_posix() for image in images]
     return short if len(set(short)) == len(set(images)) else list(images)
-
-
-def _list_unlabelled(frame: pd.DataFrame, annotator: str, label: str) -> None:
-    """Let rows without annotator and label be rows of someone who gave no label."""
-    nobody = (frame[annotator] == "") & (frame[label] == "")
-    someone = frame.loc[~nobody, annotator]
-    if len(someone):
-        frame.loc[nobody, annotator] = someone.iloc[0]
 
 
 IMAGE_TABLE = Dataset(

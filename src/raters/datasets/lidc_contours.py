@@ -182,14 +182,12 @@ def _rows_of_scans(base: sqlite3.Connection) -> list[Scan]:
         )
         for number, patient, thick, size, study, series in rows
     }
-    drawn = {
-        number: Annotation(number)
-        for number, _ in base.execute("SELECT id, scan_id FROM annotations")
-    }
+    listed = base.execute("SELECT id, scan_id FROM annotations ORDER BY id").fetchall()
+    drawn = {number: Annotation(number) for number, _ in listed}
     query = "SELECT annotation_id, image_z_position, coords, inclusion FROM contours ORDER BY id"
     for number, z, coords, inside in base.execute(query):
         drawn[number].contours.append(Contour(float(z), _points(coords), bool(inside)))
-    for number, scan in base.execute("SELECT id, scan_id FROM annotations ORDER BY id"):
+    for number, scan in listed:
         if drawn[number].contours:
             scans[scan].annotations.append(drawn[number])
             if not len(scans[scan].heights):

@@ -72,7 +72,7 @@ def read(source: Path) -> Study:
         of_all(len(chosen), sum(images for _, images in SPLITS.values()), "images"),
     )
     classes = Classes.of(["background", "nodule"])
-    return Study(_Files(crops), index, READERS, about=about, _classes=classes)
+    return Study(crops, index, READERS, about=about, _classes=classes)
 
 
 def _sources(source: Path) -> tuple[Path, Path]:
@@ -165,8 +165,8 @@ def choose(found: list[Candidate], split_of: dict[str, str], seed: int = _SEED) 
 # Crops.
 
 
-class _Crops:
-    """Makes images, masks and references of crops, and remembers the last few."""
+class _Crops(SourceArrays):
+    """Images, masks and references of crops, made when they are asked for; the last few stay."""
 
     def __init__(
         self, chosen: list[Candidate], nodules: list[Nodule], root: Path, contours: Path
@@ -181,9 +181,15 @@ class _Crops:
         for k, nodule in enumerate(nodules):
             self._of_scan.setdefault(nodule.scan.number, []).append(k)
         self._nodules = nodules
-        self.images = Lazy(len(chosen), self._image)
-        self.labels = Lazy(len(chosen), self._labels)
-        self.reference = Lazy(len(chosen), self._reference)
+        images, self._masks, references = (
+            Lazy(len(chosen), make) for make in (self._image, self._all_masks, self._fused)
+        )
+        spacing = [np.eye(3)] * len(chosen)  # pixels of 1 mm
+        super().__init__([], READERS, self._masks, images, references, spacing)
+
+    def files(self, case: int) -> list[Path]:
+        """List the file of contours and the folder of the series."""
+        return [self.contours, self.folder(case)]
 
     def folder(self, case: int) -> Path:
         """Return the folder of the series that a crop is from."""
@@ -221,7 +227,7 @@ class _Crops:
         whole: Array = np.rint(values).astype(np.int16)
         return whole[np.newaxis]
 
-    def _labels(self, case: int) -> Labels:
+    def _all_masks(self, case: int) -> Labels:
         crop = self.chosen[case]
         masks = np.zeros((len(READERS), SIDE, SIDE), np.int16)
         for k in self._of_scan[crop.nodule.scan.number]:
@@ -233,10 +239,10 @@ class _Crops:
                 masks[:, rows[:, np.newaxis], columns] |= part
         return masks
 
-    def _reference(self, case: int) -> Labels:
+    def _fused(self, case: int) -> Labels:
         from raters.fusion.spatial_staple import spatial_staple
 
-        return spatial_staple(self.labels[case], 2).labels
+        return spatial_staple(self._masks[case], 2).labels
 
 
 def _check_grid(nodule: Nodule, grid: Geometry, file: Path) -> None:
@@ -271,19 +277,6 @@ def _series(root: Path, scan: Scan, contours: Path) -> Path:
         if files and series_uid(files[0]) == scan.series:
             return folder
     raise DICOM.missing(usual)
-
-
-class _Files(SourceArrays):
-    """Crops that know the series that they were read from."""
-
-    def __init__(self, crops: _Crops) -> None:
-        spacing = [np.eye(3)] * len(crops.chosen)  # pixels of 1 mm
-        super().__init__([], READERS, crops.labels, crops.images, crops.reference, spacing)
-        self._crops = crops
-
-    def files(self, case: int) -> list[Path]:
-        """List the file of contours and the folder of the series."""
-        return [self._crops.contours, self._crops.folder(case)]
 
 
 DICOM = replace(

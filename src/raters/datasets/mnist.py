@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array
-from raters.datasets.base import (
-    Dataset,
-    Lazy,
-    SourceArrays,
-    class_study,
-    first_there,
-    masks_study,
-    of_all,
-)
+from raters.datasets.base import Dataset, Lazy, SourceArrays, class_study, masks_study, of_all
 from raters.datasets.files import Download
 from raters.study.backend_files import FilesBackend
 from raters.study.cases import CaseIndex
@@ -107,10 +99,7 @@ def _find(dataset: Dataset, source: Path, prefix: str, kind: str) -> Path:
     stems = [f"{prefix}-{kind}{dot}idx{dimensions}-ubyte" for dot in "-."]
     folders = [source, source / "raw", source / "MNIST" / "raw"]
     names = [folder / f"{stem}{end}" for folder in folders for stem in stems for end in (".gz", "")]
-    found = first_there(names)
-    if found is None:
-        raise dataset.missing(source / f"{stems[0]}.gz")
-    return found
+    return dataset.need(*names)
 
 
 def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
@@ -202,13 +191,9 @@ def _with_good(study: Study, source: Path) -> Study:
     """Let the reference serve as a rater too, and reject a case that lacks a file."""
     assert isinstance(study.backend, FilesBackend)
     for case, files in zip(study.index.ids, study.backend.cases, strict=True):
-        have = {
-            *files.masks,
-            *(["Gaussian"] if files.images else []),
-            *(["GT"] if files.reference else []),
-        }
+        have = {"Gaussian": files.images, "GT": files.reference, **files.masks}
         for role in _ROLES:
-            if role not in have:
+            if not have.get(role):
                 split, _, name = case.partition("/")
                 raise NOISY.missing(source / split / role / f"{name}_{role}.tif").at(case=case)
     cases = [replace(f, masks={_GOOD: f.reference} | f.masks) for f in study.backend.cases]

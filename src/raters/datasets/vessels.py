@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.arrays import Array, Labels
-from raters.datasets.base import Dataset, grouped, listed, of_all
+from raters.datasets.base import CodedFiles, Dataset, coded, grouped, listed, of_all
 from raters.study import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key
 from raters.study.study import Study
 
@@ -32,7 +30,13 @@ def read_chase(source: Path) -> Study:
     images = [p.stem for p in listed(CHASE.need(source), ".jpg") if _NAME.fullmatch(p.stem)]
     if not images:
         raise CHASE.missing(source / "Image_01L.jpg")
-    _check_whole(source, images)
+    for name in images:
+        for observer in OBSERVERS:
+            CHASE.need(source / f"{name}_{observer}.png")
+    for mask in listed(source, ".png"):
+        name, _, observer = mask.stem.rpartition("_")
+        if observer in OBSERVERS:
+            CHASE.need(source / f"{name}.jpg")
     study = read_study(
         f"{source}/{{case}}_{{rater}}.png",
         images=f"{source}/{{case}}.jpg",
@@ -42,17 +46,6 @@ def read_chase(source: Path) -> Study:
     )
     study = grouped(study, lambda case: _NAME.fullmatch(case)[1])  # type: ignore[index]
     return replace(study, about=CHASE.about(of_all(len(study), _CHASE_IMAGES, "images")))
-
-
-def _check_whole(source: Path, images: list[str]) -> None:
-    """Reject an image without a mask by each observer, and a mask without an image."""
-    for name in images:
-        for observer in OBSERVERS:
-            CHASE.need(source / f"{name}_{observer}.png")
-    for mask in listed(source, ".png"):
-        name, _, observer = mask.stem.rpartition("_")
-        if observer in OBSERVERS:
-            CHASE.need(source / f"{name}.jpg")
 
 
 CHASE = Dataset(
@@ -96,23 +89,12 @@ def read_kinds(source: Path) -> Study:
     images, masks = _pairs(KINDS, source, "arteries-and-veins")
     classes = Classes.of(["background", "artery", "vein", "crossing"])
     note = "vessels drawn white (of unknown kind) are MISSING"
-    return _study(KINDS, _ColourMasks(_files(images, masks), LabelRules()), images, classes, note)
+    return _study(KINDS, CodedFiles(_files(images, masks), _by_colour), images, classes, note)
 
 
-class _ColourMasks(FilesBackend):
-    """Files whose reference masks are coloured."""
-
-    def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Read the reference by its colours."""
-        if rater is not None:
-            return None
-        path = self.cases[case].reference[""]
-        values = _by_colour(formats.read_image(path).array, path)
-        return RawMask(values, Geometry(values.shape), str(path), coded=True)
-
-
-def _by_colour(picture: Array, path: Path) -> Labels:
-    """Turn `(3, rows, columns)` into class numbers."""
+def _by_colour(path: Path) -> RawMask:
+    """Turn a picture `(3, rows, columns)` into class numbers."""
+    picture = formats.read_image(path).array
     if picture.ndim != 3 or len(picture) != 3:
         message = f"found shape {picture.shape}, expected three channels (red, green, blue)"
         raise KINDS.wrong(message, path)
@@ -125,7 +107,7 @@ def _by_colour(picture: Array, path: Path) -> Labels:
         known = "black, red, blue, green and white"
         message = f"found the colour {found} in {int(unknown.sum()):,} pixels, expected {known}"
         raise KINDS.wrong(message, path)
-    return values
+    return coded(values, path)
 
 
 def _pairs(dataset: Dataset, source: Path, folder: str) -> tuple[list[Path], list[Path]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +16,13 @@ from raters.agreement.masks import with_mean
 from raters.arrays import Flags, Floats, Ints, Labels, mean_known
 from raters.fusion.findings import KINDS, kinds_of, left_out_scores, mean_and_error
 from raters.fusion.performance import MEASURES, measures
+from raters.fusion.read import Refit
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
-from raters.scores.border import DistanceCounts, bin_step, border_counts, no_counts
-from raters.scores.overlap import dice_from_counts, pair_counts
-
-if TYPE_CHECKING:
-    from raters.fusion.read import Refit
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.scores.border import DistanceCounts, bin_step, border_counts
+from raters.scores.overlap import drawn_dice, pair_counts
+from raters.study.case import Case
+from raters.study.study import Study
 
 MOST_BORDERS = 200
 """Distances to the border are measured on so many cases at most, spread evenly."""
@@ -66,26 +66,12 @@ class Compared:
         """The mean Dice over drawn classes, `(cases, raters)`; NaN where nothing was drawn."""
         if self.dice_given is not None:
             return self.dice_given
-        scores = dice_from_counts(self.counts)
-        drawn = (self.counts.sum(axis=-1) + self.counts.sum(axis=-2))[..., 1:] > 0
-        return mean_known(scores, drawn, axis=-1)
+        return mean_known(drawn_dice(self.counts), axis=-1)
 
     @property
     def labelled(self) -> Flags:
         """Which rater labelled which case."""
         return np.asarray(self.counts.sum(axis=(-1, -2)) > 0)
-
-
-@dataclass(frozen=True)
-class _One:
-    """What one case gives."""
-
-    counts: Ints
-    borders: list[DistanceCounts] | None
-    left: tuple[Floats, Floats] | None
-    sized: bool
-    pairs: Floats
-    two: dict[str, bool] | None = None
 
 
 def compare(
@@ -106,16 +92,15 @@ def compare(
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """
-    first = study[cases[0]].geometry
+    first, raters, classes = study[cases[0]].geometry, len(study.raters), len(study.classes)
     step = bin_step(first.shape, first.spacing)
     borders = set(evenly(len(cases), MOST_BORDERS))
-    leave = set(evenly(len(cases), MOST_LEFT_OUT)) if len(study.raters) > 2 else set()
+    leave = set(evenly(len(cases), MOST_LEFT_OUT)) if raters > 2 else set()
 
-    def work(k: int) -> _One:
+    def work(k: int) -> tuple[Any, ...]:
         case = study[cases[k]]
         labels, spacing = case.labels, case.geometry.spacing
-        consensus, classes = read(case), len(study.classes)
-        counted = [pair_counts(consensus, own, classes) for own in labels]
+        consensus = read(case)
         near = None
         if k in borders:
             numbers = targets.values()
@@ -123,36 +108,29 @@ def compare(
         left = left_out_scores(labels, classes, refit) if k in leave else None
         two = kinds_of(labels, consensus) if len(labels) == 2 else None
         agreed = case_agreement(case.id, labels, classes, spacing)
-        pairs = with_mean(agreed.dice)[:, -1]
-        return _One(np.array(counted), near, left, case.geometry.affine is not None, pairs, two)
+        counted = [pair_counts(consensus, own, classes) for own in labels]
+        sized = case.geometry.affine is not None
+        return counted, near, left, sized, with_mean(agreed.dice)[:, -1], two
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
-    return _together(study, tuple(cases), list(done), targets, step)
-
-
-def _together(
-    study: Study,
-    cases: tuple[str, ...],
-    found: list[_One],
-    targets: dict[str, int | None],
-    step: float,
-) -> Compared:
-    raters, classes = len(study.raters), len(study.classes)
-    near = [one.borders for one in found if one.borders is not None]
-    total = dict.fromkeys(targets, no_counts(raters, step))
-    for counted in near:
-        for name, one in zip(targets, counted, strict=True):
-            total[name] += one
-    left = [one.left for one in found if one.left is not None]
-    dice = np.array([one[0] for one in left]).reshape(-1, raters)
-    change = np.array([one[1] for one in left]).reshape(-1, raters)
-    counts = np.array([one.counts for one in found], np.int64).reshape(-1, raters, classes, classes)
-    unit = "mm" if any(one.sized for one in found) else "pixels"
-    kinds = [one.two for one in found if one.two is not None]
-    two = next((k for k in KINDS if kinds and all(one[k] for one in kinds)), "")
-    flat = len(study[cases[0]].geometry.shape) < 3 if cases else True
-    pairs = np.array([one.pairs for one in found])
-    return Compared(cases, counts, total, unit, len(near), dice, change, flat, two, pairs)
+    counts, near, left, sized, pairs, two = zip(*done, strict=True)
+    measured = [counted for counted in near if counted is not None]
+    by_target = zip(targets, zip(*measured, strict=True), strict=True)
+    total = {name: reduce(add, counted) for name, counted in by_target}
+    scores = np.array([one for one in left if one is not None]).reshape(-1, 2, raters)
+    kinds = [one for one in two if one is not None]
+    return Compared(
+        tuple(cases),
+        np.array(counts, np.int64).reshape(-1, raters, classes, classes),
+        total,
+        "mm" if any(sized) else "pixels",
+        len(measured),
+        scores[:, 0],
+        scores[:, 1],
+        len(first.shape) < 3,
+        next((k for k in KINDS if kinds and all(one[k] for one in kinds)), ""),
+        np.array(pairs),
+    )
 
 
 def pooled(found: Compared) -> Compared:

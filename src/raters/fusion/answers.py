@@ -110,20 +110,8 @@ def e_step(
     log_prior, log_confusion = on_grid(parameters.logs(), answers.most + 1)
 
     def work(start: int, stop: int) -> float:
-        first, last = answers.task_stretch(start, stop)
-        return float(
-            answers_pass(
-                answers.starts,
-                answers.rater,
-                answers.label,
-                log_prior,
-                log_confusion,
-                hard,
-                first,
-                last,
-                posteriors,
-            )
-        )
+        stretch = answers.task_stretch(start, stop)
+        return float(answers_pass(answers, log_prior, log_confusion, hard, *stretch, posteriors))
 
     return posteriors, sum(in_stretches(work, len(answers.label)))
 
@@ -137,10 +125,7 @@ def expected_counts(answers: Answers, posteriors: Floats) -> tuple[Floats, Float
 
     def work(start: int, stop: int) -> tuple[Floats, Floats]:
         counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
-        first, last = answers.task_stretch(start, stop)
-        count_answers(
-            answers.starts, answers.rater, answers.label, posteriors, first, last, counts, tasks
-        )
+        count_answers(answers, posteriors, *answers.task_stretch(start, stop), counts, tasks)
         return counts, tasks
 
     parts = in_stretches(work, len(answers.label))
@@ -257,60 +242,45 @@ def solve(
     """Return where EM ended, a row for each of several starts, and what is to be said of them."""
     num_classes = answers.classes
     fixed = None if prior is None else _given("prior", prior, (num_classes,))
+
+    def em(posteriors: Floats) -> TableState:
+        """Take an M step, then E and M in turns until no parameter changes."""
+        m_step = model.m_step(answers, options, fixed)
+
+        def step(old: Parameters) -> tuple[Parameters, float, float]:
+            _, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
+            new = m_step(posteriors)
+            return new, log_likelihood if new.bound is None else new.bound, new.change(old)
+
+        ended = iterate(step, m_step(posteriors), options.max_iter, options.tol)
+        return TableState(posteriors, *ended)
+
+    def solution(kind: str, name: str, guess: Floats) -> Solution[TableState]:
+        if kind != "mean":  # EM does not leave certainty
+            guess = (1 - _DOUBT) * guess + _DOUBT * vote_shares(answers)
+        state = em(np.array(guess))
+        evidence = model.evidence(answers, options, state.parameters)
+        counts = expected_counts(answers, state.posteriors)[0].sum(axis=0).T
+        return Solution(kind, name, state, evidence, counts, _hard(answers, state.posteriors))
+
     if start is not None:
-        guess = _given("start", start, (answers.tasks, num_classes))
-        return _em(answers, model, options, fixed, guess), [], []
+        return em(_given("start", start, (answers.tasks, num_classes))), [], []
     enough = ANSWERS_A_PARAMETER * model.free * answers.raters
     several = enough <= len(answers.label) <= MOST_FOR_SEVERAL
     kinds = kinds_of(starts, SEVERAL_OF_TABLES if several else ("mean",), SEVERAL_OF_TABLES)
     if kinds == ("mean",):
-        return _em(answers, model, options, fixed, vote_shares(answers)), [], []
+        return em(vote_shares(answers)), [], []
     votes = votes_of(answers)
 
     def said_by(rater: int) -> Floats:
         return votes_of(answers, answers.rater == rater)
 
-    solutions = [
-        _solution(answers, model, options, (kind, name), fixed, guess)
-        for kind, name, guess in guesses(kinds, votes, said_by, raters)
-    ]
+    solutions = [solution(*guess) for guess in guesses(kinds, votes, said_by, raters)]
     if not solutions:
         raise RatersError(f"found starts={starts}, expected some that this table has")
     disputed = ((votes > 0).sum(axis=1) > 1).astype(np.float64)
     choice = choose(solutions, disputed, "tasks")
     return choice.kept.state, choice.rows, choice.notes
-
-
-def _em(
-    answers: Answers, model: Learner, options: Options, fixed: Floats | None, posteriors: Floats
-) -> TableState:
-    """Take an M step, then E and M in turns until no parameter changes."""
-    m_step = model.m_step(answers, options, fixed)
-
-    def step(old: Parameters) -> tuple[Parameters, float, float]:
-        _, log_likelihood = e_step(answers, old, options.hard, out=posteriors)
-        new = m_step(posteriors)
-        return new, log_likelihood if new.bound is None else new.bound, new.change(old)
-
-    found, history, converged = iterate(step, m_step(posteriors), options.max_iter, options.tol)
-    return TableState(posteriors, found, history, converged)
-
-
-def _solution(
-    answers: Answers,
-    model: Learner,
-    options: Options,
-    name: tuple[str, str],
-    fixed: Floats | None,
-    guess: Floats,
-) -> Solution[TableState]:
-    """Run EM from one guess; all but the mean are mixed with it, as EM does not leave certainty."""
-    if name[0] != "mean":
-        guess = (1 - _DOUBT) * guess + _DOUBT * vote_shares(answers)
-    state = _em(answers, model, options, fixed, np.array(guess))
-    evidence = model.evidence(answers, options, state.parameters)
-    counts = expected_counts(answers, state.posteriors)[0].sum(axis=0).T
-    return Solution(*name, state, evidence, counts, _hard(answers, state.posteriors))
 
 
 def fusion_of(

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from raters.errors import RatersError
 from raters.fusion.kernels import collect, encode, expand
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
-from raters.study.triplets import Triplets
+from raters.study.triplets import Triplets, in_task_order
 
 _BLOCK = 1 << 16
 _HASH = 0x100000001B3  # a prime, as in FNV
@@ -53,6 +53,16 @@ class Columns:
     def size(self) -> int:
         """The number of columns."""
         return int(self.labels.shape[1])
+
+    def agreed(self) -> Labels:
+        """Return the label of each column that all its raters agree on; MISSING where they differ.
+
+        Also where nobody labelled.
+        """
+        top = np.iinfo(np.int16).max
+        lowest = np.where(self.labels == MISSING, top, self.labels).min(axis=0)
+        highest = self.labels.max(axis=0)
+        return np.where(lowest == highest, highest, MISSING).astype(np.int16)
 
     def to_voxels(self, values: Array) -> Array:
         """Return values `(k, columns)` to the voxels, `(k, voxels)`."""
@@ -175,16 +185,14 @@ T = TypeVar("T")
 _SMALL = 1 << 14
 
 
-def in_stretches(
-    work: Callable[[int, int], T], size: int, num_workers: int | None = None
-) -> list[T]:
+def in_stretches(work: Callable[[int, int], T], size: int) -> list[T]:
     """Call `work(start, stop)` for stretches that cover `0 .. size`, one per core; few for small.
 
     Example:
         >>> in_stretches(lambda start, stop: stop - start, 10)
         [10]
     """
-    num_workers = num_workers or os.cpu_count() or 1
+    num_workers = os.cpu_count() or 1
     if size < _SMALL or num_workers == 1:
         return [work(0, size)]
     edges = [size * k // num_workers for k in range(num_workers + 1)]
@@ -192,9 +200,8 @@ def in_stretches(
         return list(pool.map(work, edges[:-1], edges[1:]))
 
 
-@dataclass(frozen=True)
-class Answers:
-    """A table with the answers to each task in a row.
+class Answers(NamedTuple):
+    """A table with the answers to each task in a row; compiled code takes it as it is.
 
     Attributes:
         starts: Where the answers to each task begin, `(tasks + 1,)`.
@@ -203,6 +210,7 @@ class Answers:
         raters: The number of raters R.
         classes: The number of classes L.
         used: How often each rater gave each label, `(R, L)`.
+        most: The largest number of answers to a task.
     """
 
     starts: Ints
@@ -211,16 +219,12 @@ class Answers:
     raters: int
     classes: int
     used: Ints
+    most: int
 
     @property
     def tasks(self) -> int:
         """The number of tasks, those without answers too."""
         return len(self.starts) - 1
-
-    @cached_property
-    def most(self) -> int:
-        """The largest number of answers to a task."""
-        return int(np.diff(self.starts).max(initial=0))
 
     @property
     def answered(self) -> Flags:
@@ -243,12 +247,15 @@ def answers_of(triplets: Triplets, num_classes: int) -> Answers:
         ([0, 1, 3], [0, 0, 1], [0, 1, 0])
     """
     _refuse_triplets(triplets, num_classes)
-    task, rater, label = _in_task_order(triplets)
+    given = in_task_order(triplets)
+    there = given.label != MISSING
+    task, rater, label = given.task[there], given.rater[there], given.label[there]
     tasks, raters = len(triplets.tasks), len(triplets.raters)
-    starts = np.zeros(tasks + 1, np.int64)
-    np.cumsum(np.bincount(task, minlength=tasks), out=starts[1:])
+    starts, sizes = np.zeros(tasks + 1, np.int64), np.bincount(task, minlength=tasks)
+    np.cumsum(sizes, out=starts[1:])
     cells = np.bincount(rater * np.int64(num_classes) + label, minlength=raters * num_classes)
-    return Answers(starts, rater, label, raters, num_classes, cells.reshape(raters, num_classes))
+    used, most = cells.reshape(raters, num_classes), int(sizes.max(initial=0))
+    return Answers(starts, rater, label, raters, num_classes, used, most)
 
 
 def vote_shares(answers: Answers) -> Floats:
@@ -259,11 +266,14 @@ def vote_shares(answers: Answers) -> Floats:
         >>> vote_shares(answers_of(table, 2)).round(2).tolist()
         [[0.33, 0.67], [0.5, 0.5]]
     """
-    number = np.diff(answers.starts)
-    shares = votes_of(answers)
-    shares /= np.maximum(number, 1)[:, np.newaxis]
-    shares[number == 0] = 1 / answers.classes
-    return shares
+    return shares_of(votes_of(answers))
+
+
+def shares_of(votes: Floats) -> Floats:
+    """Make the votes of each row `(n, L)` sum to one; 1 / L where there are none."""
+    total = votes.sum(axis=1, keepdims=True)
+    even = np.full(votes.shape, 1 / votes.shape[1])
+    return np.asarray(np.divide(votes, total, out=even, where=total > 0))
 
 
 def votes_of(answers: Answers, chosen: Flags | None = None) -> Floats:
@@ -274,18 +284,6 @@ def votes_of(answers: Answers, chosen: Flags | None = None) -> Floats:
         cell = cell[chosen]
     votes = np.bincount(cell, minlength=answers.tasks * answers.classes).astype(np.float64)
     return votes.reshape(answers.tasks, answers.classes)
-
-
-def _in_task_order(triplets: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], Labels]:
-    """Return task, rater and label of the answers that there are, sorted by task."""
-    task, rater, label = triplets.task, triplets.rater, triplets.label
-    if label.size and label.min() == MISSING:
-        there = label != MISSING
-        task, rater, label = task[there], rater[there], label[there]
-    if (task[1:] < task[:-1]).any():
-        order = np.argsort(task, kind="stable")
-        task, rater, label = task[order], rater[order], label[order]
-    return task, np.ascontiguousarray(rater), np.ascontiguousarray(label)
 
 
 def _refuse_triplets(triplets: Triplets, num_classes: int) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from raters.agreement.findings import accuracies
 from raters.arrays import Array, Floats, Ints
+from raters.fusion.read import Refit
+from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.scores.border import DistanceCounts
-from raters.scores.overlap import dice_from_counts, pair_counts
+from raters.scores.conventions import defined_mean
+from raters.scores.overlap import drawn_dice, pair_counts
 from raters.study.classes import MISSING
+from raters.study.study import Study
 from raters.study.triplets import Triplets
-
-if TYPE_CHECKING:
-    from raters.fusion.read import Refit
-    from raters.fusion.result import Fusion
-    from raters.study.study import Study
 
 KINDS = ("both", "either", "first", "second")
 """What the consensus of two raters can be."""
@@ -152,29 +151,20 @@ def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floa
         >>> left_out_scores(labels, 2, vote)[0].tolist()
         [1.0, 1.0, 1.0, 1.0]
     """
-    thinned = _thin(labels)
+    size = math.prod(labels.shape[1:])
+    step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
+    thinned = labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
     whole = refit(thinned, num_classes).labels
     dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     for k in range(len(labels)):
         others = np.delete(thinned, k, axis=0)
         if (thinned[k] != MISSING).any() and (others != MISSING).any():
             without = refit(others, num_classes).labels
-            dice[k] = _mean_dice(whole, without, num_classes)
+            scores = drawn_dice(pair_counts(whole, without, num_classes))
+            dice[k] = defined_mean(scores).mean
             drawn = int((whole > 0).sum())
             change[k] = (int((without > 0).sum()) - drawn) / drawn if drawn else np.nan
     return dice, change
-
-
-def _mean_dice(a: Array, b: Array, num_classes: int) -> float:
-    counts = pair_counts(a, b, num_classes)
-    drawn = (counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0
-    return float(dice_from_counts(counts)[drawn].mean()) if drawn.any() else math.nan
-
-
-def _thin(labels: Array) -> Array:
-    size = math.prod(labels.shape[1:])
-    step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
-    return labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
 
 
 def left_out_rows(raters: Sequence[str], dice: Floats, change: Floats) -> list[Row]:

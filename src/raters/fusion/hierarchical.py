@@ -28,7 +28,7 @@ from raters.fusion.skill_levels import (
     Prior,
     climb,
     first_prior,
-    levels_pass,
+    levels_of,
     psi,
     rows_of,
 )
@@ -90,10 +90,12 @@ class Hierarchy:
                 common = climb(common, counts, named)
             rows = rows_of(common, counts, named)
             shares, log_shares, of_shares = _shares(tasks, np.where(named, BEFORE, 0.0), fixed)
+            known = posteriors[answers.answered]  # whose entropy is a part of the bound
+            logs = np.log(known, where=known > 0, out=np.zeros_like(known))
             return Expected(
                 prior=shares,
                 confusion=rows.mean,
-                bound=rows.evidence + of_shares + _entropy(posteriors[answers.answered]),
+                bound=rows.evidence + of_shares - float((known * logs).sum()),
                 log_prior=log_shares,
                 log_confusion=rows.logs,
                 common=common,
@@ -127,11 +129,6 @@ def _shares(tasks: Floats, before: Floats, fixed: Floats | None) -> tuple[Floats
     before = np.where(before > 0, before, np.finfo(float).eps)  # a start may bring in a class
     evidence = sum(lgamma(a) - lgamma(b) for a, b in zip(after[there], before[there], strict=True))
     return after / total, logs, evidence + lgamma(before[there].sum()) - lgamma(total)
-
-
-def _entropy(posteriors: Floats) -> float:
-    logs = np.log(posteriors, where=posteriors > 0, out=np.zeros_like(posteriors))
-    return -float((posteriors * logs).sum())
 
 
 def difficulties(answers: Answers, posteriors: Floats, confusion: Floats) -> Floats:
@@ -243,7 +240,7 @@ _EDGE = 1e-6
 
 
 def posterior_errors(
-    triplets: Triplets, fusion: Fusion, prior_known: bool = False, seed: int = 0
+    triplets: Triplets, fusion: Fusion, prior_known: bool = False
 ) -> Errors | None:
     """Return the posterior spread and the 95 % intervals of the raters' measures, by drawing.
 
@@ -260,12 +257,11 @@ def posterior_errors(
         triplets: The answers.
         fusion: What `hierarchical` gave.
         prior_known: Whether the shares of classes were given.
-        seed: The same seed gives the same errors.
     """
     if fusion.common is None or fusion.prior is None:
         return None
     answers = answers_of(triplets, len(fusion.prior))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     # Means of the draws: values, their squares, log odds, their squares, answers for and against.
     sums = np.zeros((6, answers.raters, len(MEASURES), answers.classes))
     for _ in range(DRAWS):
@@ -303,9 +299,7 @@ def draw_counts(
 
 def draw_matrices(prior: Prior, counts: Counts, random: np.random.Generator) -> Floats:
     """Draw the raters' matrices `(R, t, o)` given the prior and counts of a known truth."""
-    of_level, _ = levels_pass(
-        counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
-    )
+    of_level, _ = levels_of(prior, counts)
     below = np.cumsum(of_level, axis=1)[:, :-1] < random.random(len(of_level))[:, np.newaxis]
     shares = prior.shares[below.sum(axis=1)]
     right = random.beta(

@@ -111,14 +111,11 @@ def exact_posteriors(labels: NDArray[np.integer], state: EMState) -> Floats:
     return np.asarray(weights / weights.sum(axis=0))
 
 
-def row_counts(columns: Columns, truth: Floats) -> Floats:
-    """Return how many labels each rater gave of each true class, as expected, `(raters, L)`."""
-    weights = np.broadcast_to(columns.weights, columns.size) * truth
-    return np.stack([weights[:, row != MISSING].sum(axis=1) for row in columns.labels])
-
-
 def directions_of(state: EMState, counts: Floats, estimated_prior: bool) -> Directions:
-    """Return the ways in which the parameters may move; `counts` are those of `row_counts`."""
+    """Return the ways in which the parameters may move.
+
+    `counts` are how many labels each rater gave of each true class, as expected, `(raters, L)`.
+    """
     expected = state.confusion * counts[..., np.newaxis]
     moves = [
         (r, t, o, full)
@@ -152,7 +149,9 @@ def information(
     used = Columns(columns.labels[:, kept], every[kept])
     by_group = used.weights[np.newaxis] if groups is None else groups[:, kept]
     truth = exact_posteriors(used.labels, state)
-    ways = directions_of(state, row_counts(used, truth), estimated_prior)
+    weighted = used.weights * truth
+    counts = np.stack([weighted[:, row != MISSING].sum(axis=1) for row in used.labels])
+    ways = directions_of(state, counts, estimated_prior)
     if not 0 < len(ways) <= MOST_DIRECTIONS:
         return None
     total, scores = np.zeros((len(ways),) * 2), np.zeros((len(by_group), len(ways)))

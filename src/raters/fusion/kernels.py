@@ -8,13 +8,16 @@ every true class.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints, Labels
+from raters.arrays import Array, Floats, Ints
+
+if TYPE_CHECKING:
+    from raters.fusion.columns import Answers
 
 _BLOCK = 4096
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -204,9 +207,7 @@ def posterior_pass(
 
 @numba.njit(nogil=True, cache=True)
 def answers_pass(
-    starts: Ints,
-    rater: NDArray[np.int32],
-    label: Labels,
+    answers: Answers,
     log_prior: Floats,
     log_confusion: Floats,
     hard: bool,
@@ -217,9 +218,7 @@ def answers_pass(
     """Do the E step of a table: tasks `start` to `stop`, whose answers lie in a row.
 
     Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
+        answers: The table.
         log_prior: `(L,)`.
         log_confusion: `(raters, L, L)`, `[r, o, t]`.
         hard: Whether the most likely class gets all weight.
@@ -235,12 +234,13 @@ def answers_pass(
     total = 0.0
     for task in range(start, stop):
         posterior[:] = log_prior
-        for k in range(starts[task], starts[task + 1]):
-            row = log_confusion[rater[k], label[k]]
+        first, last = answers.starts[task], answers.starts[task + 1]
+        for k in range(first, last):
+            row = log_confusion[answers.rater[k], answers.label[k]]
             for t in range(classes):
                 posterior[t] += row[t]
         log_likelihood = _normalise(posterior)
-        if starts[task + 1] > starts[task]:
+        if last > first:
             total += log_likelihood
         if hard:
             likely = posterior.argmax()
@@ -252,14 +252,7 @@ def answers_pass(
 
 @numba.njit(nogil=True, cache=True)
 def count_answers(
-    starts: Ints,
-    rater: NDArray[np.int32],
-    label: Labels,
-    posteriors: Floats,
-    start: int,
-    stop: int,
-    counts: Floats,
-    shares: Floats,
+    answers: Answers, posteriors: Floats, start: int, stop: int, counts: Floats, shares: Floats
 ) -> None:
     """Gather what the M step of a table needs; the other arguments are those of `answers_pass`.
 
@@ -267,9 +260,9 @@ def count_answers(
     o, t]`, the posteriors of all answers; `shares`, `(2, L)`, those of all tasks that have answers.
     """
     for task in range(start, stop):
-        first, last = starts[task], starts[task + 1]
+        first, last = answers.starts[task], answers.starts[task + 1]
         for k in range(first, last):
-            r, o = rater[k], label[k]
+            r, o = answers.rater[k], answers.label[k]
             _add(posteriors[task], counts[0, r, o], counts[1, r, o])
         if last > first:
             _add(posteriors[task], shares[0], shares[1])

@@ -53,7 +53,9 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
         remarks["same"] = same
     there = np.flatnonzero((looks >= 0).any(axis=1))
     if len(there) == 2 and fusion.confusion is not None:
-        remarks["two"] = _two(flat[there[0]], flat[there[1]], fusion.labels.ravel())
+        a, b = flat[there]  # voxels that they differ on, and those that became background
+        differ = (a != b) & (a >= 0) & (b >= 0)
+        remarks["two"] = [int(differ.sum()), int((fusion.labels.ravel()[differ] == 0).sum())]
     if fusion.notes:
         remarks["starts"] = fusion.notes
     return remarks
@@ -71,12 +73,6 @@ def _same(flat: Array, looks: Array, drew: Sequence[int]) -> list[list[int]]:
 def _equal(a: Array, b: Array) -> bool:
     parts = (slice(k, k + _BLOCK) for k in range(0, len(a), _BLOCK))
     return all(np.array_equal(a[part], b[part]) for part in parts)
-
-
-def _two(a: Array, b: Array, fused: Array) -> list[int]:
-    """Count the voxels that two raters differ on, and those of them that became background."""
-    differ = (a != b) & (a >= 0) & (b >= 0)
-    return [int(differ.sum()), int((fused[differ] == 0).sum())]
 
 
 def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.arrays import Array, Flags, Floats
+from raters.arrays import Array, Floats
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState
 from raters.fusion.information import Information, exact_posteriors, information
@@ -129,11 +129,7 @@ def case_errors(
     columns: Columns, state: EMState, prior: Literal["given", "estimated"]
 ) -> Errors | None:
     """Return the errors of one case from the observed information; None where there are none."""
-    found = information(columns, state, prior == "estimated")
-    inverse = None if found is None else found.covariance
-    if found is None or inverse is None:
-        return None
-    return _errors(found, inverse, inverse, state, np.array(np.inf))
+    return _errors(information(columns, state, prior == "estimated"), state)
 
 
 def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | None:
@@ -144,12 +140,9 @@ def group_errors(columns: Columns, state: EMState, groups: Floats) -> Errors | N
         state: What was estimated from them.
         groups: How often each pattern occurs in each group, `(groups, patterns)`.
     """
-    found = information(columns, state, True, groups)
-    inverse = None if found is None else found.covariance
-    if found is None or inverse is None:
-        return None
-    worth = effective_groups(_group_sizes(columns, state, groups))
-    return _errors(found, inverse, found.over_groups(inverse), state, worth - 1)
+    sizes = _group_sizes(columns, state, groups)
+    worth = effective_groups(sizes.sum(axis=0), (sizes**2).sum(axis=0))
+    return _errors(information(columns, state, True, groups), state, worth - 1)
 
 
 def _group_sizes(columns: Columns, state: EMState, groups: Floats) -> Floats:
@@ -166,13 +159,17 @@ def _group_sizes(columns: Columns, state: EMState, groups: Floats) -> Floats:
 
 
 def _errors(
-    found: Information, inverse: Floats, spread: Floats, state: EMState, freedom: Floats
-) -> Errors:
-    """Return errors of all measures from the spread of the parameters, `(D, D)`.
+    found: Information | None, state: EMState, freedom: Floats | None = None
+) -> Errors | None:
+    """Return errors of all measures; with degrees of freedom, those by what groups say.
 
     Few groups spread less about what they gave themselves than about the truth: with `g` of them
     the variance is `g / (g - 1)` times as large.
     """
+    inverse = None if found is None else found.covariance
+    if found is None or inverse is None:
+        return None
+    spread = inverse if freedom is None else found.over_groups(inverse)
     raters, classes = state.confusion.shape[:2]
     left = inverse @ found.scores.sum(axis=0)  # what a Newton step would still change
     variances, steps = [], []
@@ -183,7 +180,7 @@ def _errors(
         variances.append(np.einsum("im,ij,jm->m", slopes, spread, slopes))
         steps.append(left @ slopes)
     shape = (raters, len(MEASURES), classes)
-    freedom = np.broadcast_to(freedom, shape)
+    freedom = np.full(shape, np.inf) if freedom is None else freedom
     with np.errstate(divide="ignore", invalid="ignore"):
         wider = np.where(np.isinf(freedom), 1, (freedom + 1) / freedom)
         variance = np.array(variances).reshape(shape) * wider
@@ -192,17 +189,6 @@ def _errors(
         error = np.sqrt(np.where(known, variance, np.nan))
         arrived = np.abs(np.array(steps).reshape(shape)) <= FAR * error
     return Errors(np.where(arrived, error, np.nan), freedom)
-
-
-def _rest_on_labels(confusion: Floats, prior: Floats, labels: Array) -> Flags:
-    """Return which measures rest on labels on both sides, `(raters, 4, L)`.
-
-    Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no error,
-    which is not an error of 0.
-    """
-    part, whole = parts(prior[:, np.newaxis] * confusion)
-    rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
-    return np.asarray(rarer > LEAST)
 
 
 def performance_rows(
@@ -223,7 +209,11 @@ def performance_rows(
     if labels is not None:
         values[labels == 0] = np.nan
         if errors is not None:
-            error = np.where(_rest_on_labels(confusion, prior, labels), errors.error, np.nan)
+            # Where a rater was never wrong, nothing tells how sure that is: an entry at 0 has no
+            # error, which is not an error of 0. So measures must rest on labels on both sides.
+            part, whole = parts(prior[:, np.newaxis] * confusion)
+            rarer = np.minimum(part, whole - part) * labels[:, np.newaxis, np.newaxis]
+            error = np.where(rarer > LEAST, errors.error, np.nan)
     low, high = share_interval(values, error, np.inf if errors is None else errors.freedom)
     if errors is not None and errors.low is not None and errors.high is not None:
         there = np.isfinite(values)
@@ -240,9 +230,6 @@ def performance_rows(
         for key, row in zip(keys, table, strict=True)
     ]
 
-
-LEVEL = 0.95
-"""How often an interval should hold the true value."""
 
 LEAST_LABELS = 1.0
 """A share that is no surer than one label makes it has no interval: the labels do not tell it."""
@@ -299,21 +286,17 @@ def share_interval(
     return np.where(known, centre - half, np.nan), np.where(known, centre + half, np.nan)
 
 
-def effective_groups(sizes: Floats) -> Floats:
-    """Return how many groups of one size `(groups, ...)` are worth: `(sum n)^2 / sum n^2`.
+def effective_groups(total: Floats, squares: Floats) -> Floats:
+    """Return how many groups of one size those of sizes n are worth: `(sum n)^2 / sum n^2`.
 
     The degrees of freedom of an error over groups are one less (F. E. Satterthwaite, 1946): where
-    one case has nearly all of the labels, there are hardly any.
+    one case has nearly all of the labels, there are hardly any. 0 where there is nothing.
 
     Example:
-        >>> effective_groups(np.array([[10.0, 100.0], [10.0, 1.0]])).round(2).tolist()
+        >>> sizes = np.array([[10.0, 100.0], [10.0, 1.0]])
+        >>> effective_groups(sizes.sum(axis=0), (sizes**2).sum(axis=0)).round(2).tolist()
         [2.0, 1.02]
     """
-    return groups_from_sums(sizes.sum(axis=0), (sizes**2).sum(axis=0))
-
-
-def groups_from_sums(total: Floats, squares: Floats) -> Floats:
-    """Return `total^2 / squares`, 0 where there is nothing."""
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 

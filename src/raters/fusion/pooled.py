@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Labels
+from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, columns_of, merge
 from raters.fusion.em import Counts, EMOptions, EMState, e_step, run_em, start_matrices
@@ -23,11 +22,9 @@ from raters.fusion.result import Fusion
 from raters.fusion.staple import fused, label_shares
 from raters.fusion.starts import SEVERAL, START, Starts, alone, fit, kinds_of
 from raters.progress import ordered_map, track
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study
 
 
 class PooledStaple:
@@ -156,21 +153,19 @@ class PooledStaple:
 
 
 def _group_and_labels(case: Case) -> tuple[str, Array] | None:
+    """Read a case; labels are held in bytes where they fit, as kernels then read less."""
     try:
-        return case.group, _small(case.labels)
+        labels = case.labels
     except RatersError:
         return None
+    small = labels.size and labels.max() < 127
+    return case.group, labels.astype(np.int8) if small else labels
 
 
 def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | None:
     """Count the patterns of a case, where it was read: on all cores."""
     found = _group_and_labels(case)
     return found and (found[0], occurring(columns_of(found[1], num_classes)))
-
-
-def _small(labels: Labels) -> Array:
-    """Hold labels in bytes where they fit: kernels read less."""
-    return labels.astype(np.int8) if labels.size and labels.max() < 127 else labels
 
 
 Groups = dict[str, Floats]

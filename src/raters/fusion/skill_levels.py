@@ -154,11 +154,15 @@ def climb(prior: Prior, counts: Counts, named: Flags) -> Prior:
     return prior
 
 
+def levels_of(prior: Prior, counts: Counts) -> tuple[Floats, float]:
+    """Return the probability of each level of each rater, `(R, K)`, and the log evidence."""
+    logs = np.log(prior.weights)
+    return levels_pass(counts.right, counts.wrong, prior.shares, prior.right, logs)
+
+
 def _right_step(prior: Prior, counts: Counts, named: Flags) -> Prior:
     """Raise the evidence in weights, `b` and `kappa`."""
-    of_level, _ = levels_pass(
-        counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
-    )
+    of_level, _ = levels_of(prior, counts)
     right, wrong, rate = level_sums(counts.right, counts.wrong, prior.shares, prior.right, of_level)
     ease = prior.ease
     for _ in range(_NEWTON):
@@ -192,9 +196,7 @@ def _wrong_step(prior: Prior, counts: Counts, named: Flags) -> Prior:
 
 def rows_of(prior: Prior, counts: Counts, named: Flags) -> Rows:
     """Return what the counts say of the raters' rows."""
-    of_level, of_right = levels_pass(
-        counts.right, counts.wrong, prior.shares, prior.right, np.log(prior.weights)
-    )
+    of_level, of_right = levels_of(prior, counts)
     share, log_right, log_wrong = level_means(
         counts.right, counts.wrong, prior.shares, prior.right, of_level
     )
@@ -248,7 +250,7 @@ def psi(x: float) -> float:
 def levels_pass(
     right: Floats, wrong: Floats, shares: Floats, strength: float, log_weights: Floats
 ) -> tuple[Floats, float]:
-    """Return the probability of each level of each rater, `(R, K)`, and the log evidence.
+    """Do the work of `levels_of`.
 
     Args:
         right: Right answers by class, `(R, L)`.

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, NamedTuple
@@ -43,6 +42,7 @@ from raters.fusion.em import iterate, m_step
 from raters.fusion.option_values import NotNegative, Shares, Sizes
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
+from raters.progress import ordered_map
 from raters.study.classes import MISSING
 
 _SMALL = 1 << 14
@@ -143,11 +143,24 @@ def spatial_staple(
     volume = _volume(labels, num_classes)
     space = labels.shape[1:]
     local = _window(window, spacing, prior_weight, space)
-    prior, start = _start(
-        staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
-    )
-    log_prior = _log_prior(prior if class_prior is None else np.asarray(class_prior))
-    step, history, converged = _run(volume, local, log_prior, start, max_iter, tol)
+    plain = staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
+    assert plain.prior is not None and plain.confusion is not None
+    prior = np.asarray(plain.prior if class_prior is None else class_prior, np.float64)
+    shares = prior.reshape(num_classes, -1)
+    with np.errstate(divide="ignore"):
+        log_prior: Floats = np.log(shares / shares.sum(axis=0))
+    truth = plain.truth.reshape(num_classes, -1).astype(np.float64)
+    spare = np.empty_like(truth) if max_iter > 0 else truth
+
+    def take(old: _Step) -> tuple[_Step, float, float]:
+        nonlocal spare
+        whole, out = _m_step(volume, old.truth, old.whole), spare
+        log_likelihood, change = _e_step(volume, local, log_prior, old.truth, whole, out)
+        spare = old.truth
+        return _Step(out, old.truth, whole), log_likelihood, change
+
+    start = _Step(truth, truth, plain.confusion)
+    step, history, converged = iterate(take, start, max_iter, tol)
     confusion: Array = step.whole
     if maps:
         confusion = _confusion_maps(volume, local, step.before, step.whole).reshape(
@@ -159,7 +172,7 @@ def spatial_staple(
         soft=step.truth.astype(np.float32).reshape(num_classes, *space),
         labels=hard.reshape(space),
         confusion=confusion,
-        prior=prior,
+        prior=plain.prior,
         log_likelihoods=history,
         converged=converged,
         voxels=int((~nobody).sum()),
@@ -247,36 +260,6 @@ def _volume(labels: Array, num_classes: int) -> _Volume:
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 
 
-def _log_prior(prior: Array) -> Floats:
-    """Return the log of a prior `(L,)` or `(L, *space)` as `(L, 1)` or `(L, n)`."""
-    shares = np.asarray(prior, np.float64).reshape(len(prior), -1)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(shares / shares.sum(axis=0)))
-
-
-def _start(plain: Fusion) -> tuple[Floats, _Step]:
-    """Take the prior of plain STAPLE, and its posteriors and matrices as where to start."""
-    assert plain.prior is not None and plain.confusion is not None
-    truth = plain.truth.reshape(len(plain.truth), -1).astype(np.float64)
-    return plain.prior, _Step(truth, truth, plain.confusion)
-
-
-def _run(
-    volume: _Volume, window: _Window, log_prior: Floats, start: _Step, max_iter: int, tol: float
-) -> tuple[_Step, list[float], bool]:
-    """Take steps until no posterior changes by more than the tolerance."""
-    spare = np.empty_like(start.truth) if max_iter > 0 else start.truth
-
-    def step(old: _Step) -> tuple[_Step, float, float]:
-        nonlocal spare
-        whole, out = _m_step(volume, old.truth, old.whole), spare
-        log_likelihood, change = _e_step(volume, window, log_prior, old.truth, whole, out)
-        spare = old.truth
-        return _Step(out, old.truth, whole), log_likelihood, change
-
-    return iterate(step, start, max_iter, tol)
-
-
 def _m_step(volume: _Volume, truth: Floats, old: Floats) -> Floats:
     """Count the whole-image matrices `(raters, L, L)`; a row without any label stays as it was.
 
@@ -346,9 +329,4 @@ def _in_stripes(
     stripes = min(planes[0], math.ceil(workers / max(len(classes), 1)))
     edges = [planes[0] * k // stripes for k in range(stripes + 1)]
     jobs = [(t, a, b) for t in classes for a, b in pairwise(edges)]
-    if workers == 1:
-        for job in jobs:
-            work(*job)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda job: work(*job), jobs))
+    list(ordered_map(lambda job: work(*job), jobs, workers))

@@ -9,11 +9,12 @@ With `estimate_prior` it is Dawid and Skene's model (1979) on voxels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Floats, Labels
+from raters.arrays import Array, Floats, Labels
 from raters.errors import RatersError
 from raters.fusion.columns import Columns, blocks, columns_of
 from raters.fusion.em import EMOptions, EMState, posteriors
@@ -64,8 +65,11 @@ def staple(
     given = _given_prior(prior, num_classes, labels.shape[1:])
     varies = given is not None and given.shape[1] > 1
     columns = columns_of(labels, num_classes, patterns and not varies)
-    agreed = agreed_labels(columns) if restrict else None
-    used = columns if agreed is None else _left_out(columns, agreed != MISSING)
+    agreed = columns.agreed() if restrict else None
+    used = columns
+    if agreed is not None:
+        weights = np.where(agreed == MISSING, np.broadcast_to(columns.weights, columns.size), 0.0)
+        used = replace(columns, weights=np.atleast_1d(weights))
     shares = label_shares(used, num_classes) if given is None else given
     options = EMOptions(max_iter, tol, estimate_prior and not varies, smoothing)
     found = fit(used, shares, options, kinds_of(starts, ("vote",)))
@@ -83,19 +87,6 @@ def label_shares(columns: Columns, num_classes: int) -> Floats:
     counts = counts[1:]
     total = counts.sum()
     return (counts / total if total else np.full(num_classes, 1 / num_classes))[:, np.newaxis]
-
-
-def agreed_labels(columns: Columns) -> Labels:
-    """Return the label of each column that all its raters agree on; MISSING where they differ."""
-    lowest = np.where(columns.labels == MISSING, np.iinfo(np.int16).max, columns.labels).min(axis=0)
-    highest = columns.labels.max(axis=0)
-    return np.where(lowest == highest, highest, MISSING).astype(np.int16)
-
-
-def _left_out(columns: Columns, out: Flags) -> Columns:
-    """Return the weight 0 to some columns."""
-    weights = np.where(out, 0.0, np.broadcast_to(columns.weights, columns.size))
-    return Columns(columns.labels, np.atleast_1d(weights), columns.codes)
 
 
 def _given_prior(prior: Shares | None, num_classes: int, space: tuple[int, ...]) -> Floats | None:

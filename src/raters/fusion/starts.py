@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from raters.arrays import Array, Floats, Labels
 from raters.confusion.matrices import dominance_margin
 from raters.errors import RatersError
-from raters.fusion.columns import Columns
+from raters.fusion.columns import Columns, shares_of
 from raters.fusion.em import (
     EMOptions,
     EMState,
@@ -145,31 +145,25 @@ def guesses(
         >>> [(name, guess[0].round(2).tolist()) for _, name, guess in found]
         [('vote', [1.0, 0.0]), ('mean', [0.67, 0.33]), ('union', [0.0, 1.0])]
     """
-    mean, classes = _shares(votes), votes.shape[1]
+    mean, classes = shares_of(votes), votes.shape[1]
     for kind in kinds:
         if kind == "vote":
-            yield kind, kind, _shares((votes == votes.max(axis=1, keepdims=True)).astype(float))
+            yield kind, kind, shares_of((votes == votes.max(axis=1, keepdims=True)).astype(float))
         elif kind == "mean":
             yield kind, kind, mean
         elif kind == "union" and classes > 1:
             drawn = votes[:, 1:].any(axis=1, keepdims=True) & (np.arange(classes) == 0)
-            yield kind, kind, _shares(np.where(drawn, 0.0, votes))
+            yield kind, kind, shares_of(np.where(drawn, 0.0, votes))
         elif kind == "raters" and len(raters) <= MOST_RATERS:
             for r, name in enumerate(raters):
                 said = said_by(r)
                 silent = said.sum(axis=1, keepdims=True) == 0
-                yield kind, f"rater {name}", np.where(silent, mean, _shares(said))
+                yield kind, f"rater {name}", np.where(silent, mean, shares_of(said))
         elif kind == "random":
             random = np.random.default_rng(0)
             for k in range(_DRAWS):
                 drawn_votes = mean * random.gamma(1.0, size=mean.shape)
-                yield kind, f"random {k + 1}", _shares(drawn_votes)
-
-
-def _shares(votes: Floats) -> Floats:
-    total = votes.sum(axis=1, keepdims=True)
-    even = np.full(votes.shape, 1 / votes.shape[1])
-    return np.asarray(np.divide(votes, total, out=even, where=total > 0))
+                yield kind, f"random {k + 1}", shares_of(drawn_votes)
 
 
 def choose(solutions: Sequence[Solution[S]], disputed: Floats, what: str = "voxels") -> Choice[S]:
@@ -279,38 +273,32 @@ def fit(
         (['vote', 'mean'], [])
     """
     names = [str(r) for r in range(len(columns.labels))] if raters is None else raters
+    classes, others = len(prior), [kind for kind in kinds if kind != "vote"]
+    sure = start_matrices(len(columns.labels), classes, START)
+    starts = [("vote", "vote", sure)] if "vote" in kinds else []
+    if others:
+        said = columns.labels[:, :, np.newaxis] == np.arange(classes)
+        votes = said.sum(axis=0).astype(np.float64)
+        for kind, name, guess in guesses(others, votes, said.__getitem__, names):
+            counted = m_step(_counts(columns, exact_shares(guess)), sure, options.smoothing)
+            starts.append((kind, name, (1 - _DOUBT) * counted + _DOUBT / classes))
     ends = [
-        (kind, name, run_em(partial(e_step, columns), start, options))
-        for kind, name, start in _starts(columns, prior, options, kinds, names)
+        (kind, name, run_em(partial(e_step, columns), EMState(prior, start), options))
+        for kind, name, start in starts
     ]
     if not ends:
         raise RatersError(f"found starts={list(kinds)}, expected some that these masks have")
     if tuple(kinds) == ("vote",):  # nothing to compare: nothing to count
         return alone(ends[0][2])
-    return choose([_solution(columns, options, *end) for end in ends], _disputed(columns))
+    differ = (columns.agreed() == MISSING) & (columns.labels != MISSING).any(axis=0)
+    disputed = np.where(differ, np.broadcast_to(columns.weights, columns.size), 0.0)
+    return choose([_solution(columns, options, *end) for end in ends], disputed)
 
 
 def alone(state: EMState) -> Choice[EMState]:
     """Take a state that there was no choice about."""
     nothing = np.zeros((0, 0)), np.zeros(0, np.int16)
     return Choice(Solution("vote", "vote", state, 0.0, *nothing), [], [])
-
-
-def _starts(
-    columns: Columns, prior: Floats, options: EMOptions, kinds: Sequence[str], raters: Sequence[str]
-) -> Iterator[tuple[str, str, EMState]]:
-    classes = len(prior)
-    sure = start_matrices(len(columns.labels), classes, START)
-    others = [kind for kind in kinds if kind != "vote"]
-    if "vote" in kinds:
-        yield "vote", "vote", EMState(prior, sure)
-    if not others:
-        return
-    said = columns.labels[:, :, np.newaxis] == np.arange(classes)
-    votes = said.sum(axis=0).astype(np.float64)
-    for kind, name, guess in guesses(others, votes, said.__getitem__, raters):
-        counted = m_step(_counts(columns, exact_shares(guess)), sure, options.smoothing)
-        yield kind, name, EMState(prior, (1 - _DOUBT) * counted + _DOUBT / classes)
 
 
 def _counts(columns: Columns, guess: Floats) -> Floats:
@@ -334,11 +322,3 @@ def _solution(
         log_likelihood += options.smoothing * float(np.log(entries).sum())
     labels = posteriors(columns, state).argmax(axis=0).astype(np.int16)
     return Solution(kind, name, state, log_likelihood, counts[:, 1:].sum(axis=0).T, labels)
-
-
-def _disputed(columns: Columns) -> Floats:
-    """Return the weight of the columns that raters differ on, 0 for the others."""
-    there = columns.labels != MISSING
-    lowest = np.where(there, columns.labels, np.iinfo(np.int16).max).min(axis=0)
-    weights = np.broadcast_to(columns.weights, columns.size)
-    return np.where(there.any(axis=0) & (lowest != columns.labels.max(axis=0)), weights, 0.0)

@@ -175,14 +175,17 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
                [1, 1, 1]]), [[0, 1], [0, 2]])
     """
     number = len(colours)
-    total, sizes = _grown(colours), np.zeros(2 * number - 1)
-    sizes[:number] = np.bincount(regions.ravel())
-    total[:number] *= sizes[:number, np.newaxis]
-    members = np.zeros((2 * number - 1, number), bool)
-    members[np.arange(number), np.arange(number)] = True
-    corners = np.zeros((2 * number - 1, 2, regions.ndim), np.int64)
+    nodes = 2 * number - 1  # the superpixels, and behind them room for all merges
+    sizes, total = np.zeros(nodes), np.zeros((nodes, colours.shape[1]))
+    sizes[:number] = sizes_of(regions)
+    total[:number] = colours * sizes[:number, np.newaxis]
+    members = np.eye(nodes, number, dtype=bool)
+    corners = np.zeros((nodes, 2, regions.ndim), np.int64)
     corners[:number] = corners_of(regions)
-    touching = _neighbours(graph.edges, number)
+    touching: dict[int, set[int]] = {k: set() for k in range(number)}
+    for i, j in graph.edges.tolist():
+        touching[i].add(j)
+        touching[j].add(i)
 
     def costs(i: Ints, j: Ints) -> list[float]:
         apart = total[i] / sizes[i, np.newaxis] - total[j] / sizes[j, np.newaxis]
@@ -213,21 +216,6 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
         touching[made] = around
         made += 1
     return Merges(members[:made], corners[:made])
-
-
-def _grown(colours: Floats) -> Floats:
-    """Return an array with room for all merges behind the superpixels."""
-    found = np.zeros((2 * len(colours) - 1, colours.shape[1]))
-    found[: len(colours)] = colours
-    return found
-
-
-def _neighbours(edges: Ints, number: int) -> dict[int, set[int]]:
-    found: dict[int, set[int]] = {k: set() for k in range(number)}
-    for i, j in edges.tolist():
-        found[i].add(j)
-        found[j].add(i)
-    return found
 
 
 def corners_of(regions: Ints) -> Ints:

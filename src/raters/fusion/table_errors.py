@@ -21,11 +21,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints, Labels
+from raters.arrays import Array, Floats
 from raters.fusion.answers import Parameters, e_step, expected_counts
 from raters.fusion.columns import Answers, answers_of
 from raters.fusion.information import HALF_A_LABEL
-from raters.fusion.performance import FAR, MEASURES, Errors, groups_from_sums, moved_measures
+from raters.fusion.performance import FAR, MEASURES, Errors, effective_groups, moved_measures
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
 
@@ -80,17 +80,13 @@ class Model:
     def of_weights(self, weights: Floats) -> Moves:
         """Return what an M step makes of weights of tasks, `(tasks, draws)`."""
         counts, tasks = self._empty(weights.shape[1])
-        a = self.answers
-        weighted_counts(a.starts, a.rater, a.label, self.posteriors, weights, counts, tasks)
+        weighted_counts(self.answers, self.posteriors, weights, counts, tasks)
         return self.from_counts(counts, tasks)
 
     def without_step(self, moves: Moves) -> Moves:
         """Return `1 - M` times some changes, with the tenth of a label."""
         counts, tasks = self._empty(moves.prior.shape[1])
-        a = self.answers
-        moved_counts(
-            a.starts, a.rater, a.label, self.posteriors, moves.matrices, moves.prior, counts, tasks
-        )
+        moved_counts(self.answers, self.posteriors, moves.matrices, moves.prior, counts, tasks)
         step = self.from_counts(counts, tasks)
         return Moves((1 + self.ridge) * moves.matrices - step.matrices, moves.prior - step.prior)
 
@@ -270,27 +266,19 @@ def effective_tasks(answers: Answers, posteriors: Floats, groups: NDArray[np.int
         says = np.bincount(number, answers.label == c, len(pair))
         for m, size in enumerate((is_class, total - is_class, says, total - says)):
             sums = (np.bincount(rater, part, answers.raters) for part in (size, size**2))
-            found[:, m, c] = groups_from_sums(*(np.asarray(s, np.float64) for s in sums))
+            found[:, m, c] = effective_groups(*(np.asarray(s, np.float64) for s in sums))
     return found
 
 
 # Draws lie along the last axis, so that the innermost loops run over neighbours in memory.
 @numba.njit(nogil=True, cache=True)
 def weighted_counts(
-    starts: Ints,
-    rater: NDArray[np.int32],
-    label: Labels,
-    posteriors: Floats,
-    weights: Floats,
-    counts: Floats,
-    tasks: Floats,
+    answers: Answers, posteriors: Floats, weights: Floats, counts: Floats, tasks: Floats
 ) -> None:
     """Sum posteriors over answers and tasks, each task with its weight.
 
     Args:
-        starts: Where the answers of each task begin, `(tasks + 1,)`.
-        rater: The rater of each answer.
-        label: The class number of each answer.
+        answers: The table.
         posteriors: `(tasks, L)`.
         weights: `(tasks, draws)`.
         counts: `(raters, o, t, draws)`, added to.
@@ -299,19 +287,17 @@ def weighted_counts(
     classes, draws = posteriors.shape[1], weights.shape[1]
     part = np.empty((classes, draws))
     for task in range(posteriors.shape[0]):
-        if starts[task + 1] == starts[task]:
+        if answers.starts[task + 1] == answers.starts[task]:
             continue
         for t in range(classes):
             for b in range(draws):
                 part[t, b] = posteriors[task, t] * weights[task, b]
-        _add(starts, rater, label, task, part, counts, tasks)
+        _add(answers, task, part, counts, tasks)
 
 
 @numba.njit(nogil=True, cache=True)
 def moved_counts(
-    starts: Ints,
-    rater: NDArray[np.int32],
-    label: Labels,
+    answers: Answers,
     posteriors: Floats,
     moved: Floats,
     moved_prior: Floats,
@@ -327,11 +313,12 @@ def moved_counts(
     classes, draws = moved_prior.shape
     part, mean = np.empty((classes, draws)), np.empty(draws)
     for task in range(posteriors.shape[0]):
-        if starts[task + 1] == starts[task] or posteriors[task].max() > 1 - 1e-12:
+        first, last = answers.starts[task], answers.starts[task + 1]
+        if last == first or posteriors[task].max() > 1 - 1e-12:
             continue  # nothing can move the truth of a task that is certain
         part[:] = moved_prior
-        for k in range(starts[task], starts[task + 1]):
-            row = moved[rater[k], label[k]]
+        for k in range(first, last):
+            row = moved[answers.rater[k], answers.label[k]]
             for t in range(classes):
                 for b in range(draws):
                     part[t, b] += row[t, b]
@@ -342,22 +329,14 @@ def moved_counts(
         for t in range(classes):
             for b in range(draws):
                 part[t, b] = posteriors[task, t] * (part[t, b] - mean[b])
-        _add(starts, rater, label, task, part, counts, tasks)
+        _add(answers, task, part, counts, tasks)
 
 
 @numba.njit(nogil=True, cache=True)
-def _add(
-    starts: Ints,
-    rater: NDArray[np.int32],
-    label: Labels,
-    task: int,
-    part: Floats,
-    counts: Floats,
-    tasks: Floats,
-) -> None:
+def _add(answers: Answers, task: int, part: Floats, counts: Floats, tasks: Floats) -> None:
     classes, draws = part.shape
-    for k in range(starts[task], starts[task + 1]):
-        row = counts[rater[k], label[k]]
+    for k in range(answers.starts[task], answers.starts[task + 1]):
+        row = counts[answers.rater[k], answers.label[k]]
         for t in range(classes):
             for b in range(draws):
                 row[t, b] += part[t, b]

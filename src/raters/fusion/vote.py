@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints, Labels
+from raters.arrays import Array, Floats, Labels
 from raters.errors import RatersError
-from raters.fusion.columns import Columns, columns_of
+from raters.fusion.columns import Columns, answers_of, columns_of, shares_of, votes_of
 from raters.fusion.result import Fusion
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
@@ -124,8 +124,8 @@ def vote_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -
         >>> vote_table(table, num_classes=2).labels
         array([1, 0], dtype=int16)
     """
-    votes = _table_votes(triplets, num_classes)
-    best = np.where(votes > 0, votes == votes.max(axis=1, keepdims=True), 0)
+    votes = votes_of(answers_of(triplets, num_classes))
+    best = np.where(votes > 0, votes == votes.max(axis=1, keepdims=True), 0.0)
     return _table_fusion(votes, best, ties)
 
 
@@ -137,18 +137,10 @@ def mean_table(triplets: Triplets, num_classes: int, *, ties: Ties = "lowest") -
         num_classes: The number of classes.
         ties: What a task with a tie gets, as in `vote`.
     """
-    votes = _table_votes(triplets, num_classes)
+    votes = votes_of(answers_of(triplets, num_classes))
     return _table_fusion(votes, votes, ties)
 
 
-def _table_votes(triplets: Triplets, num_classes: int) -> Ints:
-    seen = triplets.label != MISSING
-    cells = triplets.task[seen].astype(np.int64) * num_classes + triplets.label[seen]
-    return np.bincount(cells, minlength=len(triplets.tasks) * num_classes).reshape(-1, num_classes)
-
-
-def _table_fusion(votes: Ints, shares: Ints, ties: Ties) -> Fusion:
-    total = shares.sum(axis=1, keepdims=True)
-    truth = np.where(total > 0, shares / np.maximum(total, 1), 1 / votes.shape[1])
-    labels = decide(votes.T.astype(np.float64), ties)
-    return Fusion(truth, labels, voxels=int((votes.sum(axis=1) > 0).sum()))
+def _table_fusion(votes: Floats, counted: Floats, ties: Ties) -> Fusion:
+    number = int(votes.any(axis=1).sum())
+    return Fusion(shares_of(counted), decide(votes.T, ties), voxels=number)

@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +28,14 @@ from raters.fusion.result import Fusion
 from raters.progress import ordered_map, track
 from raters.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.results import Journal, only_one, source_of
+from raters.study.study import Study
 from raters.study.write import ImportResult
 
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-
-JOURNAL = FUSE_JOURNAL
 _APART = ("rows", "remarks")
 
 
@@ -80,7 +77,7 @@ def write_consensus(
         else:
             consensus.prepare()
             plan = _plan(consensus, soft)
-            with closing(Journal(folder, plan, JOURNAL, anew=overwrite)) as journal:
+            with closing(Journal(folder, plan, FUSE_JOURNAL, anew=overwrite)) as journal:
                 work = partial(fuse_one, consensus, folder, soft)
                 result = _write_masks(
                     consensus.study, folder, work, journal, progress, scheduler, tell
@@ -95,7 +92,7 @@ def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
     parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)
-    refuse_foreign(folder, JOURNAL, "an earlier fusion")
+    refuse_foreign(folder, FUSE_JOURNAL, "an earlier fusion")
 
 
 def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
@@ -222,7 +219,7 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study, fusion = consensus.study, consensus.table
-    (folder / JOURNAL).touch()
+    (folder / FUSE_JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
     for task, label, truth in zip(study.index.ids, fusion.labels, fusion.truth, strict=True):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
@@ -166,7 +166,10 @@ def _interval(
         sums, counts = np.bincount(numbers, values[:, 0]), np.bincount(numbers)
         drawn = np.concatenate([sums[some].sum(1) / counts[some].sum(1) for some in draws])
     else:
-        drawn = _drawn_statistics(values, numbers, draws, statistic)
+        order = np.argsort(numbers, kind="stable")
+        members = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
+        chosen = (np.concatenate([members[g] for g in some]) for block in draws for some in block)
+        drawn = np.array([statistic(values[rows]) for rows in chosen])
     tail = quantile_of(level, len(found))
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(estimate, float(low), float(high), len(found), skipped)
@@ -204,21 +207,6 @@ def drawn_groups(groups: int, repeats: int, rng: np.random.Generator) -> Iterato
     block = max(1, _CELLS // groups)
     for start in range(0, repeats, block):
         yield rng.integers(groups, size=(min(block, repeats - start), groups))
-
-
-def _drawn_statistics(
-    values: Floats, numbers: NDArray[np.intp], draws: Iterator[Ints], statistic: Statistic
-) -> Floats:
-    """Return any statistic of each draw, one draw at a time."""
-    order = np.argsort(numbers, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
-    return np.array(
-        [
-            statistic(values[np.concatenate([members[g] for g in drawn])])
-            for block in draws
-            for drawn in block
-        ]
-    )
 
 
 def ratio(sums: Floats) -> Floats:

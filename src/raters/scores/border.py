@@ -150,13 +150,6 @@ def border_counts(
     return signed_distance_counts(truth, given, wide, edges)
 
 
-def no_counts(raters: int, step: float) -> DistanceCounts:
-    """Return counts of nothing, to which those of `border_counts` can be added."""
-    edges = np.arange(-STEPS, STEPS + 1, dtype=np.float64) * step
-    empty = np.zeros((raters, 2 * STEPS), np.int64)
-    return DistanceCounts(edges, empty, empty)
-
-
 def _foreground(labels: Array, number: int | None) -> Labels:
     drawn = labels > 0 if number is None else labels == number
     return np.where(labels == MISSING, MISSING, drawn).astype(np.int16)

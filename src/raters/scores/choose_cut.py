@@ -74,7 +74,10 @@ class CutCounts:
         self._classes, self._around = num_classes, around
         self._reference = None if reference is None else label_array(reference, num_classes)
         self._labels = None if labels is None else label_array(labels, num_classes)
-        self._not_blank = [self._who_drew(c) for c in range(1, num_classes)]
+        drew = () if self._labels is None else self._labels
+        self._not_blank = [
+            np.array([(mask == c).any() for mask in drew], bool) for c in range(1, num_classes)
+        ]
         # By the class that is cut, the class that is counted, and the cut.
         self._hit, self._predicted = np.zeros((2, num_classes - 1, num_classes - 1, len(GRID)))
         self.areas, self.areas_not_blank = np.zeros((2, num_classes - 1, len(GRID)))
@@ -129,11 +132,6 @@ class CutCounts:
             if who.any():
                 self.areas_not_blank[c] += _at_each_cut(own[given[who].any(axis=0)])
                 self.drawn_not_blank[c] += _mean_area(drawn[who], given[who])
-
-    def _who_drew(self, c: int) -> Flags:
-        if self._labels is None:
-            return np.zeros(0, bool)
-        return np.array([bool((mask == c).any()) for mask in self._labels], bool)
 
 
 def _at_each_cut(won: NDArray[np.intp]) -> Floats:

@@ -116,6 +116,18 @@ def dice_from_counts(counts: ArrayLike) -> Floats:
     return overlap_ratio(2 * both, first + second, common)
 
 
+def drawn_dice(counts: ArrayLike) -> Floats:
+    """Return `dice_from_counts`, with NaN for classes that neither of the two maps has.
+
+    Example:
+        >>> drawn_dice([[5, 1, 0], [1, 3, 0], [0, 0, 0]])
+        array([0.75,  nan])
+    """
+    table = np.asarray(counts)
+    either = (table.sum(axis=-1) + table.sum(axis=-2))[..., 1:] > 0
+    return np.where(either, dice_from_counts(table), UNDEFINED)
+
+
 def iou_from_counts(counts: ArrayLike) -> Floats:
     """Return `iou` from joint counts `(..., classes, classes)`.
 

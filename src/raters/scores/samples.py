@@ -260,43 +260,30 @@ def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
         >>> overlap_sizes([[0, 1, 1]], [[0, 1, -1]])[:, 0, 0, 0]
         array([1., 1., 1., 2.])
     """
-    both, first, second, common = _pair_sizes(*_flat(a, b, num_classes), num_classes)
-    return np.stack([both, first, second, np.broadcast_to(common, both.shape)])
-
-
-def _flat(a: ArrayLike, b: ArrayLike, num_classes: int) -> tuple[Array, Array]:
     check_classes(num_classes)
-    first, second = label_array(a, num_classes), label_array(b, num_classes)
-    if first.ndim < 2 or first.shape[1:] != second.shape[1:]:
+    a, b = label_array(a, num_classes), label_array(b, num_classes)
+    if a.ndim < 2 or a.shape[1:] != b.shape[1:]:
         raise RatersError(
-            f"found sets of masks of shapes {first.shape} and {second.shape}, "
+            f"found sets of masks of shapes {a.shape} and {b.shape}, "
             "expected (n, *space) and (m, *space)"
         )
-    return first.reshape(len(first), -1), second.reshape(len(second), -1)
-
-
-def _pair_sizes(a: Array, b: Array, num_classes: int) -> tuple[Floats, ...]:
-    """Return, by class and pair, voxels in both, in the first, in the second; and those common."""
-    both, first, second = np.zeros((3, num_classes - 1, len(a), len(b)))
-    common = np.zeros((len(a), len(b)))
+    a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
+    sizes = np.zeros((4, num_classes - 1, len(a), len(b)))
+    both, first, second, common = sizes
     for start in range(0, a.shape[1], _BLOCK):
         block_a, block_b = a[:, start : start + _BLOCK], b[:, start : start + _BLOCK]
         seen_a, seen_b = block_a != MISSING, block_b != MISSING
-        common += _counts_where(_ones(seen_a), seen_b)
+        common += _counts_where(seen_a.astype(np.float32), seen_b)
         for k in range(1, num_classes):
-            mask_a, mask_b = _ones(block_a == k), _ones(block_b == k)
+            mask_a, mask_b = ((block == k).astype(np.float32) for block in (block_a, block_b))
             both[k - 1] += mask_a @ mask_b.T
             first[k - 1] += _counts_where(mask_a, seen_b)
             second[k - 1] += _counts_where(mask_b, seen_a).T
-    return both, first, second, common
+    return sizes
 
 
 def _counts_where(masks: NDArray[np.float32], seen: Flags) -> NDArray[np.float32]:
     """Count the voxels of each mask that the others observed; no product where they saw all."""
     if seen.all():
         return np.broadcast_to(masks.sum(axis=1)[:, None], (len(masks), len(seen)))
-    return np.asarray(masks @ _ones(seen).T)
-
-
-def _ones(mask: Flags) -> NDArray[np.float32]:
-    return mask.astype(np.float32)
+    return np.asarray(masks @ seen.astype(np.float32).T)

@@ -72,6 +72,8 @@ def surface_distances(
     Example:
         >>> surface_distances([0, 1, 1, 1, 0], [0, 1, 1, 1, 1], spacing=[2])
         SurfaceDistances(a_to_b=array([0., 2.]), b_to_a=array([0., 2.]))
+        >>> surface_distances([1, 0, 0, 0], [1, 0, 0, 1])
+        SurfaceDistances(a_to_b=array([0.]), b_to_a=array([0., 3.]))
         >>> surface_distances([0, 1, 0], [0, 0, 0]).hd95
         3.0
     """
@@ -162,7 +164,9 @@ def _distances(a: Flags, b: Flags, observed: Flags, spacing: Floats) -> SurfaceD
     """Measure both ways, or give what `raters.scores.conventions` states."""
     a_drawn, b_drawn = bool(a.any()), bool(b.any())
     if a_drawn and b_drawn:
-        return SurfaceDistances(*distances_between(a, b, spacing))
+        box = bounding_box(a | b)
+        on_a, on_b = surface(a[box]), surface(b[box])
+        return SurfaceDistances(_to_nearest(on_a, on_b, spacing), _to_nearest(on_b, on_a, spacing))
     if a_drawn or b_drawn:
         only = diagonal(a.shape, spacing)
     else:
@@ -201,23 +205,8 @@ def bounding_box(mask: Flags) -> tuple[slice, ...]:
     return tuple(box)
 
 
-def distances_between(a: Flags, b: Flags, spacing: Floats) -> tuple[Floats, Floats]:
-    """Measure from each surface voxel of a mask to the nearest of the other, both ways.
-
-    Neither mask is empty. The distances are in the order of the voxels in memory.
-
-    Example:
-        >>> a, b = np.array([1, 0, 0, 0], bool), np.array([1, 0, 0, 1], bool)
-        >>> distances_between(a, b, np.ones(1))
-        (array([0.]), array([0., 3.]))
-    """
-    box = bounding_box(a | b)
-    on_a, on_b = surface(a[box]), surface(b[box])
-    return _to_nearest(on_a, on_b, spacing), _to_nearest(on_b, on_a, spacing)
-
-
 def _to_nearest(here: Flags, there: Flags, spacing: Floats) -> Floats:
-    """Return the distance from each marked voxel here to the nearest one marked there."""
+    """Return the distance from each marked voxel here, in order, to the nearest marked there."""
     apart = here & ~there  # the rest lies on both surfaces, at distance 0
     distances = np.zeros(here.shape)
     few = np.count_nonzero(apart) + np.count_nonzero(there) < _FEW * here.size

@@ -198,7 +198,9 @@ class SimulatedMasks(Source):
         """Draw the mask of a rater, or give the true one; None if the rater was not asked."""
         if rater is not None and not self._given[case, self._column[rater]]:
             return None
-        masks = self._masks_of(case)
+        if getattr(self._memory, "case", None) != case:
+            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
+        masks: dict[str | None, RawMask | None] = self._memory.masks
         if rater not in masks:
             masks[rater] = super().mask(case, None) if rater is None else self._draw(case, rater)
         return masks[rater]
@@ -236,20 +238,13 @@ class SimulatedMasks(Source):
         assert truth is not None  # else there would be no layers
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)
 
-    def _masks_of(self, case: int) -> dict[str | None, RawMask | None]:
-        if getattr(self._memory, "case", None) != case:
-            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
-        masks: dict[str | None, RawMask | None] = self._memory.masks
-        return masks
-
     def _layers(self, case: int) -> Layers:
-        truth = self.mask(case, None)
+        truth, name = self.mask(case, None), str(self.study.index.ids[case])
         if truth is None:
-            name = self.study.index.ids[case]
             message = f"found no reference of case {name!r}, expected a true mask to draw on"
             raise RatersError(message, kind="no-truth", case=name)
         if self._memory.layers is None:
-            self._memory.layers = Layers(truth.values, len(self.study.classes))
+            self._memory.layers = Layers(truth.values, len(self.study.classes), name)
         layers: Layers = self._memory.layers
         return layers
 

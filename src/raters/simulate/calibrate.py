@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.backend import DrawingRater, MaskRater, SimulatedMasks
+from raters.simulate.backend import DrawingRater, MaskRater
 from raters.simulate.coarse import coarse_raters
 from raters.simulate.layers import Layers, draw_classes
 from raters.simulate.masks import DRAWERS, Drawer, drawer_of
 from raters.simulate.shape import generator
 from raters.simulate.specs import COARSE, How, Spec
-from raters.simulate.study import described, given_cases
+from raters.simulate.study import drawn_study, given_cases
 from raters.study.annotations import UNMARKED, Unmarked
-from raters.study.backend import LabelRules
 from raters.study.study import Study
 from raters.wording import first_repeated
 
@@ -232,23 +231,7 @@ def simulate_masks(
     raters: list[DrawingRater] = []
     for spec in specs:
         raters += coarse.get(spec.name) or [drawn[spec.name]]
-    said = {rater.name: str(rater) for rater in raters}
-    about = described(source, said, assign, seed)
-    if target is not None:
-        about["simulated raters"] += f"; target {target}"
-    return replace(
-        source,
-        backend=SimulatedMasks(source, raters, given, seed, unmarked),
-        raters=tuple(said),
-        rules=LabelRules(),
-        about=about,
-        problems=(),
-        rows=None,
-        unmarked=unmarked,
-        _classes=source.classes,
-        _chosen=None,
-        _annotations={rater.name: rater.annotation for rater in raters},
-    )
+    return drawn_study(source, raters, assign, seed, unmarked, target, given)
 
 
 def _class_number(source: Study, target: str) -> int:
@@ -279,20 +262,16 @@ class _Severities:
         ]
 
     def _rater(self, spec: Spec, amounts: Amounts) -> MaskRater:
-        drawer = DRAWERS[spec.kind]
-        if spec.amount is not None:
-            return MaskRater(spec.name, drawer, spec.amount, self._target)
-        wanted = spec.mean_dice
-        if wanted is None and amounts.severity is not None:
-            return MaskRater(spec.name, drawer, amounts.severity, self._target)
-        if wanted is None:
+        drawer, severity, wanted = DRAWERS[spec.kind], spec.amount, spec.mean_dice
+        if severity is None and wanted is None:
+            severity = amounts.severity
             wanted = drawer.usual if amounts.mean_dice is None else amounts.mean_dice
-        if spec.kind == "blank":  # no search: its mean Dice is 1 - severity
-            return MaskRater(spec.name, drawer, 1 - wanted, self._target)
-        rng = generator(self._seed, "calibrate", spec.name)
-        severity = calibrate(
-            drawer, self._sample(), wanted, rng, self._target, len(self._source.classes)
-        )
+        if severity is None and wanted is not None:
+            rng, classes = generator(self._seed, "calibrate", spec.name), len(self._source.classes)
+            severity = 1 - wanted  # the mean Dice of 'blank' is 1 - severity: no search
+            if spec.kind != "blank":
+                severity = calibrate(drawer, self._sample(), wanted, rng, self._target, classes)
+        assert severity is not None  # it was said, or found
         return MaskRater(spec.name, drawer, severity, self._target)
 
     def _factor(self, raters: list[MaskRater], free: list[bool], wanted: float) -> float:

@@ -18,7 +18,7 @@ from raters.errors import RatersError
 from raters.simulate.layers import Layers
 from raters.simulate.masks import DRAWERS
 from raters.simulate.shape import Mask, Shape, smooth_noise
-from raters.simulate.specs import Spec, annotations_of
+from raters.simulate.specs import COARSE, Spec
 from raters.study.annotations import Annotation
 from raters.study.classes import MISSING, Classes
 
@@ -318,7 +318,7 @@ def coarse_raters(
         [('negative-road', (1,), 0.5), ('negative-tree', (2,), 0.5)]
     """
     foreground = tuple(range(1, len(classes))) if target is None else (target,)
-    kinds = annotations_of(spec)
+    kinds = COARSE[spec.kind]
     if kinds[0] in ("scribble", "box"):
         if spec.amount is not None or spec.share is not None:
             raise RatersError(f"found a number for {spec.name!r}, expected {spec.kind!r} alone")
@@ -331,7 +331,10 @@ def coarse_raters(
         )
     share = 1.0 if spec.share is None else spec.share
     refuse_share(share)
-    amount = _severity(spec, severity, usual=SEVERITY if level is None else 0.0)
+    usual = SEVERITY if level is None else 0.0
+    amount = next((x for x in (spec.amount, severity) if x is not None), usual)
+    if not 0 <= amount < math.inf:
+        raise RatersError(f"found the severity {amount} for {spec.name!r}, expected 0 or more")
     raters = []
     for kind in kinds:
         for targets in [foreground] if kind == "positive" else [(k,) for k in foreground]:
@@ -340,10 +343,3 @@ def coarse_raters(
             whose = name if kind == kinds[0] else f"{name} [{kind}]"
             raters.append(CoarseRater(whose, kind, targets, amount, share, level))
     return raters
-
-
-def _severity(spec: Spec, given: float | None, usual: float) -> float:
-    amount = next((x for x in (spec.amount, given) if x is not None), usual)
-    if not 0 <= amount < math.inf:
-        raise RatersError(f"found the severity {amount} for {spec.name!r}, expected 0 or more")
-    return amount

@@ -5,97 +5,21 @@ The discs stand in for fundus photographs with seven raters, whose true borders 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 
-from raters.arrays import Flags, Floats, Labels
-from raters.confusion.counts import count, normalise
+from raters.arrays import Labels
 from raters.errors import RatersError
-from raters.simulate.backend import Source
+from raters.simulate.layers import Layers
 from raters.simulate.phantoms import Image, Rng, Space, phantom_study, streak_parts
 from raters.simulate.shape import Mask, Shape, generator, smooth_noise
 from raters.simulate.specs import How
-from raters.simulate.study import described, given_cases
-from raters.study.backend import RawMask
+from raters.simulate.study import drawn_study
+from raters.study.annotations import Annotation
 from raters.study.study import Study
-
-Draw = Callable[..., Labels]
-"""Draws labels from what a rater sees of a case, and randomness (`rng`)."""
-
-
-class DrawnRaters(Source):
-    """Draws what each rater marks, the same whenever it is asked for.
-
-    Args:
-        study: Where images and true masks come from.
-        raters: How each rater draws, by name.
-        given: Who draws which case, `(cases, raters)`.
-        seed: Randomness; each draw depends on it, the name of the case and the name of the rater.
-        seen: What raters see of the case of a name; by default its true mask.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        raters: Mapping[str, Draw],
-        given: Flags,
-        seed: int,
-        seen: Callable[[str], Labels] | None = None,
-    ) -> None:
-        super().__init__(study)
-        self.raters = raters
-        self._given, self._seed, self._seen = given, seed, seen
-
-    def mask(self, case: int, rater: str | None) -> RawMask | None:
-        """Draw the mask of a rater, or give the true one; None if the rater was not asked."""
-        truth = super().mask(case, None)
-        if rater is None or truth is None:
-            return truth
-        if not self._given[case, list(self.raters).index(rater)]:
-            return None
-        name = str(self.study.index.ids[case])
-        rng = generator(self._seed, name, rater)
-        drawn = self.raters[rater](self._looked_at(name, truth), rng=rng)
-        return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)
-
-    def true_confusion(self, case: int, draws: int = 16) -> Floats:
-        """Count the confusion `(raters, L, L)` of all raters on a case over independent draws."""
-        truth, size = super().mask(case, None), len(self.study.classes)
-        assert truth is not None  # all phantoms have one
-        name = str(self.study.index.ids[case])
-        seen, counts = self._looked_at(name, truth), np.zeros((len(self.raters), size, size))
-        for k, (rater, draw) in enumerate(self.raters.items()):
-            rng = generator(self._seed, name, rater, "confusion")
-            drawn = np.stack([draw(seen, rng=rng) for _ in range(draws)])
-            counts[k] = count(drawn, truth.values, size).sum(axis=0)
-        return normalise(counts, "identity")
-
-    def _looked_at(self, name: str, truth: RawMask) -> Labels:
-        return truth.values if self._seen is None else self._seen(name)
-
-
-def _with_raters(
-    truth: Study,
-    raters: Mapping[str, Draw],
-    said: Mapping[str, str],
-    assign: How,
-    seed: int,
-    seen: Callable[[str], Labels] | None = None,
-) -> Study:
-    """Make the study of phantoms with labels by raters; `said` is how each draws, in words."""
-    given = given_cases(truth, tuple(raters), assign, seed)
-    return replace(
-        truth,
-        backend=DrawnRaters(truth, raters, given, seed, seen),
-        raters=tuple(raters),
-        about=described(truth, said, assign, seed),
-        rows=None,
-        _classes=truth.classes,
-    )
-
 
 CAREFUL, CARELESS = ("careful1", "careful2"), ("careless1", "careless2", "careless3")
 SEES_STREAK = 0.8
@@ -130,22 +54,34 @@ def streak_study(
         >>> bool(lesion[:2].min() > 0.98), bool(lesion[2:].max() < 0.9)
         (True, True)
     """
-    truth = phantom_study("streaks", cases, shape, seed)
-    said = dict.fromkeys(CAREFUL, "marks both lesions")
-    said |= dict.fromkeys(CARELESS, "overlooks faint lesions, marks streaks")
-    raters = {name: partial(_mark_streaks, careful=name in CAREFUL) for name in said}
-    return _with_raters(truth, raters, said, assign, seed, partial(_parts, tuple(shape), seed))
+    raters = [StreakRater(name, seed) for name in (*CAREFUL, *CARELESS)]
+    return drawn_study(phantom_study("streaks", cases, shape, seed), raters, assign, seed)
 
 
+@dataclass(frozen=True)
+class StreakRater:
+    """A rater of streaks, and the seed of the phantoms."""
+
+    name: str
+    seed: int
+    annotation: Annotation = "mask"
+
+    def draw(self, layers: Layers, rng: Rng) -> Labels:
+        """Mark what a careful or a careless rater takes for lesions."""
+        parts = _parts(layers.truth.shape, self.seed, layers.case)
+        careless = (1, 3) if rng.random() < SEES_STREAK else (1,)
+        marked = np.isin(parts, (1, 2) if self.name in CAREFUL else careless)
+        return (marked ^ (rng.random(parts.shape) < SLIP)).astype(np.int16)
+
+    def __str__(self) -> str:
+        careful = self.name in CAREFUL
+        return "marks both lesions" if careful else "overlooks faint lesions, marks streaks"
+
+
+@lru_cache(maxsize=4)
 def _parts(space: Space, seed: int, name: str) -> Labels:
     """Return what is where in a case, which its true mask does not tell: faint lesions, streaks."""
     return streak_parts(space, generator(seed, name))[1]
-
-
-def _mark_streaks(parts: Labels, careful: bool, rng: Rng) -> Labels:
-    careless = (1, 3) if rng.random() < SEES_STREAK else (1,)
-    marked = np.isin(parts, (1, 2) if careful else careless)
-    return (marked ^ (rng.random(parts.shape) < SLIP)).astype(np.int16)
 
 
 BIASES = (3.0, 4.0, -4.0, 5.0, 6.0)
@@ -176,6 +112,11 @@ class Hand:
     bias: float
     noise: float
     most: float = np.inf
+    annotation: Annotation = "mask"
+
+    def draw(self, layers: Layers, rng: Rng) -> Labels:
+        """Draw both borders of a case."""
+        return draw_borders(layers.truth, self, rng)
 
     def offset(self, space: tuple[int, ...], rng: Rng) -> Image:
         """Draw how far outwards the border goes at each place."""
@@ -243,10 +184,7 @@ def disc_study(
             f"found the shape {'x'.join(map(str, shape))}, expected at least {SMALLEST} along each "
             "axis: raters are off by up to 6 pixels"
         )
-    truth = phantom_study("discs", cases, shape, seed)
-    who = {hand.name: hand for hand in hands(equal)}
-    raters = {name: partial(draw_borders, hand=hand) for name, hand in who.items()}
-    return _with_raters(truth, raters, {n: str(hand) for n, hand in who.items()}, assign, seed)
+    return drawn_study(phantom_study("discs", cases, shape, seed), hands(equal), assign, seed)
 
 
 def draw_borders(truth: Labels, hand: Hand, rng: Rng) -> Labels:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Labels
 from raters.simulate.masks import Drawer, mix_up
 from raters.simulate.shape import Mask, Shape
 from raters.study.classes import MISSING
-
-Labels = NDArray[np.int16]
 
 
 class Layers:
@@ -18,10 +17,14 @@ class Layers:
     Attributes:
         truth: Class numbers; MISSING stays MISSING in all that is drawn.
         num_classes: The number of classes; by default the highest in the mask and those below.
+        case: The name of the case, where raters need it.
     """
 
-    def __init__(self, truth: NDArray[np.generic], num_classes: int | None = None) -> None:
+    def __init__(
+        self, truth: NDArray[np.generic], num_classes: int | None = None, case: str = ""
+    ) -> None:
         self.truth: Labels = np.asarray(truth, np.int16)
+        self.case = case
         # One count finds all: np.unique would sort the pixels.
         counts = np.bincount((self.truth.ravel() + 1).astype(np.intp))
         present = np.flatnonzero(counts) - 1
@@ -48,7 +51,11 @@ class Layers:
     def beside(self, k: int) -> Labels | None:
         """The class of the nearest pixel that is not of class `k`; None if that is background."""
         if k not in self._beside:
-            self._beside[k] = self._class_beside(k) if len(self.foreground) > 1 else None
+            self._beside[k] = None
+            if len(self.foreground) > 1:
+                places = _nearest((self.truth != k) & (self.truth != MISSING))
+                flat, nothing = self.truth.ravel(), np.zeros_like(self.truth)
+                self._beside[k] = nothing if places is None else flat[places]
         return self._beside[k]
 
     def below(self, k: int) -> NDArray[np.intp] | None:
@@ -56,10 +63,6 @@ class Layers:
         if k not in self._below:
             self._below[k] = _nearest((self.truth < k) & (self.truth != MISSING))
         return self._below[k]
-
-    def _class_beside(self, k: int) -> Labels:
-        places = _nearest((self.truth != k) & (self.truth != MISSING))
-        return np.zeros_like(self.truth) if places is None else self.truth.ravel()[places]
 
 
 def _nearest(wanted: Mask) -> NDArray[np.intp] | None:

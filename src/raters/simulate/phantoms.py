@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,7 +259,9 @@ def draw_scenes(space: Space, rng: Rng) -> tuple[Image, Truth]:
     truth[down >= ground] = 1
     for k in range(int(rng.integers(2, 4))):
         # The first tree is large enough to be seen in front of all.
-        truth[_crown(space, 0.12 if k == 0 else float(rng.uniform(0.07, 0.13)), rng)] = 3
+        part = 0.12 if k == 0 else float(rng.uniform(0.07, 0.13))
+        centre = np.array([rng.uniform(0.5, 0.65), *rng.uniform(0.1, 0.9, len(space) - 1)])
+        truth[_round(space, centre * np.array(space), part * min(space), 0.12, rng)] = 3
     greys = np.array([0.25, 0.4, 0.7, 0.55]) + rng.normal(0, 0.02, 4)
     shade = 0.03 * smooth_noise(space, min(space) / 4, rng)
     image = greys[truth] + shade + 0.08 * rng.standard_normal(space)
@@ -274,11 +277,6 @@ def _house(space: Space, rng: Rng) -> Flags:
     house = np.zeros(space, bool)
     house[tuple(sides)] = True
     return house
-
-
-def _crown(space: Space, part: float, rng: Rng) -> Flags:
-    centre = np.array([rng.uniform(0.5, 0.65), *rng.uniform(0.1, 0.9, len(space) - 1)])
-    return _round(space, centre * np.array(space), part * min(space), 0.12, rng)
 
 
 Phantom = Callable[[Space, Rng], tuple[Image, Truth]]
@@ -337,37 +335,31 @@ def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed
     # A case is drawn from its name: one of fixed length does not depend on how many there are.
     digits = len(str(cases - 1)) if kind in _PADDED else 5
     names = [f"{kind}{k:0{digits}d}" for k in range(cases)]
-    drawn = _Drawn(kind, names, shape, seed)
-    backend = ArraysBackend([], None, _Part(drawn, 0), _Part(drawn, 1))
+    images, truths = (_Part(k, kind, names, tuple(shape), seed) for k in (0, 1))
+    backend = ArraysBackend([], None, images, truths)
     about = {"title": f"Phantoms: {kind} (drawn, seed {seed})"}
     classes = Classes.of(PHANTOMS[kind][1])
     return Study(backend, CaseIndex.of(names), (), about=about, _classes=classes)
 
 
-class _Drawn:
-    """Phantoms by number; the last one is kept, as its image and truth are asked for in turn."""
-
-    def __init__(self, kind: str, names: Sequence[str], shape: Sequence[int], seed: int) -> None:
-        self._kind, self.names, self._shape, self._seed = kind, names, shape, seed
-        self._last: tuple[int, tuple[Image, Truth]] | None = None
-
-    def __call__(self, case: int) -> tuple[Image, Truth]:
-        last = self._last  # read once: another thread may put its own
-        if last is not None and last[0] == case:
-            return last[1]
-        found = draw(self._kind, self._shape, generator(self._seed, self.names[case]))
-        self._last = case, found
-        return found
+@lru_cache(maxsize=4)
+def _drawn(kind: str, name: str, shape: Space, seed: int) -> tuple[Image, Truth]:
+    """Draw a phantom by its name; the last few are kept, as image and truth are asked for apart."""
+    return draw(kind, shape, generator(seed, name))
 
 
+@dataclass(frozen=True)
 class _Part:
     """The images (0) or the truths (1) of phantoms as a sequence."""
 
-    def __init__(self, drawn: _Drawn, part: int) -> None:
-        self._drawn, self._part = drawn, part
+    part: int
+    kind: str
+    names: Sequence[str]
+    shape: Space
+    seed: int
 
     def __len__(self) -> int:
-        return len(self._drawn.names)
+        return len(self.names)
 
     def __getitem__(self, case: int, /) -> NDArray[np.float32] | Labels:
-        return self._drawn(range(len(self))[case])[self._part]
+        return _drawn(self.kind, self.names[case], self.shape, self.seed)[self.part]

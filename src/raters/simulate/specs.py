@@ -52,16 +52,6 @@ class Spec:
     share: float | None = None
 
 
-def annotations_of(spec: Spec) -> tuple[Annotation, ...]:
-    """Return what a rater's drawings mean; raters of levels hand in two kinds.
-
-    Example:
-        >>> [annotations_of(spec) for spec in parse_raters("over,box,level2")]
-        [('mask',), ('box',), ('positive', 'negative')]
-    """
-    return COARSE.get(spec.kind, ("mask",))
-
-
 def parse_raters(text: str) -> tuple[Spec, ...]:
     """Read a list of raters, separated by commas: `[name=][times x]kind[:amount | @mean Dice]`.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from raters.arrays import Array, Flags, Floats
 from raters.confusion.matrices import dominance_margin
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
-from raters.simulate.backend import SimulatedMasks, SimulatedTable
+from raters.simulate.backend import DrawingRater, SimulatedMasks, SimulatedTable
 from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
 from raters.simulate.shape import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
 from raters.study.annotations import UNMARKED, Unmarked, known_unmarked
+from raters.study.backend import LabelRules
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
@@ -131,15 +132,44 @@ def given_cases(study: Study, raters: Sequence[str], how: How, seed: int) -> Fla
 def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> dict[str, str]:
     """Report in the study how its raters were made; so another seed is another study."""
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
-    how_said = how if isinstance(how, str | int) else _shares_said(how)
+    how_said: str | int
+    if isinstance(how, Mapping):
+        how_said = ", ".join(f"{team} {share:g}" for team, share in how.items())
+    else:
+        how_said = how if isinstance(how, str | int) else ", ".join(f"{s:g}" for s in how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
     return {**kept, "simulated raters": f"{said}; assign {how_said}; seed {seed}"}
 
 
-def _shares_said(how: Sequence[float] | Mapping[str, float]) -> str:
-    if isinstance(how, Mapping):
-        return ", ".join(f"{team} {share:g}" for team, share in how.items())
-    return ", ".join(f"{share:g}" for share in how)
+def drawn_study(
+    source: Study,
+    raters: Sequence[DrawingRater],
+    assign: How,
+    seed: int,
+    unmarked: Unmarked = UNMARKED,
+    target: str | None = None,
+    given: Flags | None = None,
+) -> Study:
+    """Make the study of raters who draw; `given`, if known, is what `given_cases` gives."""
+    said = {rater.name: str(rater) for rater in raters}
+    about = described(source, said, assign, seed)
+    if given is None:
+        given = given_cases(source, list(said), assign, seed)
+    if target is not None:
+        about["simulated raters"] += f"; target {target}"
+    return replace(
+        source,
+        backend=SimulatedMasks(source, raters, given, seed, unmarked),
+        raters=tuple(said),
+        rules=LabelRules(),
+        about=about,
+        problems=(),
+        rows=None,
+        unmarked=unmarked,
+        _classes=source.classes,
+        _chosen=None,
+        _annotations={rater.name: rater.annotation for rater in raters},
+    )
 
 
 def said_of(study: Study) -> list[str]:
@@ -161,9 +191,8 @@ def true_confusion(study: Study, case: str | int, draws: int = 16) -> Floats:
     negative drawing denies one of several classes, `C[t, o]` is `p('it is not o' | true t)`: the
     diagonal is the share of errors.
     """
-    position = _position(study, case)
-    whole: Floats = _simulated(study).true_confusion(study.row(position), draws)
-    return whole[_columns(study)]
+    row = study.row(study.index.where(case))
+    return _simulated(study).true_confusion(row, draws)[_columns(study)]
 
 
 def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
@@ -184,7 +213,8 @@ def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
         size = len(study.classes)
         return np.full((len(study.raters), size, size), np.nan)
     assert isinstance(backend, SimulatedMasks)  # nobody else denies classes
-    return backend.true_transition(study.row(_position(study, case)), draws)[_columns(study)]
+    row = study.row(study.index.where(case))
+    return backend.true_transition(row, draws)[_columns(study)]
 
 
 def write_true_confusion(
@@ -220,33 +250,15 @@ def write_true_confusion(
         )
 
 
-class Simulated(Protocol):
-    """A store whose raters have a known confusion."""
-
-    @property
-    def raters(self) -> Iterable[str]:
-        """The names of all raters, in the order of the matrices."""
-
-    def true_confusion(self, case: int, draws: int = 16) -> Floats:
-        """Return the matrices `(raters, L, L)` of a case."""
-
-
-def _simulated(study: Study) -> Simulated:
-    if not hasattr(study.backend, "true_confusion"):
+def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:
+    if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
         raise RatersError("found raters who were not simulated: their confusion is unknown")
-    return cast(Simulated, study.backend)
+    return study.backend
 
 
 def _columns(study: Study) -> list[int]:
     names = list(_simulated(study).raters)
     return [names.index(rater) for rater in study.raters]
-
-
-def _position(study: Study, case: str | int) -> int:
-    if isinstance(case, int):
-        return range(len(study))[case]
-    study[case]  # rejects a name that is not there
-    return int(np.flatnonzero(study.index.ids == case)[0])
 
 
 Matrices = dict[str, Matrix]

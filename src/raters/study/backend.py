@@ -224,9 +224,9 @@ def arrays_backend(
     images: Any,  # noqa: ANN401
     labels: Any,  # noqa: ANN401
     reference: Any,  # noqa: ANN401
+    affines: Any,  # noqa: ANN401
     raters: Sequence[str] | None,
     classes: Any,  # noqa: ANN401
-    affines: Any,  # noqa: ANN401
 ) -> tuple[Backend, Kind, tuple[str, ...], Classes]:
     """Make the store of `Study.from_arrays`; also give the kind, the raters and the classes."""
     names = _rater_names(labels, raters)

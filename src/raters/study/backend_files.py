@@ -38,10 +38,6 @@ class CaseFiles:
         groups = [*self.masks.values(), self.reference, self.images]
         return [path for group in groups for path in group.values()]
 
-    def says_something(self, raters: Iterable[str]) -> bool:
-        """Return whether there is an image, a reference, or a mask by one of some raters."""
-        return bool(self.images or self.reference) or any(self.masks.get(r) for r in raters)
-
 
 class FilesBackend:
     """Reads masks and images from files when they are asked for.
@@ -96,7 +92,10 @@ class FilesBackend:
         if not files:
             return None
         mask = _read_mask(files[""], self.rules) if "" in files else self._read_by_class(files)
-        mask = _white_as_one(mask) if self._white else mask
+        white = np.asarray(mask.values == 255) if self._white else np.zeros(0, bool)
+        # Where a mask holds 0 and 255 only, 255 is 1; beside 1 it may mean something else.
+        if white.any() and (white | (mask.values == 0)).all():
+            mask = replace(mask, values=white.astype(np.uint8))
         return self._embedded(mask, case) if mask.source.endswith(".dcm") else mask
 
     def _embedded(self, mask: RawMask, case: int) -> RawMask:
@@ -133,12 +132,13 @@ class FilesBackend:
             ignored |= np.isin(part.values, self.rules.ignore)
         assert total is not None  # every class in `files` is among the class names
         values = _resolve_overlap(bits, self.class_names, self.rules, total.source)
-        return RawMask(
-            np.where(ignored, MISSING, values),
-            total.geometry,
-            total.source,
-            covered=_covered(bits, values, self.class_names, self.rules),
-        )
+        covered: tuple[str, ...] = ()
+        if self.rules.overlap == "priority":
+            drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
+            named = enumerate(self.class_names)
+            covered = tuple(n for k, n in named if drawn >> k & 1 and k + 1 not in left)
+        whole = np.where(ignored, MISSING, values)
+        return RawMask(whole, total.geometry, total.source, covered=covered)
 
     @cached_property
     def classes(self) -> Classes:
@@ -265,14 +265,6 @@ def _read_mask(path: Path, rules: LabelRules) -> RawMask:
     return RawMask(values, Geometry(values.shape, volume.affine), str(path), names=names)
 
 
-def _white_as_one(mask: RawMask) -> RawMask:
-    """Read 255 as 1 where a mask holds only 0 and 255; beside 1 it may mean something else."""
-    white = np.asarray(mask.values == 255)
-    if not white.any() or not (white | (mask.values == 0)).all():
-        return mask
-    return replace(mask, values=white.astype(np.uint8))
-
-
 def _one_class(mask: RawMask, ignore: tuple[int, ...]) -> Flags:
     """Return where a file of one class has it; it may hold 0 and one other value."""
     others = sorted(set(value_counts(mask.values)) - {0} - set(ignore))
@@ -301,16 +293,6 @@ def _resolve_overlap(bits: Ints, names: tuple[str, ...], rules: LabelRules, sour
             raise RatersError(message, kind="overlap", file=source)
     # The highest bit that is set: 0 for background, k + 1 for class k.
     return np.frexp(bits.astype(np.float64))[1].astype(np.int64)
-
-
-def _covered(
-    bits: Ints, values: Ints, names: tuple[str, ...], rules: LabelRules
-) -> tuple[str, ...]:
-    """Name the classes that were drawn and of which the class listed last left nothing."""
-    if rules.overlap != "priority":
-        return ()
-    drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
-    return tuple(n for k, n in enumerate(names) if drawn >> k & 1 and k + 1 not in left)
 
 
 _RESAMPLE = (

@@ -56,7 +56,7 @@ def assign_splits(
 
 def name_array(names: Iterable[str]) -> Names:
     """Hold names in an array, so that a selection of cases is one indexing."""
-    listed = list(names)
+    listed = [str(name) for name in names]
     array = np.empty(len(listed), object)
     array[:] = listed
     return array

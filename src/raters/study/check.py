@@ -40,6 +40,9 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
         [('empty-mask', 'bob')]
     """
     study = study_of(study)
+    known = {error.file for error in study.problems}
+    changed = [] if study.folder is None else sum_errors(study.folder)
+    errors = [*study.problems, *(error for error in changed if error.file not in known)]
     report = CheckReport(
         study.kind,
         len(study),
@@ -47,7 +50,7 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
         dict.fromkeys(study.raters, 0),
         splits=dict(Counter(s for s in study.index.splits if s)),
         diagnoses=dict(Counter(d for d in study.index.diagnoses if d)),
-        problems=_problems(study),
+        problems=[Problem.of(error) for error in errors],
         about=dict(study.about),
         notes=list(study.notes),
         annotations=dict(study.annotations) if study.drawn else {},
@@ -63,14 +66,6 @@ def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: A
             tally.add(scan)
     tally.finish()
     return report
-
-
-def _problems(study: Study) -> list[Problem]:
-    """List what is wrong with the files' names, and with arrays that changed since written."""
-    known = {error.file for error in study.problems}
-    changed = [] if study.folder is None else sum_errors(study.folder)
-    errors = [*study.problems, *(error for error in changed if error.file not in known)]
-    return [Problem.of(error) for error in errors]
 
 
 class _Tally:
@@ -172,21 +167,19 @@ class _Tally:
             numbers = self.study.encode(values, coded)
         else:
             numbers = classes.encode(values, self.study.ignored)
-        totals = np.zeros(len(classes), np.int64)
-        known = numbers != MISSING
-        np.add.at(totals, numbers[known], np.array(list(counts.values()), np.int64)[known])
+        totals = np.bincount(numbers + 1, list(counts.values()), len(classes) + 1)[1:]
         return [int(n) for n in totals]
 
     def _finish_table(self) -> None:
         report, study, triplets = self.report, self.study, self.study.triplets
         report.classes = study.classes
         raters, classes = len(study.raters), len(report.classes)
-        by_class = np.zeros((raters, classes), np.int64)
-        np.add.at(by_class, (triplets.rater, triplets.label), 1)
+        cells = triplets.rater.astype(np.int64) * classes + triplets.label
+        by_class = np.bincount(cells, minlength=raters * classes).reshape(raters, classes)
         pairs = np.unique(triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater)
         tasks = np.bincount(pairs % max(raters, 1), minlength=raters)
         for k, rater in enumerate(study.raters):
-            report.counts[rater] = [int(n) for n in by_class[k]]
+            report.counts[rater] = by_class[k].tolist()
             report.raters[rater] = int(tasks[k])
         report.answers = (len(triplets), len(triplets) - len(pairs))
         truth = study.reference_labels

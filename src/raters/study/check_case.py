@@ -162,7 +162,8 @@ def empty_message(study: Study, rater: str) -> str:
     """Return what a drawing without a mark says."""
     kind = study.annotations[rater]
     rest = says_rest(kind, study.unmarked, _num_classes(study))
-    return f"found no mark, expected some: of the annotation {kind!r}, {_said(kind, rest)}"
+    said = _EMPTY[kind] if rest else _NOTHING
+    return f"found no mark, expected some: of the annotation {kind!r}, {said}"
 
 
 def _num_classes(study: Study) -> int:
@@ -171,10 +172,6 @@ def _num_classes(study: Study) -> int:
         return len(study.classes)
     except RatersError:
         return 2
-
-
-def _said(kind: Annotation, rest: bool) -> str:
-    return _EMPTY[kind] if rest else _NOTHING
 
 
 def contradictions(case: Case, study: Study, scan: CaseScan) -> Iterator[Problem]:

@@ -306,17 +306,13 @@ class CheckReport:
             total += counts
         return [float(share) for share in total / max(total.sum(), 1)]
 
-    def _kind_of(self, rater: str) -> dict[str, str]:
-        return {"annotation": self.annotations[rater]} if rater in self.annotations else {}
-
-    def _labels_of(self, rater: str, names: list[str]) -> dict[str, int]:
-        return dict(zip(names, self.counts[rater], strict=True)) if rater in self.counts else {}
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         classes = list(self.classes or ())
         names = [c.name for c in classes]
         drawn = {"unmarked": self.unmarked} if self.unmarked else {}
+        kinds = {rater: {"annotation": kind} for rater, kind in self.annotations.items()}
+        labels = {r: dict(zip(names, n, strict=True)) for r, n in self.counts.items()}
         return {
             "kind": self.kind,
             "cases": self.cases,
@@ -324,7 +320,7 @@ class CheckReport:
             "images": self.images,
             "references": self.references,
             "raters": [
-                {"name": r, **self._kind_of(r), "cases": n, "labels": self._labels_of(r, names)}
+                {"name": r, **kinds.get(r, {}), "cases": n, "labels": labels.get(r, {})}
                 for r, n in self.raters.items()
             ],
             **drawn,

@@ -81,7 +81,8 @@ class StudyData:
         return kinds.told(self.annotations, self.unmarked, self.classes.names)
 
     @cached_property
-    def _all_classes(self) -> Classes:
+    def all_classes(self) -> Classes:
+        """The classes of the whole study, also those that were not chosen."""
         if self._classes is not None:
             return self._classes
         # Found over the whole store, so that a part of the study numbers its classes as the whole.
@@ -90,18 +91,13 @@ class StudyData:
     @cached_property
     def _choice(self) -> tuple[Classes, Labels | None]:
         if self._chosen is None:
-            return self._all_classes, None
-        return self._all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
+            return self.all_classes, None
+        return self.all_classes.choose(self._chosen, keep_background=self.kind == "segmentation")
 
     @property
     def classes(self) -> Classes:
         """The classes; if they were not named, all masks are read once to find their values."""
         return self._choice[0]
-
-    @property
-    def all_classes(self) -> Classes:
-        """The classes of the whole study, also those that were not chosen."""
-        return self._all_classes
 
     @property
     def classes_named(self) -> bool:
@@ -130,10 +126,15 @@ class StudyData:
 
     def _numbers(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
         """Turn the values of a mask into class numbers of the whole study."""
-        if coded:
-            _refuse_unknown(values, len(self._all_classes))
+        size = len(self.all_classes)
+        if coded and values.size and not MISSING <= int(values.min()) <= int(values.max()) < size:
+            raise RatersError(
+                f"found class numbers from {values.min()} to {values.max()}, "
+                f"expected {MISSING} (missing) to {size - 1}",
+                kind="unknown-value",
+            )
         ignored = self.ignored if ignore is None else ignore
-        labels = values if coded else self._all_classes.encode(values, ignored)
+        labels = values if coded else self.all_classes.encode(values, ignored)
         return labels.astype(np.int16)
 
     def encode_drawing(
@@ -150,7 +151,7 @@ class StudyData:
         Raises:
             RatersError: for boxes that are none.
         """
-        kind, every = self.annotations[rater], self._all_classes
+        kind, every = self.annotations[rater], self.all_classes
         if kind == "mask":
             return self.encode(values, coded)
         labels, table = self._numbers(values, coded), self._choice[1]
@@ -179,12 +180,3 @@ class StudyData:
             return None
         chosen = whole if self.rows is None else whole[self.rows]
         return self.encode(chosen, coded=True)
-
-
-def _refuse_unknown(numbers: Array, num_classes: int) -> None:
-    if numbers.size and not (int(numbers.min()) >= MISSING and int(numbers.max()) < num_classes):
-        raise RatersError(
-            f"found class numbers from {numbers.min()} to {numbers.max()}, "
-            f"expected {MISSING} (missing) to {num_classes - 1}",
-            kind="unknown-value",
-        )

@@ -50,32 +50,13 @@ def index_patterns(
 ) -> FilesIndex:
     """Find the files of all patterns and match them by the names that they share."""
     _refuse_bad_fields(labels, images, reference)
-    table = _Table(labels)
-    roles = ((images, "image"), (reference, "reference"))
-    beside = [(p, role, table.found(p)) for p, role in roles if p]
-    # '{case}/{rater}.nii.gz' also fits '{case}/image.nii.gz': what is an image is not a mask.
-    taken = {match.path for _, _, matches in beside for match in matches}
-    masks = [match for match in table.found(labels) if match.path not in taken]
-    if not masks:
-        raise labels.nothing_found()
-    for match in masks:
-        table.add_mask(match)
-    for pattern, role, matches in beside:
-        table.add_beside(matches, pattern, role)
-    return table.index()
+    return _indexed(labels, "mask", image=images, reference=reference)
 
 
 def index_truth(reference: Pattern, images: Pattern | None) -> FilesIndex:
     """Find true masks and their images where there are no raters (yet)."""
     _refuse_bad_fields(reference, images, None, needed=("case",))
-    table = _Table(reference)
-    pictures = [] if images is None else table.found(images)
-    taken = {match.path for match in pictures}
-    masks = [match for match in table.found(reference) if match.path not in taken]
-    table.add_beside(masks, reference, "reference")
-    if images is not None:
-        table.add_beside(pictures, images, "image")
-    return table.index()
+    return _indexed(reference, "reference", image=images)
 
 
 def index_images(images: Pattern) -> FilesIndex:
@@ -88,8 +69,20 @@ def index_images(images: Pattern) -> FilesIndex:
                 kind="pattern",
             )
     _refuse_bad_fields(images, None, None, needed=("case",))
-    table = _Table(images)
-    table.add_beside(table.found(images), images, "image")
+    return _indexed(images, "image")
+
+
+def _indexed(own: Pattern, role: str, **others: Pattern | None) -> FilesIndex:
+    """Match the files of a pattern, and those of others by their role."""
+    table = _Table(own)
+    beside = [(table.found(p), p, other) for other, p in others.items() if p]
+    # '{case}/{rater}.nii.gz' also fits '{case}/image.nii.gz': what is an image is not a mask.
+    taken = {match.path for matches, _, _ in beside for match in matches}
+    matches = [match for match in table.found(own) if match.path not in taken]
+    if role == "mask" and not matches:
+        raise own.nothing_found()
+    for group in ((matches, own, role), *beside):
+        table.add(*group)
     return table.index()
 
 
@@ -140,18 +133,8 @@ class _Table:
             raise pattern.nothing_found()
         return matches
 
-    def add_mask(self, match: Match) -> None:
-        fields = match.fields
-        key = tuple(fields[name] for name in self.identity)
-        case = self.files.setdefault(key, CaseFiles())
-        self.raters.add(fields["rater"])
-        self.class_names |= {fields["class"]} if "class" in fields else set()
-        self._put(
-            case.masks.setdefault(fields["rater"], {}), fields.get("class", ""), match.path, key
-        )
-
-    def add_beside(self, matches: Iterable[Match], pattern: Pattern, role: str) -> None:
-        """Add images or references; what they share with the masks says which case they are of."""
+    def add(self, matches: Iterable[Match], pattern: Pattern, role: str) -> None:
+        """Add masks, images or references; what they share with the first says of which case."""
         shared = [name for name in self.identity if name in pattern.fields]
         cases: dict[Identity, list[Identity]] = {}
         for key in self.files:
@@ -170,12 +153,15 @@ class _Table:
 
     def _add_file(self, key: Identity, match: Match, role: str) -> None:
         case, fields = self.files[key], match.fields
-        if role == "image":
-            self.modalities |= {fields["modality"]} if "modality" in fields else set()
-            self._put(case.images, fields.get("modality", ""), match.path, key)
-        else:
-            self.class_names |= {fields["class"]} if "class" in fields else set()
-            self._put(case.reference, fields.get("class", ""), match.path, key)
+        files = case.images if role == "image" else case.reference
+        if role == "mask":
+            self.raters.add(fields["rater"])
+            files = case.masks.setdefault(fields["rater"], {})
+        part, names = (
+            ("modality", self.modalities) if role == "image" else ("class", self.class_names)
+        )
+        names.update([fields[part]] if part in fields else [])
+        self._put(files, fields.get(part, ""), match.path, key)
         known = self.extra.setdefault(key, {})
         known |= {n: v for n, v in fields.items() if n in FACTS and n not in known}
 

@@ -194,9 +194,7 @@ def _common(grids: Sequence[Geometry | None], what: str) -> Geometry | None:
 _HINT = "resample them first"
 
 
-def converted(
-    images: Given, labels: Given, reference: Given, affines: Given
-) -> tuple[Given, Given, Given, Given]:
+def converted(images: Given, labels: Given, reference: Given, affines: Given) -> dict[str, Given]:
     """Turn what other libraries hold into arrays and affines; plain arrays stay as they are.
 
     Raises:
@@ -216,7 +214,7 @@ def converted(
             ]
     if any(grids):
         affines = [_grid_of_case(k, grids[k], affines) for k in range(number)]
-    return groups["images"], groups["labels"], groups["reference"], affines
+    return {**groups, "affines": affines}
 
 
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401

@@ -200,6 +200,7 @@ def _rows(matrix: Floats) -> str:
 
 
 _TOLERANCE = 0.01  # voxels
+_ROWS_FIRST = [1, 0, 2]  # columns of an affine from (x, y) to (row, column) or back
 
 
 def flip_lps(affine: Floats) -> Floats:
@@ -230,21 +231,16 @@ def from_itk(
     linear = np.reshape(direction, (size, size)) * np.asarray(spacing)
     affine[:spatial_dims, :spatial_dims] = linear[:spatial_dims, :spatial_dims]
     affine[:spatial_dims, spatial_dims] = origin[:spatial_dims]
-    return flip_lps(_swap_columns(affine) if spatial_dims == 2 else affine)
+    return flip_lps(affine[:, _ROWS_FIRST] if spatial_dims == 2 else affine)
 
 
 def to_itk(affine: Floats) -> tuple[list[float], list[float], list[float]]:
     """Direction, spacing and origin of an ITK image: the inverse of `from_itk`."""
     dims = len(affine) - 1
-    lps = flip_lps(_swap_columns(affine) if dims == 2 else affine)
+    lps = flip_lps(affine[:, _ROWS_FIRST] if dims == 2 else affine)
     linear = lps[:dims, :dims]
     spacing = np.linalg.norm(linear, axis=0)
     return (linear / spacing).ravel().tolist(), spacing.tolist(), lps[:dims, dims].tolist()
-
-
-def _swap_columns(affine: Floats) -> Floats:
-    """Columns (x, y) to (row, column) order or back."""
-    return affine[:, [1, 0, 2]]
 
 
 def plane(affine: Floats) -> Floats:
@@ -268,16 +264,6 @@ def unplane(affine: Floats) -> Floats:
     full = np.eye(4)
     full[np.ix_([0, 1, 3], [0, 1, 3])] = affine
     return full
-
-
-def fits_float32(affine: Floats) -> bool:
-    """Whether NIfTI can hold the affine exactly.
-
-    Example:
-        >>> fits_float32(np.diag([0.5, 0.5, 2, 1])), fits_float32(np.diag([0.1, 0.1, 2, 1]))
-        (True, False)
-    """
-    return bool((affine.astype(np.float32) == affine).all())
 
 
 def embed(volume: Volume, shape: tuple[int, ...], affine: Floats) -> Volume:

@@ -72,7 +72,11 @@ def order_of(study: Study, given: Given | None = None) -> Order | None:
     if not given:
         return None
     if not isinstance(given, str):
-        return _parsed("order", {_key(k): _text(v) for k, v in given.items()}, study, None)
+        texts = {
+            _key(key): when.isoformat() if isinstance(when, datetime) else str(when)
+            for key, when in given.items()
+        }
+        return _parsed("order", texts, study, None)
     if given == LISTED:
         return Order("the order of the study", {case: k for k, case in enumerate(study.cases)})
     path, column = _place(study, given)
@@ -81,10 +85,6 @@ def order_of(study: Study, given: Given | None = None) -> Order | None:
 
 def _key(key: object) -> str | tuple[str, str]:
     return (str(key[0]), str(key[1])) if isinstance(key, tuple) else str(key)
-
-
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _place(study: Study, given: str) -> tuple[Path, str]:
@@ -145,17 +145,18 @@ def _parsed(
             f"found no case of the study with a value in {name!r}, expected names such as "
             f"{next(iter(study.cases), '')!r}", kind="value", file=path
         )  # fmt: skip
-    for dates, read in enumerate((_number, _seconds)):
+    try:
+        return Order(name, {key: _number(text) for key, text in known.items()})
+    except ValueError:  # they must all be dates then
+        found: dict[str | tuple[str, str], float] = {}
+    for key, text in known.items():
         try:
-            return Order(name, {key: read(text) for key, text in known.items()}, bool(dates))
+            found[key] = _seconds(text)
         except ValueError:
-            continue
-    bad = next(text for text in known.values() if not _is_date(text))
-    raise RatersError(
-        f"found {bad!r} in the order {name!r}, expected numbers, or dates such as 2024-05-31",
-        kind="value",
-        file=path,
-    )
+            expected = "numbers, or dates such as 2024-05-31"
+            message = f"found {text!r} in the order {name!r}, expected {expected}"
+            raise RatersError(message, kind="value", file=path) from None
+    return Order(name, found, dates=True)
 
 
 def _number(text: str) -> float:
@@ -168,11 +169,3 @@ def _number(text: str) -> float:
 def _seconds(text: str) -> float:
     when = datetime.fromisoformat(text)
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-
-
-def _is_date(text: str) -> bool:
-    try:
-        _seconds(text)
-    except ValueError:
-        return False
-    return True

@@ -57,18 +57,17 @@ def _options(folder: Path) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    names = sorted(n for n in os.listdir(folder) if not n.startswith("."))
-    return [folder / name for name in names if (folder / name).is_dir()]
+    return [folder / name for name in _listed(folder) if (folder / name).is_dir()]
 
 
 def _suffix(folder: Path) -> str:
     """Return the ending of the first file in a folder that can be read; '' for none."""
-    names = sorted(n for n in os.listdir(folder) if not n.startswith("."))
-    files = (folder / n for n in names if not (folder / n).is_dir())
+    files = (folder / n for n in _listed(folder) if not (folder / n).is_dir())
     return next((formats.suffix_of(f) for f in files if formats.is_supported(f)), "")
 
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 def is_pattern(text: str) -> bool:
@@ -190,7 +189,7 @@ def _descend(
     for name in _listed(folder, problems):
         if not levels[0].fullmatch(name):
             continue
-        if not _is_text(name):
+        if _NOT_UTF8.search(name):  # older systems wrote such names
             found = os.fsencode(name)
             message = f"found the name {found!r}, expected one in UTF-8: please rename it"
             problems.append(RatersError(message, kind="file-name", file=folder))
@@ -200,15 +199,6 @@ def _descend(
             yield below  # a dead link too: its case cannot be read, and says so
         elif _kind(folder / name, problems) == "folder":
             yield from _descend(root, below, levels[1:], problems)
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a file name is UTF-8; older systems wrote others."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _listed(folder: Path, problems: list[RatersError] | None = None) -> list[str]:

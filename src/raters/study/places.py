@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,13 +92,8 @@ class Inputs:
 
     def and_of(self, *others: Inputs) -> Inputs:
         """Put several together."""
-        every = (self, *others)
-        return Inputs(
-            tuple(file for one in every for file in one.files),
-            tuple(folder for one in every for folder in one.folders),
-            tuple(pattern for one in every for pattern in one.patterns),
-            tuple(study for one in every for study in one.studies),
-        )
+        fields = zip(*(vars(one).values() for one in (self, *others)), strict=True)
+        return Inputs(*(tuple(chain(*field)) for field in fields))
 
     def refuse(
         self,
@@ -299,7 +295,9 @@ def remembered_options(folder: str | Path) -> dict[str, Any] | None:
     home = os.path.realpath(folder)
     for name in _PATHS:
         if name in content:
-            content[name] = _absolute(content[name], home)
+            whole = Path(os.path.normpath(Path(home) / content[name]))
+            if _looks_like_path(content[name]) or whole.exists():
+                content[name] = str(whole)
     return content
 
 
@@ -325,11 +323,6 @@ def _relative(text: str, home: str) -> str:
         return os.path.relpath(whole, home).replace(os.sep, "/")
     except ValueError:  # on another drive
         return str(whole)
-
-
-def _absolute(text: str, home: str) -> str:
-    whole = Path(os.path.normpath(Path(home) / text))
-    return str(whole) if _looks_like_path(text) or whole.exists() else text
 
 
 def _looks_like_path(text: str) -> bool:

@@ -240,7 +240,11 @@ def _without_empty(study: Study) -> Study:
     if not isinstance(study.backend, FilesBackend):
         return study
     files = [study.backend.cases[study.row(k)] for k in range(len(study))]
-    kept = [k for k, case in enumerate(files) if case.says_something(study.raters)]
+    kept = [
+        k
+        for k, case in enumerate(files)
+        if case.images or case.reference or any(case.masks.get(r) for r in study.raters)
+    ]
     left = len(files) - len(kept)
     if not left:
         return study

@@ -73,7 +73,10 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
         yield notes
     finally:
         if handle is not None:
-            _release(path, handle)
+            with suppress(OSError):
+                (path / LOCK_FILE).unlink()  # while it is locked: nobody else can have it
+            os.close(handle)
+            _own.discard(path.resolve())
         for place in made:
             with suppress(OSError):
                 place.rmdir()  # only if it is empty
@@ -155,13 +158,6 @@ def _try(folder: Path, handle: int) -> None:
             if not left:
                 raise _taken(folder, _owner(handle)) from None
         time.sleep(0.05)  # somebody may just look whether it is taken
-
-
-def _release(folder: Path, handle: int) -> None:
-    with suppress(OSError):
-        (folder / LOCK_FILE).unlink()  # while it is locked: nobody else can have it
-    os.close(handle)
-    _own.discard(folder.resolve())
 
 
 def _ourselves() -> dict[str, object]:
@@ -267,12 +263,11 @@ class Journal:
         """The cases that were written."""
         return {case for case, source in self._done.items() if source}
 
-    def forget(self, case: str) -> None:
-        """Note that a case is not there any more."""
-        self.finish(case, "")
-
     def finish(self, case: str, source: str, facts: Any = None) -> None:  # noqa: ANN401
-        """Note that a case is written whole, with what is worth to be kept of it."""
+        """Note that a case is written whole (or, without a source, that it is not there any more).
+
+        `facts` are what is worth to be kept of it.
+        """
         self._done[case], self._places[case] = source, self._end
         kept = {} if facts is None else {"facts": facts}
         self._line({"case": case, "source": source, **kept})

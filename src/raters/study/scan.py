@@ -8,7 +8,7 @@ import sys
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map
 from raters.study.backend import RawMask
 from raters.study.backend_files import FilesBackend, add_names
+from raters.study.classes import Classes
 from raters.study.geometry import Geometry
 from raters.study.whole_numbers import refuse_grey, value_counts
-
-if TYPE_CHECKING:
-    from raters.study.classes import Classes
 
 MANY = 1000
 """So many cases are worth processes."""
@@ -117,19 +115,15 @@ def _all_values(backend: FilesBackend) -> Iterator[_Found]:
     if len(cases) < MANY or alone:
         yield from ordered_map(lambda case: _case_values(backend, case), cases)
         return
-    with multiprocessing.get_context("fork").Pool(cores, _remember, (backend,)) as pool:
+    with multiprocessing.get_context("fork").Pool(cores, _scanned.append, (backend,)) as pool:
         yield from pool.imap(_remembered_values, cases, chunksize=100)
 
 
 _scanned: list[FilesBackend] = []  # in a process that reads for another: what it reads
 
 
-def _remember(backend: FilesBackend) -> None:
-    _scanned[:] = [backend]
-
-
 def _remembered_values(case: int) -> _Found:
-    return _case_values(_scanned[0], case)
+    return _case_values(_scanned[-1], case)
 
 
 def _case_values(backend: FilesBackend, case: int) -> _Found:

@@ -152,28 +152,15 @@ class Study(StudyData):
         from raters.study.backend import arrays_backend, names_of_cases, same_length
         from raters.study.foreign import converted
 
-        images, labels, reference, affines = converted(images, labels, reference, affines)
+        arrays = converted(images, labels, reference, affines)
         number = same_length(
-            images=images,
-            labels=labels,
-            reference=reference,
-            groups=groups,
-            cases=cases,
-            splits=splits,
-            diagnoses=diagnoses,
-            affines=affines,
+            **arrays, groups=groups, cases=cases, splits=splits, diagnoses=diagnoses
         )
-        ids = names_of_cases(cases, number)
-        index = CaseIndex.of(
-            ids,
-            None if groups is None else [str(group) for group in groups],
-            None if splits is None else [str(split) for split in splits],
-            None
-            if diagnoses is None
-            else ["" if _unknown(name) else str(name) for name in diagnoses],
-        )
+        if diagnoses is not None:
+            diagnoses = ["" if _unknown(name) else name for name in diagnoses]
+        index = CaseIndex.of(names_of_cases(cases, number), groups, splits, diagnoses)
         backend, kind, names, found = arrays_backend(
-            index.ids, images, labels, reference, raters, classes, affines
+            index.ids, **arrays, raters=raters, classes=classes
         )
         study = cls(
             backend,
@@ -323,18 +310,15 @@ class Study(StudyData):
             keep &= self.index.of_column("split", split)
         if diagnosis is not None:
             keep &= self.index.of_column("diagnosis", diagnosis)
-        chosen = replace(
-            self.take(np.flatnonzero(keep)),
-            raters=self.raters if raters is None else self._known_raters(raters),
-        )
+        kept = self.raters
+        if raters is not None:
+            wanted = {one_of(self.raters, name, "no rater") for name in raters}
+            kept = tuple(name for name in self.raters if name in wanted)
+        chosen = replace(self.take(np.flatnonzero(keep)), raters=kept)
         if classes is None:
             return chosen
         self.classes.choose(classes, keep_background=True)  # rejects what is not there (any more)
-        return replace(chosen, _classes=self._all_classes, _chosen=tuple(classes))
-
-    def _known_raters(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        chosen = {one_of(self.raters, name, "no rater") for name in wanted}
-        return tuple(name for name in self.raters if name in chosen)
+        return replace(chosen, _classes=self.all_classes, _chosen=tuple(classes))
 
     def split(self, seed: int = 0, **fractions: float) -> Study:
         """Assign cases to splits by group, so that no group is in two of them.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raters.arrays import Flags
+from raters.arrays import Flags, Ints, Labels
 from raters.errors import RatersError, placed
 from raters.study.annotations import absent_is_empty, refuse_one_class
 from raters.study.backend import Image
@@ -70,8 +69,6 @@ MOST_READ = 500
 MOST_COUNTED = 50
 """Cases whose labels are counted to see how many a pixel has."""
 
-Counts = NDArray[np.int64]
-
 
 class CaseCounts(NamedTuple):
     """How often each class was given.
@@ -81,7 +78,7 @@ class CaseCounts(NamedTuple):
         pixels: How many pixels somebody labelled.
     """
 
-    labels: Counts
+    labels: Ints
     pixels: int
 
 
@@ -116,7 +113,7 @@ class Survey:
         cases = [self.case(k) for k in _spread_over(len(self.study), MOST_COUNTED)]
         return sum(int(c.labels.sum()) for c in cases) / max(sum(c.pixels for c in cases), 1)
 
-    def class_counts(self) -> Counts:
+    def class_counts(self) -> Ints:
         """Return how often each class was given, `(L,)`."""
         total, told = np.zeros(len(self.study.classes), np.int64), self._affirmative
         for k in _spread_over(len(self.study), MOST_READ):
@@ -257,27 +254,22 @@ def _masks(study: Study, case: Case) -> CaseCounts:
             labels[k, 0] = size
     if not there:
         return CaseCounts(labels, size if empty and masks else 0)
-    whole = (empty and len(there) < len(masks)) or any(f.missing is None for f in there.values())
-    return CaseCounts(labels, size - (0 if whole else _nowhere(list(there.values()))))
+    open_ = [facts.missing for facts in there.values() if facts.missing is not None]
+    if len(open_) < len(there) or (empty and len(there) < len(masks)):
+        return CaseCounts(labels, size)  # somebody labelled everything
+    bits = [np.frombuffer(zlib.decompress(one), np.uint8) for one in open_]
+    nowhere = int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
+    return CaseCounts(labels, size - nowhere)
 
 
-def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Counts:
+def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Ints:
     values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
     with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
-    known = numbers != MISSING
-    counts = np.zeros(len(study.classes), np.int64)
-    np.add.at(counts, numbers[known], times[known])
-    return counts
+    return np.bincount(numbers + 1, times, len(study.classes) + 1)[1:].astype(np.int64)
 
 
-def _nowhere(masks: Sequence[MaskFacts]) -> int:
-    """Count the pixels that none of the masks has a label at."""
-    bits = [np.frombuffer(zlib.decompress(m.missing or b""), np.uint8) for m in masks]
-    return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum())
-
-
-def _counted(labels: NDArray[np.int16], num_classes: int) -> CaseCounts:
+def _counted(labels: Labels, num_classes: int) -> CaseCounts:
     there = labels != MISSING
     counts = [
         np.bincount(row[known], minlength=num_classes)

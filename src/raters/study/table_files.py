@@ -58,10 +58,6 @@ class CellRules:
         texts = {str(value).strip() for value in given if value is not None}
         return texts, {value for text in texts if (value := number(text)) is not None}
 
-    def all_numbers(self, row: list[str]) -> bool:
-        """Return whether each cell is a number or missing, as in data and not in a header."""
-        return all(self.is_missing(cell) or number(cell) is not None for cell in row)
-
 
 def number(text: str) -> Decimal | None:
     """Read a number; those that int64 cannot hold are left as texts.
@@ -189,7 +185,8 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     if header is None:
         # A header of numbers, where pandas left its index without a name.
         numbered = len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
-        header = not wide or numbered or not rules.all_numbers(first)
+        data = all(rules.is_missing(cell) or number(cell) is not None for cell in first)
+        header = not wide or numbered or not data
     return _Text(path, separator, first, header)
 
 

@@ -30,8 +30,6 @@ from raters.study.triplets import TableBackend, Triplets
 if TYPE_CHECKING:
     import pandas as pd
 
-    from raters.study.backend import Backend
-
 
 def read_table_study(
     path: Path,
@@ -43,7 +41,10 @@ def read_table_study(
     """Open a table; `raters.read` says what each argument is."""
     triplets = read_table(path, **columns)
     tasks = [str(task) for task in triplets.tasks]
-    truth = None if reference is None else _read_truth(Path(reference), triplets, columns)
+    truth = None
+    if reference is not None:
+        found = labels_of_tasks(Path(reference), tasks, columns["task"], columns["label"])
+        truth = as_values([found.get(task) for task in tasks], Path(reference))
 
     def files(column: str) -> dict[str, Path]:
         hint = "name an array (.npy), a pattern or a column"
@@ -127,14 +128,6 @@ def _matched(pattern: Pattern) -> dict[str, Path]:
     if not files:
         raise pattern.nothing_found()
     return files
-
-
-def _read_truth(
-    path: Path, triplets: Triplets, columns: Mapping[str, Any]
-) -> list[int | str | None]:
-    """Read one true label per task."""
-    found = labels_of_tasks(path, list(triplets.tasks), columns["task"], columns["label"])
-    return as_values([found.get(str(task)) for task in triplets.tasks], path)
 
 
 def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -323,17 +322,13 @@ def _label_values(
         return tuple(texts[k] for k in order), renumbered
     for k, value in numbers.items():
         if value != value.to_integral_value():
-            _refuse_fraction(k, task, rater, label)
+            at = int(np.argmax(label.cells == k))
+            where, who = task.names[task.cells[at]], rater.names[rater.cells[at]]
+            message = (
+                f"found label {label.names[k]} by rater {who!r} for task {where!r}, "
+                "expected classes: whole numbers or names"
+            )
+            raise RatersError(message, kind="value", case=where, rater=who)
     values = tuple(sorted(set(map(int, numbers.values()))))
     renumbered[list(numbers)] = np.searchsorted(values, [int(n) for n in numbers.values()])
     return values, renumbered
-
-
-def _refuse_fraction(name: int, task: Column, rater: Column, label: Column) -> NoReturn:
-    at = int(np.argmax(label.cells == name))
-    where, who = task.names[task.cells[at]], rater.names[rater.cells[at]]
-    message = (
-        f"found label {label.names[name]} by rater {who!r} for task {where!r}, "
-        "expected classes: whole numbers or names"
-    )
-    raise RatersError(message, kind="value", case=where, rater=who)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
 from raters.errors import RatersError
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study
 
 
 class TorchDataset(Dataset[Any]):

@@ -213,7 +213,7 @@ class TableBackend:
     def __init__(
         self, triplets: Triplets, inputs: Backend | None = None, reference: Labels | None = None
     ) -> None:
-        self.triplets = _in_task_order(triplets)
+        self.triplets = in_task_order(triplets)
         self.reference = reference
         self.inputs = inputs
 
@@ -263,7 +263,7 @@ class TableBackend:
         chosen = Triplets(
             task[keep], rater[keep], label[keep], whole.tasks[rows], tuple(raters), classes.values
         )
-        return _in_task_order(chosen)
+        return in_task_order(chosen)
 
 
 def _renumbered(
@@ -274,7 +274,8 @@ def _renumbered(
     return table[codes]
 
 
-def _in_task_order(triplets: Triplets) -> Triplets:
+def in_task_order(triplets: Triplets) -> Triplets:
+    """Return the answers sorted by task; those to one task keep their order."""
     task = triplets.task
     if bool((task[1:] >= task[:-1]).all()):
         return triplets

@@ -152,7 +152,7 @@ def _write_cases(
         if error is not None:
             result.failures.append(error)
             if study.index.ids[position] in journal.cases:
-                journal.forget(study.index.ids[position])
+                journal.finish(study.index.ids[position], "")
                 writer.discard(study.index.ids[position])
             continue
         kept.append(position)
@@ -226,6 +226,9 @@ def _refuse_lost_cases(journal: Journal, study: Study, folder: Path) -> None:
 
 def _study_file(study: Study, form: Form) -> StudyFile:
     classes = study.classes
+    # What stands for MISSING in masks: the value of the source, if no class has it.
+    used = {value for c in classes for value in (c.value, *c.also)}
+    free = (value for value in study.rules.ignore if value not in used)
     masks = study.kind == "segmentation" and form == "canonical"
     return StudyFile(
         format="raters-study/1",
@@ -235,19 +238,12 @@ def _study_file(study: Study, form: Form) -> StudyFile:
         classes=[
             study_file.ClassEntry(name=c.name, value=c.value, also=list(c.also)) for c in classes
         ],
-        ignore=_missing_value(study) if masks else None,
+        ignore=next(free, classes.free_value()) if masks else None,
         channels=list(study.channels),
         about=dict(study.about),
         annotations={r: kind for r, kind in study.annotations.items() if kind != "mask"},
         unmarked=study.unmarked if study.drawn else None,
     )
-
-
-def _missing_value(study: Study) -> int:
-    """Return the value that stands for MISSING: as in the source, if no class has it."""
-    used = {value for c in study.classes for value in (c.value, *c.also)}
-    free = (value for value in study.rules.ignore if value not in used)
-    return next(free, study.classes.free_value())
 
 
 def _plan(study: Study, content: StudyFile) -> dict[str, Any]:

@@ -16,24 +16,8 @@ from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.formats import dicom, itk, nifti, npy, picture, tiff
 from raters.study.formats.base import Format, Write, reading, whole
-from raters.study.geometry import Header, Volume, embed, fits_float32
-
-__all__ = [
-    "BY_SUFFIX",
-    "FORMATS",
-    "Format",
-    "embed",
-    "format_of",
-    "image_suffix",
-    "is_supported",
-    "label_suffix",
-    "probe",
-    "read_image",
-    "read_labels",
-    "suffix_of",
-    "write_image",
-    "write_labels",
-]
+from raters.study.geometry import Header, Volume
+from raters.study.geometry import embed as embed
 
 FORMATS: dict[str, Format] = {
     "nifti": nifti.FORMAT,
@@ -253,7 +237,8 @@ def label_suffix(array: Array, affine: ArrayLike | None) -> str:
 
 def _suffix_with(space: tuple[int, ...], channels: int, affine: ArrayLike) -> str:
     """NIfTI if it holds the geometry exactly, else NRRD."""
-    exact = fits_float32(np.asarray(affine, dtype=np.float64))
+    matrix = np.asarray(affine, dtype=np.float64)
+    exact = bool((matrix.astype(np.float32) == matrix).all())
     fits = len(space) == 3 and max(*space, channels) <= _NIFTI_LONGEST
     return ".nii.gz" if exact and fits else ".nrrd"
 

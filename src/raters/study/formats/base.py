@@ -255,8 +255,8 @@ class Pixels:
     alpha: Array | None = None
 
 
-def image_of(pixels: Pixels) -> tuple[Array, bool]:
-    """What a viewer shows: `(*space)` or `(channels, *space)`, and whether it has channels.
+def image_of(pixels: Pixels) -> Volume:
+    """What a viewer shows: `(*space)` or `(channels, *space)`.
 
     1-bit pictures become 0 and 255; palettes are looked up (one channel if all their entries
     are grey); alpha is dropped if everything is opaque and is the last channel otherwise.
@@ -272,7 +272,7 @@ def image_of(pixels: Pixels) -> tuple[Array, bool]:
         values = values if sampled else values[..., None]
         values = np.concatenate([values, np.asarray(pixels.alpha)[..., None]], axis=-1)
         sampled = True
-    return (np.moveaxis(values, -1, 0) if sampled else values), sampled
+    return Volume(np.moveaxis(values, -1, 0) if sampled else values, None, sampled)
 
 
 def labels_of(pixels: Pixels) -> Array:

@@ -48,8 +48,9 @@ def read_image(path: Path) -> Volume:
         with itk.quiet:
             image = sitk.ReadImage(files if path.is_dir() else files[0], imageIO=_IO)
     except RuntimeError:
-        if path.is_dir():
-            _name_bad_slice(files)
+        for file in files if path.is_dir() else ():  # so that the error names the bad slice
+            with reading(Path(file), "DICOM"), itk.quiet:
+                sitk.ReadImage(file, imageIO=_IO)
         raise
     image = image[:, :, 0] if len(header.shape) == 2 else image
     return Volume(itk.array_of(image), header.affine, header.channels is not None)
@@ -146,15 +147,6 @@ def _refuse_left_out(folder: Path, files: list[str]) -> None:
 
 def _without_digits(name: str) -> str:
     return re.sub("[0-9]+", "0", name)
-
-
-def _name_bad_slice(files: list[str]) -> None:
-    """Read slice by slice, so that the error names the one that cannot be read."""
-    sitk = library("SimpleITK")
-
-    for file in files:
-        with reading(Path(file), "DICOM"), itk.quiet:
-            sitk.ReadImage(file, imageIO=_IO)
 
 
 def _probe_series(folder: Path) -> tuple[Header, list[str]]:

@@ -202,7 +202,11 @@ def _stored(path: Path) -> _Stored:
     if not set(needed) <= set(fields):
         kind = "MetaImage" if is_meta else "NRRD"
         raise base.unreadable(f"not a {kind} file: its header is incomplete")
-    encoding = _meta_encoding(fields) if is_meta else fields.get("encoding", "raw").lower()
+    encoding = fields.get("encoding", "raw").lower()
+    if is_meta:
+        text = fields.get("binarydata", "true").lower() == "false"
+        zipped = fields.get("compresseddata", "").lower() == "true"
+        encoding = "gzip" if zipped else "ascii" if text else "raw"
     name = fields.get("elementdatafile" if is_meta else "datafile", "LOCAL")
     if name.upper() == "LOCAL":
         return _Stored(path, end, encoding, is_meta)
@@ -240,12 +244,6 @@ def _text_header(path: Path, is_meta: bool) -> tuple[dict[str, str], int]:
             if not line.strip() or (name == last and listed):
                 break
         return fields, file.tell()
-
-
-def _meta_encoding(fields: dict[str, str]) -> str:
-    if fields.get("compresseddata", "").lower() == "true":
-        return "gzip"
-    return "ascii" if fields.get("binarydata", "true").lower() == "false" else "raw"
 
 
 def _voxels(path: Path) -> Array:

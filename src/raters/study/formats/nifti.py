@@ -63,7 +63,11 @@ def read_labels(path: Path) -> Volume:
 
 def write_image(path: Path, array: Array, affine: base.Affine) -> None:
     """Write `(channels, *space)`, channels last on disk; a single channel has no axis there."""
-    _write(path, array[0] if len(array) == 1 else _channels_last(array), affine)
+    if len(array) > 1:  # the fourth axis, after a third of length 1 for pictures
+        volumes = array if array.ndim == 4 else array[..., None]
+        _write(path, np.moveaxis(volumes, 0, -1), affine)
+    else:
+        _write(path, array[0], affine)
 
 
 def write_labels(path: Path, array: Array, affine: base.Affine) -> None:
@@ -161,12 +165,6 @@ def _read_exactly(file: BinaryIO, count: int) -> NDArray[np.uint8]:
             raise base.unreadable(f"truncated: expected {count:,} bytes of voxels, found {done:,}")
         done += got
     return array
-
-
-def _channels_last(array: Array) -> Array:
-    """Channels to the fourth axis, after a third spatial axis of length 1 for pictures."""
-    array = array if array.ndim == 4 else array[..., None]
-    return np.moveaxis(array, 0, -1)
 
 
 def _write(path: Path, array: Array, affine: base.Affine) -> None:

@@ -144,8 +144,7 @@ def read_image(path: Path) -> Volume:
     One channel if all entries of the palette are grey. Alpha is dropped if everything is
     opaque; otherwise it is the last channel.
     """
-    array, has_channels = base.image_of(_read(path))
-    return Volume(array, None, has_channels)
+    return base.image_of(_read(path))
 
 
 def read_labels(path: Path) -> Volume:
@@ -193,7 +192,7 @@ def _open(path: Path) -> Iterator[ImageFile]:
     Image.preinit()
     with open(path, "rb") as file:
         start = file.read(16)
-        kinds = [kind for kind in _KINDS if _accepts(kind, start)]
+        kinds = [k for k in _KINDS if (accepts := Image.OPEN[k][1]) and accepts(start)]
         if not kinds:
             kind = path.suffix[1:].upper()
             raise base.unreadable(f"not a {kind} file: its first bytes are {start[:8]!r}")
@@ -202,13 +201,6 @@ def _open(path: Path) -> Iterator[ImageFile]:
         picture: ImageFile = factory(file, str(path))  # type: ignore[assignment, unused-ignore]
         _check(path, picture)
         yield picture
-
-
-def _accepts(kind: str, start: bytes) -> bool:
-    from PIL import Image
-
-    accept = Image.OPEN[kind][1]
-    return accept is not None and bool(accept(start))
 
 
 def _check(path: Path, picture: ImageFile) -> None:

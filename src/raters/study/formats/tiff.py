@@ -16,7 +16,7 @@ from raters.study.formats import base
 from raters.study.geometry import Header, Volume
 
 if TYPE_CHECKING:
-    from tifffile import TiffFile, TiffPageSeries
+    from tifffile import TiffPageSeries
 
 # By the numbers of the TIFF tag: none, LZW, old and new JPEG, deflate twice, PackBits.
 _FACTORS = {
@@ -46,8 +46,7 @@ def probe(path: Path) -> Header:
 
 def read_image(path: Path) -> Volume:
     """Read what a viewer shows; see `picture.read_image` for palettes and 1-bit pictures."""
-    array, has_channels = base.image_of(_read(path))
-    return Volume(array, None, has_channels)
+    return base.image_of(_read(path))
 
 
 def read_labels(path: Path) -> Volume:
@@ -105,21 +104,17 @@ def _open(path: Path) -> Iterator[tuple[TiffPageSeries, list[int], str]]:
     import tifffile
 
     with _strict(), tifffile.TiffFile(path) as file:
-        series = _only_series(file)
+        if len(file.series) != 1:
+            shapes = ", ".join(str(series.shape) for series in file.series[:5])
+            message = f"found {len(file.series)} pictures of shapes {shapes}; expected one shape"
+            raise base.unreadable(message)
+        series = file.series[0]
         order, axes = _order(series)
         page = series.keyframe
         factor = _FACTORS.get(int(page.compression), base.UNLIMITED)
         base.check_dtype(series.dtype)
         base.check_claim(path, tuple(series.shape), int(page.bitspersample), factor=factor)
         yield series, order, axes
-
-
-def _only_series(file: TiffFile) -> TiffPageSeries:
-    if len(file.series) != 1:
-        shapes = ", ".join(str(series.shape) for series in file.series[:5])
-        message = f"found {len(file.series)} pictures of shapes {shapes}; expected one shape"
-        raise base.unreadable(message)
-    return file.series[0]
 
 
 def _order(series: TiffPageSeries) -> tuple[list[int], str]:
