@@ -142,12 +142,9 @@ def _place(text: str, side: str, spec: Specification) -> Place:
         setting = next(iter(spec.settings))
     elif not at:
         raise _bad(text, f"found {side!r} without a setting, expected ROW @ SETTING")
-    if row not in spec.rows:
-        raise _bad(text, f"found the row {row!r}, {expected_one_of(spec.rows, row)}")
-    if setting not in spec.settings:
-        raise _bad(
-            text, f"found the setting {setting!r}, {expected_one_of(spec.settings, setting)}"
-        )
+    for what, name, known in (("row", row, spec.rows), ("setting", setting, spec.settings)):
+        if name not in known:
+            raise _bad(text, f"found the {what} {name!r}, {expected_one_of(known, name)}")
     return row, setting
 
 

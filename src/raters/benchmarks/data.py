@@ -17,19 +17,18 @@ import numpy as np
 from raters.arrays import Array, Floats, Labels
 from raters.benchmarks.studies import (
     dealt,
-    discs,
     drawn_classes,
     drawn_crowd,
     drawn_masks,
+    drawn_with_raters,
     in_memory,
     own_study,
-    streaks,
 )
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError, one_of
 from raters.rows import to_json
-from raters.simulate import simulate, true_confusion
+from raters.simulate import disc_study, simulate, streak_study, true_confusion
 from raters.simulate.classes import SPREAD
 from raters.simulate.specs import parse_raters
 from raters.simulate.study import matrices_of
@@ -190,7 +189,7 @@ def digit_masks(
     whole = opened("mnist-masks", places, at="mnist")
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
-    pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
+    pictures = np.stack([case.needed_image().array for case in cases]).astype(np.float32) / 255
     pictures += random.normal(0, noise, pictures.shape).astype(np.float32)
     return Study.from_arrays(
         images=pictures,
@@ -203,12 +202,6 @@ def _chosen(seed: int, number: int, wanted: int) -> list[int]:
     if wanted > number:
         raise RatersError(f"found {number:,} images, expected {wanted:,} for train, val and test")
     return sorted(np.random.default_rng(seed).permutation(number)[:wanted].tolist())
-
-
-def _image(case: Case) -> Array:
-    if case.image is None:
-        raise RatersError("found no image, expected one", case=case.id)
-    return case.image
 
 
 def _reference(case: Case) -> Array:
@@ -229,7 +222,7 @@ def class_images(
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
     whole = opened(name, places).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
-    pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
+    pictures = np.stack([case.needed_image().array for case in cases]) / np.float32(255)
     return Study.from_arrays(
         images=pictures.reshape(len(cases), -1) if flat else pictures,
         reference=np.array([int(_reference(case)) for case in cases]),
@@ -291,7 +284,7 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
     return in_memory(
         study,
         read,
-        images=[averages(_image(case), shrink) for case in read],
+        images=[averages(case.needed_image().array, shrink) for case in read],
         labels=drawn,
         reference=[None if mask is None else middles(mask, shrink) for mask in masks],
         about=study.about,
@@ -339,21 +332,17 @@ class _OneTrusted:
         return {**self._backend.holds(), "reference": True}
 
 
-def _one(name: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    return lambda _: (name,)
-
-
 def _named(options: Mapping[str, Any]) -> tuple[str, ...]:
     return (str(options.get("name", "")),)
 
 
 SOURCES: dict[str, Source] = {
-    "mnist-masks": Source(digit_masks, _one("mnist")),
+    "mnist-masks": Source(digit_masks, lambda _: ("mnist",)),
     "class-images": Source(class_images, _named),
     "public": Source(public, _named),
     "drawn-masks": Source(drawn_masks),
-    "streaks": Source(streaks),
-    "discs": Source(discs),
+    "streaks": Source(drawn_with_raters(streak_study, 40)),
+    "discs": Source(drawn_with_raters(disc_study, 64)),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
     "study": Source(own_study),

@@ -345,16 +345,13 @@ def choose_network(
             kind="network",
         )
     if kind == "segmentation":
-        return NetworkOptions("unet", width=16, depth=_levels(shape))
+        if not shape:
+            raise RatersError("found feature vectors, expected images to segment", kind="network")
+        table, most = (_LEVELS_3D, 4) if len(shape) == 3 else (_LEVELS_2D, 5)
+        levels = next((levels for below, levels in table if min(shape) < below), most)
+        return NetworkOptions("unet", width=16, depth=levels)
     if not shape:
         return NetworkOptions("mlp")
     if max(shape) <= SMALL_IMAGE:
         return NetworkOptions("cnn")
     return NetworkOptions("resnet-large", depth=18)
-
-
-def _levels(shape: tuple[int, ...]) -> int:
-    if not shape:
-        raise RatersError("found feature vectors, expected images to segment", kind="network")
-    table, most = (_LEVELS_3D, 4) if len(shape) == 3 else (_LEVELS_2D, 5)
-    return next((levels for below, levels in table if min(shape) < below), most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,15 @@ from raters.prediction.predict import predict_cases, starts_of
 from raters.prediction.prediction import Floats, entropy_bits
 from raters.progress import track
 from raters.rows import Row, html, write_csv, write_json
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
+from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.training.config import refuse_other_study
+from raters.training.model import Model
 from raters.wording import many
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
 
 TABLES = ("cases", "patches")
 PICTURE = "suggestions.png"

@@ -230,30 +230,27 @@ def write_confusion(model: Model, folder: Path) -> None:
 
     Raters of whom no label was trained on are left out.
     """
-    names = [c.name for c in model.config.classes]
-    matrices = same_confusion(model).reshape(-1, len(names), len(names))
-    rows: list[Row] = [
-        {"rater": rater, "true": names[t], "observed": names[o], "p": float(matrix[t, o])}
-        for rater, matrix in zip(model.config.raters, matrices, strict=True)
-        if rater not in model.config.unlabelled
-        for t, o in product(range(len(names)), repeat=2)
-    ]
-    write_csv(folder / CONFUSION_TABLE, rows)
+    _write_matrices(model, same_confusion(model), folder / CONFUSION_TABLE, ("true", "observed"))
 
 
 def write_transition(model: Model, folder: Path) -> None:
     """Write which class each negative drawing excludes as one table: rater, said, excluded, p."""
     matrices = model.transition()
-    if matrices is None:
-        return
+    if matrices is not None:
+        _write_matrices(model, matrices, folder / TRANSITION_TABLE, ("said", "excluded"))
+
+
+def _write_matrices(model: Model, matrices: Array, path: Path, sides: tuple[str, str]) -> None:
+    """Write matrices `(raters, L, L)` without those that are not known."""
     names = [c.name for c in model.config.classes]
+    each = matrices.reshape(-1, len(names), len(names))
     rows: list[Row] = [
-        {"rater": rater, "said": names[o], "excluded": names[q], "p": float(matrix[o, q])}
-        for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        {"rater": rater, sides[0]: names[a], sides[1]: names[b], "p": float(matrix[a, b])}
+        for rater, matrix in zip(model.config.raters, each, strict=True)
         if np.isfinite(matrix).all()
-        for o, q in product(range(len(names)), repeat=2)
+        for a, b in product(range(len(names)), repeat=2)
     ]
-    write_csv(folder / TRANSITION_TABLE, rows)
+    write_csv(path, rows)
 
 
 def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Row]:

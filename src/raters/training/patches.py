@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.study.classes import MISSING
 
 Corner = tuple[int, ...]
@@ -153,11 +153,6 @@ OFTEN = {"affine": 0.3, "noise": 0.15, "gamma": 0.3, "contrast": 0.15, "brightne
 _ONE_AT_A_TIME = Lock()
 
 
-def no_change(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:  # noqa: ARG001
-    """Leave everything as it is."""
-    return image, list(maps)
-
-
 def flip(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:
     """Flip along every axis with probability 1/2, and turn by 90 degrees where that fits.
 
@@ -215,10 +210,18 @@ def full(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Au
     with _lean():
         if "affine" in todo:
             image, moved = _affine(image, moved, state)
-        return _recoloured(image, [name for name in todo if name != "affine"], state), moved
+        changed: Any = image.copy()  # the image may be a view of what is cached
+        for name in todo:
+            if name != "affine":
+                changed = _intensity()[name].set_random_state(state=state)(changed)
+        return np.asarray(changed, np.float32), moved
 
 
-AUGMENTATIONS: dict[str, Augmentation] = {"none": no_change, "flip": flip, "full": full}
+AUGMENTATIONS: dict[str, Augmentation] = {
+    "none": lambda image, maps, _: (image, list(maps)),
+    "flip": flip,
+    "full": full,
+}
 """The levels by name; a new one is a function and an entry here."""
 
 
@@ -240,9 +243,7 @@ def augmentation_of(name: str, axes: int) -> Augmentation:
         ...
         raters.errors.RatersError: found the augmentation 'flip' for feature vectors, expected ...
     """
-    if name not in AUGMENTATIONS:
-        known = ", ".join(AUGMENTATIONS)
-        raise RatersError(f"found the augmentation {name!r}, expected one of {known}")
+    one_of(AUGMENTATIONS, name, "the augmentation")
     if axes == 0 and name != "none":
         raise RatersError(
             f"found the augmentation {name!r} for feature vectors, expected 'none': "
@@ -274,16 +275,6 @@ def _lean() -> Iterator[None]:
         finally:
             torch.set_num_threads(threads)
             set_track_meta(track)
-
-
-def _recoloured(
-    image: NDArray[np.float32], names: list[str], state: np.random.RandomState
-) -> NDArray[np.float32]:
-    """Change the intensities in some ways, one after the other."""
-    changed = image.copy()  # the image may be a view of what is cached
-    for name in names:
-        changed = _intensity()[name].set_random_state(state=state)(changed)
-    return np.asarray(changed, np.float32)
 
 
 def _affine(image: NDArray[np.float32], maps: Maps, state: np.random.RandomState) -> Augmented:
