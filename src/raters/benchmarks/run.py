@@ -258,15 +258,10 @@ def _elsewhere(
     def failed(position: int, error: RatersError) -> Outcome:
         return Outcome(cells[position], str(error))
 
-    return on_cluster(_Numbered(work, cells), range(len(cells)), scheduler, failed, tell)
+    numbered = partial(_numbered, work=work, cells=cells)
+    return on_cluster(numbered, range(len(cells)), scheduler, failed, tell)
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """Work on cells by their numbers, as a cluster takes it."""
-
-    work: partial[Outcome]
-    cells: Sequence[Cell]
-
-    def __call__(self, position: int) -> Outcome:
-        return self.work(self.cells[position])
+def _numbered(position: int, work: partial[Outcome], cells: Sequence[Cell]) -> Outcome:
+    """Work on a cell by its number, as a cluster takes it."""
+    return work(cells[position])

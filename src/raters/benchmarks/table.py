@@ -109,13 +109,10 @@ def values_block(found: Collected, setting: str, scores: Sequence[str]) -> Block
     kept = _used(found, setting, rows, scores)
     if not kept:
         return None
-    heads, printed = ["row"], []
+    printed = [s for s in kept if any(found.published(setting, r, s) is not None for r in rows)]
+    heads, lines = ["row"], []
     for score in kept:
-        heads.append(SCORES[score].title)
-        if any(found.published(setting, row, score) is not None for row in rows):
-            heads.append("published")
-            printed.append(score)
-    lines = []
+        heads += [SCORES[score].title, *(["published"] if score in printed else [])]
     for row in rows:
         line = [row]
         for score in kept:

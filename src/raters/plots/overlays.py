@@ -112,7 +112,8 @@ def overlay(
     axes = style.picture_panels(figure, rows, columns, theme).ravel()
     for panel, number in zip(axes, shown_classes, strict=False):
         _draw_class(panel, scene, number, 72 * width / (box[1] - box[0] + 1))
-        panel.set_title(_title(scene, number))
+        name = style.shown(scene.classes[number]) if len(scene.classes) > 2 else ""
+        panel.set_title(", ".join(filter(None, (name, scene.title))))
     if entropy:
         _draw_entropy(figure, axes[panels - 1], scene, theme)
     for panel in axes[panels:]:
@@ -202,11 +203,6 @@ def _panel_size(box: tuple[int, int, int, int], aspect: float, columns: int) -> 
     ratio = aspect * (box[3] - box[2] + 1) / (box[1] - box[0] + 1)
     width = min(5.0 if columns == 1 else 4.2, 11.0 / columns)
     return (width, width * ratio) if ratio <= 1.4 else (width * 1.4 / ratio, width * 1.4)
-
-
-def _title(scene: _Scene, number: int) -> str:
-    parts = [style.shown(scene.classes[number])] if len(scene.classes) > 2 else []
-    return ", ".join([*parts, scene.title] if scene.title else parts)
 
 
 def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:

@@ -68,7 +68,9 @@ def agreement(
     if column not in rows[0]:
         known = ", ".join(name for name in _TITLES if name in rows[0])
         raise RatersError(f"found no score {column!r}, expected one of: {known}")
-    names = list(raters) if raters is not None else _all_names(rows)
+    # A pair names the earlier rater first: all are in the order of the study.
+    each = (row[side] for side in ("rater_a", "rater_b") for row in rows)
+    names = list(raters) if raters is not None else list(dict.fromkeys(each))
     values = pair_matrix(rows, names, column)
     if order == "clustered":
         kept = clustered(values)
@@ -86,13 +88,6 @@ def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> l
         known = ", ".join(dict.fromkeys(str(row.get("class")) for row in rows))
         raise RatersError(f"found no class {class_name!r}, expected one of: {known}")
     return chosen
-
-
-def _all_names(rows: Sequence[Row]) -> list[str]:
-    """Return the names in the order of the study: a pair names the earlier rater first."""
-    first = dict.fromkeys(row["rater_a"] for row in rows)
-    second = dict.fromkeys(row["rater_b"] for row in rows)
-    return list(first | second)
 
 
 def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> Floats:

@@ -220,7 +220,9 @@ def suggest(
         )
         if bits.ndim:
             windows = best_windows(bits, patch_size or quarter(bits.shape), num_patches)
-            found.patches += [_patch_row(known, window) for window in windows]
+            for window in windows:
+                start, size = (",".join(map(str, of)) for of in (window.start, window.size))
+                found.patches.append({**known, "start": start, "size": size, "bits": window.bits})
     found.cases = _ranked(found.cases, num_cases)
     found.patches = _ranked(found.patches, num_patches)
     return found
@@ -243,18 +245,9 @@ def labelled_by(case: Case) -> int:
     return sum(bool((mask != MISSING).any()) for mask in case.labels)
 
 
-def _patch_row(known: Row, window: Window) -> Row:
-    places = {"start": _listed(window.start), "size": _listed(window.size)}
-    return {**known, **places, "bits": window.bits}
-
-
 def _place(row: Row) -> tuple[slice, ...]:
     sides = ((int(n) for n in row[name].split(",")) for name in ("start", "size"))
     return tuple(slice(start, start + size) for start, size in zip(*sides, strict=True))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
 
 
 def _ranked(rows: list[Row], most: int) -> list[Row]:

@@ -168,19 +168,15 @@ class CaseWriter:
             yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
         if self.outputs.recurrences:
             yield _File("confidence", CONFIDENCE_FOLDER, partial(_of, "confidence"), 2)
-        for name in ("truth", *self.outputs.beside, *self._turns):
+        number = getattr(self.model.method.options, "recurrences", 0)
+        turns = [f"recurrence:{k + 1}" for k in range(number if self.outputs.recurrences else 0)]
+        for name in ("truth", *self.outputs.beside, *turns):
             place = "" if name == "truth" else map_folder(name)
             words = "" if name == "truth" else " " + name.replace(":", " ", 1)
             yield _File(f"labels{words}", place, partial(self._labels, name), 0)
             if self.outputs.probabilities:
                 soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
                 yield _File(f"soft{words}", soft, partial(_of, name), 1)
-
-    @property
-    def _turns(self) -> list[str]:
-        """The maps of recurrences that are wanted, by name."""
-        number = getattr(self.model.method.options, "recurrences", 0)
-        return [f"recurrence:{k + 1}" for k in range(number if self.outputs.recurrences else 0)]
 
     def _labels(self, name: str, band: Prediction) -> Array:
         """Return the values of labels: of the truth at the cut, of others the most likely."""
