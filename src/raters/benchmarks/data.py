@@ -189,7 +189,7 @@ def digit_masks(
     whole = opened("mnist-masks", places, at="mnist")
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
     random = np.random.default_rng(seed + 2000)
-    pictures = np.stack([case.needed_image().array for case in cases]).astype(np.float32) / 255
+    pictures = np.stack([_image(case) for case in cases]).astype(np.float32) / 255
     pictures += random.normal(0, noise, pictures.shape).astype(np.float32)
     return Study.from_arrays(
         images=pictures,
@@ -202,6 +202,12 @@ def _chosen(seed: int, number: int, wanted: int) -> list[int]:
     if wanted > number:
         raise RatersError(f"found {number:,} images, expected {wanted:,} for train, val and test")
     return sorted(np.random.default_rng(seed).permutation(number)[:wanted].tolist())
+
+
+def _image(case: Case) -> Array:
+    if case.image is None:  # it is kept, where `needed_image` reads it each time
+        raise RatersError("found no image, expected one", case=case.id)
+    return case.image
 
 
 def _reference(case: Case) -> Array:
@@ -222,7 +228,7 @@ def class_images(
     """Return images with one true class each, of MNIST or CIFAR-10; flat: pixels as features."""
     whole = opened(name, places).select(raters=[])
     cases = [whole[k] for k in _chosen(seed, len(whole), images + val + test)]
-    pictures = np.stack([case.needed_image().array for case in cases]) / np.float32(255)
+    pictures = np.stack([_image(case) for case in cases]) / np.float32(255)
     return Study.from_arrays(
         images=pictures.reshape(len(cases), -1) if flat else pictures,
         reference=np.array([int(_reference(case)) for case in cases]),
@@ -284,7 +290,7 @@ def _thinned(study: Study, labels: str, shrink: int, seed: int) -> Study:
     return in_memory(
         study,
         read,
-        images=[averages(case.needed_image().array, shrink) for case in read],
+        images=[averages(_image(case), shrink) for case in read],
         labels=drawn,
         reference=[None if mask is None else middles(mask, shrink) for mask in masks],
         about=study.about,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def score_own(
     alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
     if has_matrices(model):
         own = LabelFit(columns, places, None, cut)
-    watch = alike if own is alike else lambda stream: alike(own(stream))
+    watch: Any = alike if own is alike else lambda stream: alike(own(stream))
     found = score_model(model, test, surfaces=False, samples=0, watch=watch)
     if not found.score.endswith("reference"):
         for name in ("score", "score_best", "score_area"):

@@ -75,11 +75,8 @@ class Estimate:
     def described(self) -> dict[str, str]:
         """Return it in words, by what it is about."""
         config, parts = self.planned.config, self.planned.parts
-        training, network, classes = (
-            config.training,
-            config.network,
-            [c.name for c in config.classes],
-        )
+        training, network = config.training, config.network
+        classes = [c.name for c in config.classes]
         sizes = {name: getattr(network, name) for name in ("width", "depth", "norm")}
         built = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
         return {

@@ -159,9 +159,8 @@ def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOpt
         if name in SETTLED:
             raise RatersError(f"found the option {name!r}, expected none: the network is trained")
         if name not in TrainingOptions.model_fields:
-            one_of(
-                [k for k in TrainingOptions.model_fields if k not in SETTLED], name, "the option"
-            )
+            known = [field for field in TrainingOptions.model_fields if field not in SETTLED]
+            one_of(known, name, "the option")
     kept = {name: value for name, value in trained if name not in (*FREE, "precision")}
     chosen = parse_options(TrainingOptions, {**kept, "confusion_lr_scale": FASTER, **given})
     return chosen.model_copy(update={"precision": precision_of(chosen.precision)})

@@ -153,6 +153,11 @@ OFTEN = {"affine": 0.3, "noise": 0.15, "gamma": 0.3, "contrast": 0.15, "brightne
 _ONE_AT_A_TIME = Lock()
 
 
+def no_change(image: NDArray[np.float32], maps: Maps, _: np.random.Generator) -> Augmented:
+    """Leave everything as it is."""
+    return image, list(maps)
+
+
 def flip(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:
     """Flip along every axis with probability 1/2, and turn by 90 degrees where that fits.
 
@@ -217,11 +222,7 @@ def full(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Au
         return np.asarray(changed, np.float32), moved
 
 
-AUGMENTATIONS: dict[str, Augmentation] = {
-    "none": lambda image, maps, _: (image, list(maps)),
-    "flip": flip,
-    "full": full,
-}
+AUGMENTATIONS: dict[str, Augmentation] = {"none": no_change, "flip": flip, "full": full}
 """The levels by name; a new one is a function and an entry here."""
 
 

@@ -304,10 +304,8 @@ class Record:
         except BaseException as error:
             if not self._started:
                 raise  # the folder is as it was before
-            why = f"by an error: {error}"
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                ended = isinstance(error, SystemExit)
-                why = "from outside (SIGTERM)" if ended else "by Ctrl-C"
+            known = {KeyboardInterrupt: "by Ctrl-C", SystemExit: "from outside (SIGTERM)"}
+            why = known.get(type(error), f"by an error: {error}")
             with suppress(OSError, RatersError):  # a full disk takes no more lines
                 self.log(f"stopped {why}; --resume continues after the last whole epoch")
             raise
