@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from raters.errors import RatersError
-from raters.networks.options import Norm
+from raters.networks.options import Norm, network_error
 from raters.rater_models.start import pointwise
 
 MOST_GROUPS = 8
@@ -136,10 +135,9 @@ class TruthNetwork(nn.Module):
         if backbone.dense != (spatial_dims > 0):
             found = "each pixel" if backbone.dense else "a whole image"
             wanted = "segmentation" if spatial_dims > 0 else "classification"
-            raise RatersError(
+            raise network_error(
                 f"found a network that gives features of {found} ({type(backbone).__name__}), "
-                f"expected one for {wanted}",
-                kind="network",
+                f"expected one for {wanted}"
             )
         self.half_type: torch.dtype | None = None
         self.backbone = backbone

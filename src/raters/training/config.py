@@ -17,7 +17,7 @@ from raters.errors import RatersError
 from raters.methods.base import Method, Task
 from raters.methods.registry import learning_method
 from raters.networks.normalise import Normalisation
-from raters.networks.options import NetworkOptions, Own, own_name
+from raters.networks.options import NetworkOptions, Own, network_error, own_name
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
 from raters.study.formats.base import usable_memory
@@ -103,10 +103,9 @@ class ModelConfig(BaseModel):
         if own is None:
             return self
         if self.network.name != own_name(own):
-            raise RatersError(
+            raise network_error(
                 f"found the network {own_name(own)!r}, expected {self.network.name!r} as in the "
-                "model",
-                kind="network",
+                "model"
             )
         found = self.model_copy()
         found._own = own
@@ -331,11 +330,10 @@ def refuse_too_large(config: ModelConfig) -> None:
     if size <= usable_memory():
         return
     takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
-    raise RatersError(
+    raise network_error(
         f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
         f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
-        "try a smaller width or depth",
-        kind="network",
+        "try a smaller width or depth"
     )
 
 

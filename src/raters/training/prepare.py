@@ -19,7 +19,7 @@ from raters.methods.base import Method
 from raters.methods.options import MethodOptions, trusts_masks
 from raters.methods.registry import learning_method
 from raters.networks.normalise import fit_normalisation
-from raters.networks.options import NetworkOptions, is_own
+from raters.networks.options import NetworkOptions, is_own, network_error
 from raters.study.study import Study
 from raters.study.survey import survey
 from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
@@ -291,10 +291,9 @@ def _network(
     if training.network and is_own(training.network):
         for name, value in (*sizes.items(), ("dropout", training.dropout or None)):
             if value is not None:
-                raise RatersError(
+                raise network_error(
                     f"found {name}={value} with the network {training.network!r}, expected none: "
-                    "sizes are those of the networks of raters",
-                    kind="network",
+                    "sizes are those of the networks of raters"
                 )
         return NetworkOptions(training.network)
     chosen = choose_network(study.kind, channels, space)
