@@ -200,10 +200,10 @@ def _show_comparison(found: Comparison) -> None:
     show.rows("runs, with 95 % intervals", rows)
     from raters.evaluation.result import NAMES
 
-    names = [NAMES.get(row["score"], score) for row in found.differences]
     lines = [
-        {"run": row["run"], "score": name, "difference": _signed(row, "difference")}
-        for name, row in zip(names, found.differences, strict=True)
+        {"run": row["run"], "score": NAMES.get(row["score"], score)}
+        | {"difference": _signed(row, "difference")}
+        for row in found.differences
     ]
     show.rows(f"more than {found.runs[0].run}, paired", lines)
 

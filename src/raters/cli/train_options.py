@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -65,17 +65,27 @@ class TypedOption:
         return f"{takers}{meaning(self.info)}{shown}".replace("[", r"\[")  # else it is markup
 
 
+def given_options(options: Sequence[TypedOption], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the user set, by name."""
+    found = [(option, values.get(PREFIX + option.field)) for option in options]
+    return {o.field: parsed(o.field, o.info, value) for o, value in found if value is not None}
+
+
+def names_of(function: Callable[..., Any]) -> set[str]:
+    """Return the names that the options of a function have on the command line."""
+    return {name.replace("_", "-") for name in inspect.signature(function).parameters}
+
+
 def with_options(
     verb: Callable[..., None], options: Sequence[TypedOption], taken: Iterable[str]
 ) -> Callable[..., None]:
     """Add typed options to a verb; it gets those that the user set as the dictionary `options`."""
-    names = {*taken, *(p.name.replace("_", "-") for p in parameters(verb))}
+    names = {*taken, *names_of(verb)}
     made = [option.parameter(names) for option in options]
 
     def command(opened: Any, **values: Any) -> None:  # noqa: ANN401
-        typed = [(option, values.pop(p.name)) for option, p in zip(options, made, strict=True)]
-        found = {o.field: parsed(o.field, o.info, v) for o, v in typed if v is not None}
-        verb(opened, options=found, **values)
+        typed = {p.name: values.pop(p.name) for p in made}
+        verb(opened, options=given_options(options, typed), **values)
 
     own = [p for p in parameters(verb) if p.name != "options"]
     return as_verb(command, verb, [*own, *made])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from raters.rows import Row, write_csv
 from raters.scores.chosen_cut import CutGiven
 from raters.scores.cut import cut_labels
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.paths import (
     CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
@@ -41,11 +42,8 @@ from raters.study.paths import (
     naming,
     temporary_beside,
 )
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.results import Journal
-    from raters.training.model import Model, Weights
+from raters.study.results import Journal
+from raters.training.model import Model, Weights
 
 Array = NDArray[Any]
 
