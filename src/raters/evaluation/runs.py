@@ -241,7 +241,12 @@ def score_runs(
     """Score runs on the same cases; `raters.evaluate` says what the tables hold."""
     if not runs:
         raise RatersError("found no runs, expected at least one")
-    models = [_opened(run) for run in runs]
+    from raters import load  # says what to install if torch is not there
+
+    models: list[tuple[Model, Path | None]] = [
+        (load(run), Path(run).resolve()) if isinstance(run, str | Path) else (run, None)
+        for run in runs
+    ]
     for model, folder in models:
         with placed(file=folder):
             refuse_unlike(model.config, study)
@@ -261,13 +266,6 @@ def score_runs(
     for text in (text for scores in found for text in scores.warnings):
         warnings.warn(text, stacklevel=3)
     return found
-
-
-def _opened(run: Model | str | Path) -> tuple[Model, Path | None]:
-    """Return a model, and the folder that it is from."""
-    from raters import load  # says what to install if torch is not there
-
-    return (load(run), Path(run).resolve()) if isinstance(run, str | Path) else (run, None)
 
 
 def _names(models: Sequence[tuple[Model, Path | None]]) -> list[str]:

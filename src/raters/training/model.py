@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from raters.errors import RatersError, in_case
 from raters.methods.base import Asked, Method, refuse_unanswered
 from raters.methods.registry import METHODS
 from raters.networks.options import Own
-from raters.prediction.prediction import Prediction
 from raters.rows import Row, html, write_csv
 from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.scores.cut import cut_labels
@@ -41,6 +40,9 @@ from raters.training.run import (
     write_progress,
 )
 from raters.wording import expected_one_of, many, shortened
+
+if TYPE_CHECKING:
+    from raters.prediction.prediction import Prediction
 
 T = TypeVar("T", bound=np.generic)
 Probabilities = NDArray[np.float32]
