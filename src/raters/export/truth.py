@@ -171,7 +171,8 @@ def truth_of(model: Model, place: Place = "auto", possible: bool = True) -> Trut
     """
     config = model.config
     inside = goes_inside(config, place, possible)
-    how, normalise = config.normaliser(), nn.Identity()
+    how = config.normaliser()
+    normalise: nn.Module = nn.Identity()
     if inside:
         own = StudyNormalise(how.mean, how.std, config.spatial_dims)
         normalise = own if how.mode == "study" else CaseNormalise()
