@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -41,7 +41,7 @@ def ordered_map(
 T = TypeVar("T")
 
 
-def track(items: Iterable[T], total: int, what: str, show: bool) -> Iterator[T]:
+def track(items: Iterable[T], total: int, what: str, show: bool) -> Generator[T, None, None]:
     """Return the items on, and show how many of `total` have passed and the time left."""
     if not show:
         yield from items
