@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -152,7 +153,7 @@ class TestInterrupted:
         there = [cell.setting for cell in cells if cell.path(tmp_path).exists()]
         assert there == ["first", "third"]
 
-    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     def test_a_run_that_is_stopped(
         self, how: signal.Signals, run: Run, no_training: list[Cell], tmp_path: Path
     ) -> None:
@@ -186,6 +187,35 @@ class TestInterrupted:
         assert [cell.setting for cell in no_training] == ["slow", "third"]
         assert "2 cells run, 1 was there already" in outcome.out
         assert ("its lock was taken over" in outcome.out) == (how == signal.SIGKILL)
+
+    def test_sigterm_ends_all_processes(self, tmp_path: Path) -> None:
+        """Also those that are still importing, and so cannot see that the first one is gone."""
+        path = write_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
+        script = [sys.executable, "-c", "from raters.cli import main; main()", "bench", "run"]
+        process = subprocess.Popen(
+            [*script, str(path), "-o", str(tmp_path / "results"), "--workers", "2"],
+            start_new_session=True,
+        )
+
+        def workers() -> list[str]:
+            listed = subprocess.run(["ps", "-wweo", "pgid=,args="], capture_output=True, text=True)
+            lines = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+            return [
+                args for group, args in lines if group == str(process.pid) and "spawn_main" in args
+            ]
+
+        try:
+            until = time.monotonic() + PATIENCE
+            while not workers() and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.05)
+            assert workers()
+            process.terminate()
+            assert process.wait(30) == 128 + signal.SIGTERM
+            assert workers() == []
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        assert not list((tmp_path / "results").rglob(LOCK_FILE))
 
 
 class TestRefused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -41,25 +41,19 @@ def ordered_map(
 T = TypeVar("T")
 
 
-def track(items: Iterable[T], total: int, what: str, show: bool) -> Iterator[T]:
+def track(items: Iterable[T], total: int, what: str, show: bool) -> Generator[T, None, None]:
     """Return the items on, and show how many of `total` have passed and the time left."""
     if not show:
         yield from items
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with bars.Progress(*columns, console=Console(stderr=True)) as progress:
         yield from progress.track(items, total=total, description=what)

@@ -80,9 +80,7 @@ def _matrix(found: Collected, score: str) -> Matrix | None:
     rows = list(dict.fromkeys(row for setting in settings for row in found.rows_of(setting)))
     values: list[list[float | None]] = []
     for row in rows:
-        cells = [
-            found.summary(s, row, score) if row in found.rows_of(s) else None for s in settings
-        ]
+        cells = [found.summary(s, row, score) for s in settings]
         values.append([None if one is None else float(one.mean) for one in cells])
     kept = [k for k, cells in enumerate(values) if any(cell is not None for cell in cells)]
     if not kept:

@@ -142,12 +142,9 @@ def _place(text: str, side: str, spec: Specification) -> Place:
         setting = next(iter(spec.settings))
     elif not at:
         raise _bad(text, f"found {side!r} without a setting, expected ROW @ SETTING")
-    if row not in spec.rows:
-        raise _bad(text, f"found the row {row!r}, {expected_one_of(spec.rows, row)}")
-    if setting not in spec.settings:
-        raise _bad(
-            text, f"found the setting {setting!r}, {expected_one_of(spec.settings, setting)}"
-        )
+    for what, name, known in (("row", row, spec.rows), ("setting", setting, spec.settings)):
+        if name not in known:
+            raise _bad(text, f"found the {what} {name!r}, {expected_one_of(known, name)}")
     return row, setting
 
 
@@ -270,13 +267,7 @@ def answer_claim(claim: Claim, found: Collected) -> Verdict:
     verdicts = [answer_check(parse_check(text, found.spec), found) for text in claim.check]
     if not verdicts:
         return Verdict("not checked")
-    answers = {verdict.answer for verdict in verdicts}
-    return Verdict(_together(answers), "; ".join(verdict.why for verdict in verdicts))
-
-
-def _together(answers: set[Answer]) -> Answer:
-    if answers == {"yes"}:
-        return "yes"
-    if "no" in answers:
-        return "no"
-    return "not run" if answers == {"not run"} else "unclear"
+    answers, why = {v.answer for v in verdicts}, "; ".join(v.why for v in verdicts)
+    if len(answers) == 1:
+        return Verdict(verdicts[0].answer, why)
+    return Verdict("no" if "no" in answers else "unclear", why)

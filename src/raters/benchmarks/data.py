@@ -17,19 +17,18 @@ import numpy as np
 from raters.arrays import Array, Floats, Labels
 from raters.benchmarks.studies import (
     dealt,
-    discs,
     drawn_classes,
     drawn_crowd,
     drawn_masks,
+    drawn_with_raters,
     in_memory,
     own_study,
-    streaks,
 )
 from raters.confusion import dominance_margin
 from raters.datasets import DATASETS, find, open_dataset
 from raters.errors import RatersError, one_of
 from raters.rows import to_json
-from raters.simulate import simulate, true_confusion
+from raters.simulate import disc_study, simulate, streak_study, true_confusion
 from raters.simulate.classes import SPREAD
 from raters.simulate.specs import parse_raters
 from raters.simulate.study import matrices_of
@@ -206,7 +205,7 @@ def _chosen(seed: int, number: int, wanted: int) -> list[int]:
 
 
 def _image(case: Case) -> Array:
-    if case.image is None:
+    if case.image is None:  # it is kept, where `needed_image` reads it each time
         raise RatersError("found no image, expected one", case=case.id)
     return case.image
 
@@ -339,21 +338,17 @@ class _OneTrusted:
         return {**self._backend.holds(), "reference": True}
 
 
-def _one(name: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    return lambda _: (name,)
-
-
 def _named(options: Mapping[str, Any]) -> tuple[str, ...]:
     return (str(options.get("name", "")),)
 
 
 SOURCES: dict[str, Source] = {
-    "mnist-masks": Source(digit_masks, _one("mnist")),
+    "mnist-masks": Source(digit_masks, lambda _: ("mnist",)),
     "class-images": Source(class_images, _named),
     "public": Source(public, _named),
     "drawn-masks": Source(drawn_masks),
-    "streaks": Source(streaks),
-    "discs": Source(discs),
+    "streaks": Source(drawn_with_raters(streak_study, 40)),
+    "discs": Source(drawn_with_raters(disc_study, 64)),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
     "study": Source(own_study),

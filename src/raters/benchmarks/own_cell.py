@@ -7,32 +7,32 @@ without matrices of its own gets counted ones (`counted_matrices`), from trainin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from raters.arrays import Array, Floats, Ints, Labels
 from raters.errors import RatersError
+from raters.evaluation.case import labels_of
+from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, EStep, e_step, run_em
+from raters.prediction.predict import Found, predict_cases
+from raters.prediction.prediction import Prediction
 from raters.rows import Row
 from raters.scores.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
 from raters.scores.cut import cut_labels
+from raters.scores.overlap import mean_dice
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
-
-if TYPE_CHECKING:
-    from raters.evaluation.result import Evaluation
-    from raters.prediction.predict import Found
-    from raters.prediction.prediction import Prediction
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.study.study import Study
+from raters.training.model import Model
 
 BY_LABEL = ("likelihood", "left_out", "likelihood_counted", "left_out_counted")
 """Scores that are means over labels: with the matrices that a method learns, or counted ones if it
@@ -57,9 +57,8 @@ def score_own(
     alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
     if has_matrices(model):
         own = LabelFit(columns, places, None, cut)
-    found = score_model(
-        model, test, surfaces=False, samples=0, watch=alike if own is alike else _both(own, alike)
-    )
+    watch: Any = alike if own is alike else lambda stream: alike(own(stream))
+    found = score_model(model, test, surfaces=False, samples=0, watch=watch)
     if not found.score.endswith("reference"):
         for name in ("score", "score_best", "score_area"):
             found.main.pop(name, None)
@@ -72,10 +71,6 @@ def score_own(
         name: log / labels if labels else None for name, log in zip(BY_LABEL, logs, strict=True)
     }
     return found, {**means, "labels": int(labels), "cases": len(sums)}
-
-
-def _both(one: LabelFit, two: LabelFit) -> Callable[[Any], Any]:
-    return lambda stream: two(one(stream))
 
 
 @dataclass(frozen=True)
@@ -200,8 +195,6 @@ def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple
 
 def _predicted(model: Model, part: Study) -> tuple[list[Case], list[Array]]:
     """Return cases in random order, and `p(t | x)` of each, until there are enough."""
-    from raters.prediction.predict import predict_cases
-
     order = np.random.default_rng(0).permutation(len(part))
     cases, truth, number = [], [], 0
     for case, found in predict_cases(model, (part[int(k)] for k in order)):
@@ -213,11 +206,6 @@ def _predicted(model: Model, part: Study) -> tuple[list[Case], list[Array]]:
         if number >= MOST_VALUES:
             break
     return cases, truth
-
-
-def labels_of(case: Case) -> list[Labels]:
-    """Return each rater's labels of a case, `(*space)`; of a class all answers, `(answers,)`."""
-    return list(case.labels) if case.kind == "segmentation" else case.answers.by_rater()
 
 
 @dataclass
@@ -249,13 +237,10 @@ class LabelFit:
         parts = []
         for band in bands:
             self.add(case, band)
-            parts.append(self._labels(band))
+            said = band.labels if self.cut is None else cut_labels(band.truth, self.cut)
+            parts.append(np.asarray(said, np.int16))
             yield band
         self.predicted[case.id] = np.concatenate(parts) if parts[0].ndim else parts[0]
-
-    def _labels(self, band: Prediction) -> Labels:
-        found = band.labels if self.cut is None else cut_labels(band.truth, self.cut)
-        return np.asarray(found, np.int16)
 
     def add(self, case: Case, band: Prediction) -> None:
         """Add what is said of all rows of a case, or of some."""
@@ -285,8 +270,6 @@ def agreement(a: Mapping[str, Labels], b: Mapping[str, Labels], num_classes: int
         >>> agreement(one, {"t1": np.array(0), "t2": np.array(0)}, num_classes=2)
         0.5
     """
-    from raters.scores import mean_dice
-
     shared = [case for case in a if case in b]
     each = [
         mean_dice(a[case], b[case], num_classes) if a[case].ndim else float(a[case] == b[case])

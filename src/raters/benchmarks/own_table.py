@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,15 +14,12 @@ from raters.benchmarks.cell import Cell, Result, result_of
 from raters.benchmarks.own_cell import BY_LABEL, Kept, agreement, read_kept
 from raters.benchmarks.run import BenchRun
 from raters.benchmarks.scores import SCORES, columns
+from raters.benchmarks.spec import Specification
 from raters.rows import Row, to_markdown, write_csv, write_json
 from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.paths import written_whole
+from raters.study.study import Study
 from raters.wording import many
-
-if TYPE_CHECKING:
-    from raters.benchmarks.spec import Specification
-    from raters.study.study import Study
-
 
 FILES = ("comparison.md", "comparison.csv", "comparison.json")
 """What is written of a comparison, beside its cells."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.typing import LineStyleType
 
 from raters.benchmarks.cell import checksum
 from raters.benchmarks.results import Collected, curves, long_rows
@@ -18,14 +20,8 @@ from raters.benchmarks.scores import SCORES
 from raters.benchmarks.table import flat_rows
 from raters.errors import RatersError
 from raters.plots import style
+from raters.plots.style import Theme
 from raters.study.paths import written_whole
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.typing import LineStyleType
-
-    from raters.plots.style import Theme
 
 SUFFIXES = (".png", ".svg", ".pdf")
 _DPI = 130
@@ -121,18 +117,17 @@ def _dots_figure(found: Collected, theme: Theme) -> Figure:
             title = style.shown(setting, 40) if k == 0 else ""
             one = SCORES[group[0]]
             name = one.title.split(",")[0] if len(group) > 1 else one.title
-            style.plain_axes(axes, theme, "", _folded(_with_direction(name, one.higher)))
-            axes.set_title(
-                title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)
-            )
+            better = f"({'higher' if one.higher else 'lower'} is better)"
+            style.plain_axes(axes, theme, "", _folded(f"{name} {better}"))
+            _title(axes, title, theme)
             _draw_dots(axes, found, setting, group, theme)
             axes.tick_params(labelbottom=True, labelleft=not k)
     _dots_legend(made, found, panels, theme)
     return made
 
 
-def _with_direction(title: str, higher: bool) -> str:
-    return f"{title} ({'higher' if higher else 'lower'} is better)"
+def _title(axes: Axes, title: str, theme: Theme) -> None:
+    axes.set_title(title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE))
 
 
 def _folded(text: str, width: int = 42) -> str:
@@ -208,9 +203,7 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
             axis = found.spec.axis if axes in grid[-1] else ""
             style.plain_axes(axes, theme, "", axis, _folded(SCORES[score].title, 26))
             title = style.shown(name, 40) if k == 0 and len(groups) > 1 else ""
-            axes.set_title(
-                title, loc="left", color=style.look(theme).ink, **style.font(style.LARGE)
-            )
+            _title(axes, title, theme)
             _draw_curves(axes, found, points, rows, score, theme)
     handles = [
         Line2D([], [], color=c, ls=ls, marker=m, ms=4.5)
@@ -253,12 +246,10 @@ def _draw_curves(
         colour, line, marker = _look(position)
         known = [(x, found.summary(setting, row, score)) for x, setting in points.items()]
         there = [(x, one) for x, one in known if one is not None]
-        places = [x for x, _ in there]
-        means = [one.mean for _, one in there]
-        spread = [one.sd or 0.0 for _, one in there]
+        places, means = [x for x, _ in there], [one.mean for _, one in there]
         axes.plot(places, means, color=colour, ls=line, marker=marker, ms=4.5, lw=1.4, zorder=3)
-        low = [m - s for m, s in zip(means, spread, strict=True)]
-        high = [m + s for m, s in zip(means, spread, strict=True)]
+        low = [one.mean - (one.sd or 0.0) for _, one in there]
+        high = [one.mean + (one.sd or 0.0) for _, one in there]
         axes.fill_between(places, low, high, color=colour, alpha=0.15, lw=0, zorder=1)
         for x, setting in points.items():
             printed = found.published(setting, row, score)

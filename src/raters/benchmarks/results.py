@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,12 +148,11 @@ class Collected:
 
     def rows_of(self, setting: str) -> list[str]:
         """Return the rows that a setting shows: those that are run there, and published ones."""
-        found = []
-        for name, row in self.spec.rows.items():
-            here = row.settings is None or setting in row.settings
-            if here or setting in row.published:
-                found.append(name)
-        return found
+        return [
+            name
+            for name, row in self.spec.rows.items()
+            if row.settings is None or setting in row.settings or setting in row.published
+        ]
 
 
 def collect(spec: Specification, scale: str, folder: Path) -> Collected:
@@ -379,16 +378,11 @@ def rank_correlations(found: Collected) -> list[RankCorrelation]:
     answers = []
     for setting in found.settings if found.comparable else ():
         for score in found.scores:
-            published = _known(
-                (row, found.published(setting, row, score)) for row in found.spec.rows
-            )
+            printed = {row: found.published(setting, row, score) for row in found.spec.rows}
+            published = {row: value for row, value in printed.items() if value is not None}
             means = ((row, found.summary(setting, row, score)) for row in published)
             ours = {row: one.mean for row, one in means if one is not None}
             if ours:
                 rho = rank_correlation(published, ours)
                 answers.append(RankCorrelation(setting, score, rho, len(ours)))
     return answers
-
-
-def _known(pairs: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    return {name: value for name, value in pairs if value is not None}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread, current_thread, main_thread
 
 from raters.benchmarks.cell import Cell, refuse_options, result_of, run_cell
 from raters.benchmarks.data import Places, missing_data
@@ -92,16 +93,13 @@ def run_cells(
         work = partial(_outcome, folder=folder, places=places)
         workers = min(num_workers or os.cpu_count() or 1, max(len(left), 1))
         done = _elsewhere(work, left, scheduler, tell) if scheduler else _here(work, left, workers)
-        for outcome in track(done, len(left), "cells", progress):
-            if outcome.error:
-                run.failures.append(outcome)
-            else:
-                run.done += 1
-            if tell is not None:
-                number = run.done + len(run.failures)
-                tell(
-                    f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {_said(outcome)}"
-                )
+        with _stoppable(), closing(track(done, len(left), "cells", progress)) as outcomes:
+            for number, outcome in enumerate(outcomes, start=1):
+                said = f"failed: {outcome.error}" if outcome.error else "done"
+                run.failures += [outcome] if outcome.error else []
+                run.done = number - len(run.failures)
+                if tell is not None:
+                    tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {said}")
     return run
 
 
@@ -141,8 +139,20 @@ def _alone(folders: Sequence[Path]) -> Iterator[list[str]]:
         yield [*notes, *others]
 
 
-def _said(outcome: Outcome) -> str:
-    return f"failed: {outcome.error}" if outcome.error else "done"
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that all processes have ended when this one ends.
+
+    By themselves they notice it only once they have imported torch, many seconds after their start.
+    """
+    if current_thread() is not main_thread():  # no other may set a handler
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _is_done(cell: Cell, folder: Path, again: bool) -> bool:
@@ -188,22 +198,29 @@ class _Lane:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._closed, self._starting = False, Lock()
 
     def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
-        if self._pool is None:
-            # Threads of torch do not survive a fork.
-            context = get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
         try:
-            return self._pool.submit(work, cell).result()
+            with self._starting:
+                if self._closed:
+                    return Outcome(cell, "stopped")
+                if self._pool is None:
+                    # Threads of torch do not survive a fork.
+                    context = get_context("spawn")
+                    self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
+                found = self._pool.submit(work, cell)
+            return found.result()
         except BrokenProcessPool:
-            self._pool.shutdown(wait=False)
+            if self._pool is not None:
+                self._pool.shutdown(wait=False)
             self._pool = None
             return Outcome(cell, "its process died: killed, or out of memory")
 
     def close(self) -> None:
         """End the process, without waiting for what it does."""
-        pool = self._pool  # `run` forgets it once its process is gone
+        with self._starting:  # a process that is half started cannot be ended
+            self._closed, pool = True, self._pool
         if pool is None:
             return
         for process in list((pool._processes or {}).values()):
@@ -241,15 +258,10 @@ def _elsewhere(
     def failed(position: int, error: RatersError) -> Outcome:
         return Outcome(cells[position], str(error))
 
-    return on_cluster(_Numbered(work, cells), range(len(cells)), scheduler, failed, tell)
+    numbered = partial(_numbered, work=work, cells=cells)
+    return on_cluster(numbered, range(len(cells)), scheduler, failed, tell)
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """Work on cells by their numbers, as a cluster takes it."""
-
-    work: partial[Outcome]
-    cells: Sequence[Cell]
-
-    def __call__(self, position: int) -> Outcome:
-        return self.work(self.cells[position])
+def _numbered(position: int, work: partial[Outcome], cells: Sequence[Cell]) -> Outcome:
+    """Work on a cell by its number, as a cluster takes it."""
+    return work(cells[position])

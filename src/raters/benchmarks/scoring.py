@@ -7,32 +7,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from raters.arrays import Array, Ints, Labels
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
+from raters.benchmarks.own_cell import score_own
 from raters.benchmarks.spec import ANNOTATORS
+from raters.confusion import root_mean_square, squared_frobenius
 from raters.errors import RatersError
+from raters.evaluation.result import Evaluation
+from raters.evaluation.runs import score_model
+from raters.fusion.consensus import fuse
+from raters.methods.base import Asked
 from raters.methods.registry import METHODS
+from raters.prediction.fuse_model import fuse_with
+from raters.prediction.predict import Found, predict_cases
+from raters.prediction.prediction import Prediction, most_likely
+from raters.prediction.suggest import labelled_by
 from raters.rows import Row
+from raters.scores import CutTally, energy_distance, mean_dice, search_cuts
 from raters.scores.overlap import (
     all_iou_from_counts,
     pair_counts,
     soft_counts,
     soft_dice_from_counts,
 )
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.evaluation.result import Evaluation
-    from raters.prediction.predict import Found
-    from raters.prediction.prediction import Prediction
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.study.study import Study
+from raters.training.fit import fit
+from raters.training.model import Model
 
 SAMPLES = 16
 SPREAD_CASES = 100
@@ -50,9 +57,6 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
     if cell.method == ANNOTATORS:
         return annotator_scores(told)
     test = told.select(split="test")
-    from raters import fit
-    from raters.evaluation.runs import score_model
-
     with warnings.catch_warnings():
         # Lost dominance is part of what is measured; it is among the scores.
         warnings.simplefilter("ignore")
@@ -60,15 +64,12 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         model = fit(data.study, cell.method, progress=False, **options)
         _choose_by_raters(model, told)
         if cell.data["source"] == "study":
-            from raters.benchmarks.own_cell import score_own
-
             found, more = score_own(model, told, test, beside)
         else:
             overlaps = Overlaps(len(test.classes))
-            watch = overlaps if test.kind == "segmentation" else _pass_on
-            found = score_model(
-                model, test, surfaces=False, samples=SAMPLES, seed=cell.seed, watch=watch
-            )
+            how: dict[str, Any] = {"surfaces": False, "samples": SAMPLES, "seed": cell.seed}
+            how |= {"watch": overlaps} if test.kind == "segmentation" else {}
+            found = score_model(model, test, **how)
             more = _matrix_errors(cell, model, data) | overlaps.scores()
             more |= recurrence_scores(model, test) | fusion_scores(model, test)
     scores = _of_evaluation(found, model) | more
@@ -78,16 +79,10 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
 
-def _pass_on(stream: Any) -> Any:  # noqa: ANN401
-    return stream
-
-
 def _choose_by_raters(model: Model, study: Study) -> None:
     """Choose the best cut by the raters' masks of validation cases without references."""
     if model.cuts is None or model.cuts.best is not None:
         return
-    from raters.scores import CutTally, search_cuts
-
     found = model.predict_proba(study.select(split="val"))
     val = list(found) if len(study.classes) > 2 else found  # two classes need one pass only
 
@@ -136,12 +131,6 @@ def _spread_of_raters(model: Model, test: Study) -> Row:
     They stand for samples, as in pixel-cm's Table 3, where a method has none; on test cases that
     several raters labelled, at most `SPREAD_CASES`.
     """
-    from raters.methods.base import Asked
-    from raters.prediction.predict import predict_cases
-    from raters.prediction.prediction import most_likely
-    from raters.prediction.suggest import labelled_by
-    from raters.scores import energy_distance
-
     known = tuple(name for name in test.raters if name in model.config.labelled)
     if test.kind != "segmentation" or not known or "as_rater" not in model.method.answers:
         return {}
@@ -157,8 +146,6 @@ def _spread_of_raters(model: Model, test: Study) -> Row:
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
     """Compare matrices with those that simulated raters really have."""
-    from raters.confusion import squared_frobenius
-
     if not data.known or "confusion" not in model.method.answers:
         return {}
     if data.study.kind == "classification":
@@ -171,9 +158,6 @@ def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:
 
 def _mask_error(cell: Cell, model: Model, data: BenchData) -> float | None:
     """Return the error of matrices on validation cases, of the raters who labelled each."""
-    from raters import fuse
-    from raters.confusion import root_mean_square
-
     part = data.study.select(split="val")
     consensus = fuse(part, cell.method) if cell.matrices == "fusion" else None
     # The matrix of who denies classes is of what a pixel is not.
@@ -195,8 +179,6 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float | None:
 
 def annotator_scores(study: Study) -> Row:
     """Score the raters' own labels against the references, each label alike."""
-    from raters.scores import mean_dice
-
     if study.kind == "classification":
         right = [
             answer == int(case.reference)
@@ -309,9 +291,6 @@ def fusion_scores(model: Model, test: Study) -> Row:
     fused labels fuse these likewise. Methods with recurrences can also fuse what they think that
     raters would say (`soft_dice_unseen`). Drawings that are no masks are left out.
     """
-    from raters.fusion.consensus import fuse
-    from raters.prediction.fuse_model import fuse_with
-
     if test.kind != "segmentation" or test.drawn or not test.backend.holds()["reference"]:
         return {}
     way = METHODS[model.config.method].fixed.get("fusion")

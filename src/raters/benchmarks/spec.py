@@ -124,7 +124,14 @@ class Setting(_Part):
     note: str = ""
 
 
-class Scale(_Part):
+class Selection(_Part):
+    """What is run at a scale; by default all, of a view what the benchmark behind it runs."""
+
+    settings: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
+
+
+class Scale(Selection):
     """How large a benchmark is run.
 
     Attributes:
@@ -132,16 +139,12 @@ class Scale(_Part):
         raters: Merged into the raters.
         train: Merged into the training.
         seeds: The seeds.
-        settings: The settings that are run; by default all.
-        rows: The rows that are run; by default all.
     """
 
     data: Options = Field(default_factory=dict)
     raters: Options = Field(default_factory=dict)
     train: Options = Field(default_factory=dict)
     seeds: tuple[int, ...] = (0, 1, 2)
-    settings: tuple[str, ...] | None = None
-    rows: tuple[str, ...] | None = None
 
 
 class Claim(_Part):
@@ -156,47 +159,55 @@ class Claim(_Part):
     check: tuple[str, ...] = ()
 
 
-class Specification(_Part):
-    """A benchmark; the module shows one.
+class _Shown(_Part):
+    """What a benchmark says and shows, of cells of its own or of another.
 
     Attributes:
-        name: The name of its file.
         cells: The benchmark whose cells it shows; '' for its own.
         title: What is compared, in a line.
         paper: What of which paper it repeats; '' for none.
         about: A paragraph for its page: the data, the raters, what the paper leaves open.
         chosen: On what data and seeds options were chosen.
         finding: A paragraph for its page: what was reproduced, what not, and why.
-        data: A source of images with references or raters, and its options.
-        raters: Options of `raters.simulate`; empty for data with raters of their own.
-        train: Options of training, for all rows alike.
         scores: What is shown, by name.
         baseline: The row that others are compared with.
         order_only: Whether published values can only be compared by their order.
         axis: What the settings' numbers mean, where they are the points of a curve.
-        settings: By name.
-        rows: By name.
         claims: What the paper's text claims.
-        scales: By name.
     """
 
-    name: str = ""
     cells: str = ""
     title: str
     paper: str = ""
     about: str = ""
     chosen: str = ""
     finding: str = ""
-    data: Options
-    raters: Options = Field(default_factory=dict)
-    train: Options = Field(default_factory=dict)
     scores: tuple[str, ...]
     baseline: str = ""
     order_only: bool = False
     axis: str = ""
+    claims: tuple[Claim, ...] = ()
+
+
+class Specification(_Shown):
+    """A benchmark; the module shows one.
+
+    Attributes:
+        name: The name of its file.
+        data: A source of images with references or raters, and its options.
+        raters: Options of `raters.simulate`; empty for data with raters of their own.
+        train: Options of training, for all rows alike.
+        settings: By name.
+        rows: By name.
+        scales: By name.
+    """
+
+    name: str = ""
+    data: Options
+    raters: Options = Field(default_factory=dict)
+    train: Options = Field(default_factory=dict)
     settings: dict[str, Setting] = Field(default_factory=lambda: {"": Setting()})
     rows: dict[str, BenchRow]
-    claims: tuple[Claim, ...] = ()
     scales: dict[ScaleName, Scale]
 
     @model_validator(mode="after")
@@ -205,8 +216,7 @@ class Specification(_Part):
             raise RatersError("found data without a source, expected data: {source: NAME, ...}")
         for what, used, known in self._used():
             for name in used:
-                if name not in known:
-                    raise RatersError(f"found the {what} {name!r}, {expected_one_of(known, name)}")
+                one_of(known, name, f"the {what}")
         for what, names in (("row", self.rows), ("setting", self.settings)):
             files: dict[str, str] = {}
             for name in names:
@@ -274,14 +284,7 @@ def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
     }
 
 
-class Selection(_Part):
-    """What a view runs at a scale; by default what the benchmark behind it runs of its own."""
-
-    settings: tuple[str, ...] | None = None
-    rows: tuple[str, ...] | None = None
-
-
-class View(_Part):
+class View(_Shown, Selection):
     """A benchmark that shows cells of another: a table or figure with claims of its own.
 
     Attributes:
@@ -290,23 +293,11 @@ class View(_Part):
         rows: The rows that are shown; by default all.
         scales: Fewer of them at a scale.
 
-    All others are as in `Specification`; data, raters, training and published values are of the
-    benchmark that has the cells. A scale at which it runs nothing of the view is none of its own.
+    Data, raters, training and published values are of the benchmark that has the cells. A scale at
+    which it runs nothing of the view is none of its own.
     """
 
     cells: str
-    title: str
-    paper: str = ""
-    about: str = ""
-    chosen: str = ""
-    finding: str = ""
-    scores: tuple[str, ...]
-    baseline: str = ""
-    order_only: bool = False
-    axis: str = ""
-    settings: tuple[str, ...] | None = None
-    rows: tuple[str, ...] | None = None
-    claims: tuple[Claim, ...] = ()
     scales: dict[ScaleName, Selection] = Field(default_factory=dict)
 
     def of(self, whole: Specification, name: str) -> Specification:

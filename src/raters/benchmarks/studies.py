@@ -5,15 +5,14 @@ Folds go by group; each is held out once, and the split 'test' is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from raters.errors import RatersError
-from raters.simulate import disc_study, phantom_study, simulate, streak_study
-from raters.simulate.specs import How
+from raters.simulate import phantom_study, simulate
 from raters.study.case import Case
 from raters.study.cases import CaseIndex, assign_splits
 from raters.study.read import read as open_study
@@ -81,33 +80,22 @@ def drawn_masks(
     return in_memory(replace(study, index=index))
 
 
-def streaks(
-    _: object,
-    seed: int,
-    images: int = 200,
-    val: int = 40,
-    test: int = 100,
-    shape: Sequence[int] = (40, 40),
-    assign: How = "all",
-) -> Study:
-    """Return drawn lesions and streaks with raters of whom most err alike (`streak_study`)."""
-    study = streak_study(images + val + test, tuple(shape), seed, assign)
-    return in_memory(study, splits=dealt(seed, images, val, test))
+def drawn_with_raters(make: Callable[..., Study], side: int) -> Callable[..., Study]:
+    """Return a source of drawn images whose raters come along, made by `make` of that side."""
 
+    def source(
+        _: object,
+        seed: int,
+        images: int = 200,
+        val: int = 40,
+        test: int = 100,
+        shape: Sequence[int] = (side, side),
+        **how: Any,  # noqa: ANN401
+    ) -> Study:
+        study = make(images + val + test, tuple(shape), seed, **how)
+        return in_memory(study, splits=dealt(seed, images, val, test))
 
-def discs(
-    _: object,
-    seed: int,
-    images: int = 200,
-    val: int = 40,
-    test: int = 100,
-    shape: Sequence[int] = (64, 64),
-    assign: How = "all",
-    equal: bool = False,
-) -> Study:
-    """Return drawn discs and cups by seven raters, five of them biased or all alike."""
-    study = disc_study(images + val + test, tuple(shape), seed, assign, equal)
-    return in_memory(study, splits=dealt(seed, images, val, test))
+    return source
 
 
 def drawn_classes(

@@ -19,14 +19,7 @@ from raters.benchmarks.blocks import (
     value_words,
 )
 from raters.benchmarks.claims import answer_check, answer_claim, parse_check
-from raters.benchmarks.results import (
-    REASONS,
-    Collected,
-    Difference,
-    curves,
-    long_rows,
-    rank_correlations,
-)
+from raters.benchmarks.results import REASONS, Collected, curves, long_rows, rank_correlations
 from raters.benchmarks.scores import SCORES, columns
 from raters.rows import Row, to_csv, to_json, to_markdown
 
@@ -116,13 +109,10 @@ def values_block(found: Collected, setting: str, scores: Sequence[str]) -> Block
     kept = _used(found, setting, rows, scores)
     if not kept:
         return None
-    heads, printed = ["row"], []
+    printed = [s for s in kept if any(found.published(setting, r, s) is not None for r in rows)]
+    heads, lines = ["row"], []
     for score in kept:
-        heads.append(SCORES[score].title)
-        if any(found.published(setting, row, score) is not None for row in rows):
-            heads.append("published")
-            printed.append(score)
-    lines = []
+        heads += [SCORES[score].title, *(["published"] if score in printed else [])]
     for row in rows:
         line = [row]
         for score in kept:
@@ -180,17 +170,14 @@ def differences_block(found: Collected, setting: str, scores: Sequence[str]) -> 
     kept = [s for s in scores if any(more[row, s] is not None for row in rows)]
     if not kept:
         return None
-    lines = []
-    for row in rows:
-        cells = [difference_cell(more[row, score], score) for score in kept]
-        if any(cells):
-            lines.append([row, *cells])
+    lines = [[row, *(difference_cell(more[row, s], s) for s in kept)] for row in rows]
+    lines = [line for line in lines if any(line[1:])]
     counts = {one.n for one in more.values() if one is not None}
     title = f"{_titled(found, setting)}: minus {found.spec.baseline}"
     return Block(title, ["row", *(SCORES[s].title for s in kept)], lines, interval_notes(counts))
 
 
-def to_markdown_page(made: Sequence[Block], level: int = 3) -> str:
+def to_markdown_page(made: Sequence[Block]) -> str:
     """Return blocks as Markdown, each below a heading.
 
     Example:
@@ -207,7 +194,7 @@ def to_markdown_page(made: Sequence[Block], level: int = 3) -> str:
     for block in made:
         notes = "".join(f"- {note}\n" for note in block.notes)
         table = to_markdown(block.header, block.lines)
-        parts.append(f"{'#' * level} {block.title}\n\n{table}" + (f"\n{notes}" if notes else ""))
+        parts.append(f"### {block.title}\n\n{table}" + (f"\n{notes}" if notes else ""))
     return "\n".join(parts)
 
 
@@ -319,22 +306,18 @@ def curve_blocks(
     """
     rows = list(dict.fromkeys(row for s in points.values() for row in found.rows_of(s)))
     heads = [f"{x:g}" for x in points]
-    values, more = [], []
-    for row in rows:
-        cells = [_point(found, setting, row, score) for setting in points.values()]
-        values.append([row, *cells])
-        gaps = [
-            difference_cell(found.difference(setting, row, score), score)
-            for setting in points.values()
-        ]
-        more += [[row, *gaps]] if any(gaps) else []
+    values = [[row, *(_point(found, s, row, score) for s in points.values())] for row in rows]
+    gaps = {row: [found.difference(s, row, score) for s in points.values()] for row in rows}
+    more = [
+        [row, *(difference_cell(g, score) for g in gaps[row])] for row in rows if any(gaps[row])
+    ]
     if not any(found.by_seed(s, row, score) for s in points.values() for row in rows):
         return []
     title = ": ".join(part for part in (name, SCORES[score].title) if part)
     made = [Block(title, ["row", *heads], values, _curve_notes(found, points, score, rows))]
     if more:
         minus = f"{title}, minus {found.spec.baseline}"
-        counts = {n.n for n in _gaps(found, points, rows, score) if n is not None}
+        counts = {one.n for each in gaps.values() for one in each if one is not None}
         made.append(Block(minus, ["row", *heads], more, interval_notes(counts)))
     return made
 
@@ -346,12 +329,6 @@ def _point(found: Collected, setting: str, row: str, score: str) -> str:
         text = found.why.get((setting, row), "")
     printed = published_words(found.published(setting, row, score))
     return f"{text} ({printed})" if printed else text
-
-
-def _gaps(
-    found: Collected, points: Mapping[float, str], rows: Sequence[str], score: str
-) -> list[Difference | None]:
-    return [found.difference(s, row, score) for s in points.values() for row in rows]
 
 
 def _curve_notes(

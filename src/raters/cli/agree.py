@@ -73,7 +73,11 @@ def _show(result: Agreement, out: str, anonymous: bool = False) -> None:
     if not anonymous:  # rows of columns that are not people
         show.rows("pairs of raters", _of_all(result.pairs, several))
         show.rows("raters against the rest", _of_all(result.raters, several))
-    show.rows("most disputed cases", _short(result.cases[:10]), total=len(result.cases))
+    # Without what does not fit a terminal: groups that are the cases, 1 - Dice.
+    first = result.cases[:10]
+    alone = all(row["group"] == row["case"] for row in first)
+    first = show.without(("disagreement", "group") if alone else ("disagreement",), first)
+    show.rows("most disputed cases", first, total=len(result.cases))
     notes = list(result.notes)
     if several and not out:
         notes.append("pairs and raters by class: -o FOLDER or --json")
@@ -88,9 +92,3 @@ def _of_all(rows: list[Row], several: bool) -> list[Row]:
     if len(kept) > show.MOST_ROWS:  # those that rest on most cases come first
         kept.sort(key=lambda row: -row["cases"])
     return kept if several else show.without(("class",), kept)
-
-
-def _short(rows: list[Row]) -> list[Row]:
-    """Leave out what does not fit a terminal: groups that are the cases, 1 - Dice."""
-    alone = all(row["group"] == row["case"] for row in rows)
-    return show.without(("disagreement", "group") if alone else ("disagreement",), rows)

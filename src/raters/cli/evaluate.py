@@ -168,14 +168,8 @@ def _matrix(rows: Sequence[Row], score: str) -> list[Row]:
 
 def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:
     """Keep the interval of the first score only, and leave out what does not fit."""
-    first = next(name for name in row if f"{name}_low" in row)
-    short: Row = {}
-    for name, value in row.items():
-        if not name.endswith(("_low", "_high")) and "volume" not in name and name not in left_out:
-            short[name] = value
-        if name == first:
-            short["interval"] = interval(row, first)
-    return short
+    short = show.brief(row, next(name for name in row if f"{name}_low" in row))
+    return {k: v for k, v in short.items() if "volume" not in k and k not in left_out}
 
 
 def _own(row: Row) -> Row:
@@ -206,10 +200,10 @@ def _show_comparison(found: Comparison) -> None:
     show.rows("runs, with 95 % intervals", rows)
     from raters.evaluation.result import NAMES
 
-    names = [NAMES.get(row["score"], score) for row in found.differences]
     lines = [
-        {"run": row["run"], "score": name, "difference": _signed(row, "difference")}
-        for name, row in zip(names, found.differences, strict=True)
+        {"run": row["run"], "score": NAMES.get(row["score"], score)}
+        | {"difference": _signed(row, "difference")}
+        for row in found.differences
     ]
     show.rows(f"more than {found.runs[0].run}, paired", lines)
 

@@ -12,7 +12,6 @@ from raters.cli import show
 from raters.cli.study_options import OpenStudy, Out, named_values, takes_study
 from raters.errors import RatersError
 from raters.fusion.methods import METHODS
-from raters.rows import Row, interval
 from raters.wording import many
 
 _METHOD = f"{', '.join(METHODS)}; see `raters methods`. With --model, its own method."
@@ -55,7 +54,9 @@ def fuse(
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
         from raters.fusion.performance import worst_first
 
-        rows = worst_first([_short(row) for row in consensus.rows])
+        rows = worst_first(
+            [show.brief(row, "sensitivity", "95 %", ".2f") for row in consensus.rows]
+        )
         show.rows("raters, the worst first", rows)
     show.notes([*result.notes, *show.study_notes(consensus.study)])
     done = f"{many(result.written, 'case')} fused{show.there_already(result.skipped)}"
@@ -83,14 +84,3 @@ def _refuse_untrained(method: str | None, model: str | None) -> None:
             f"found the method {method!r} without a model, expected --model RUN (a run of raters "
             f"train -m {method}) or one of: {', '.join(METHODS)}"
         )
-
-
-def _short(row: Row) -> Row:
-    """Put its interval beside the sensitivity and leave out what does not fit."""
-    short: Row = {}
-    for name, value in row.items():
-        if not name.endswith(("_se", "_low", "_high")):
-            short[name] = value
-        if name == "sensitivity_high":
-            short["95 %"] = interval(row, "sensitivity", ".2f")
-    return short

@@ -27,15 +27,13 @@ def methods(
 
     raters methods pixel-cm
     """
-    from raters.errors import RatersError
+    from raters.errors import one_of
     from raters.methods.registry import METHODS
-    from raters.wording import expected_one_of
 
     found = [entry.facts(name) for name, entry in METHODS.items() if method in ("", name)]
     found += [m.facts(name) for name, m in FUSION.items() if method in ("", name)]
-    if not found:
-        known = list(dict.fromkeys([*METHODS, *FUSION]))
-        raise RatersError(f"found the method {method!r}, {expected_one_of(known, method)}")
+    if method:
+        one_of({**METHODS, **FUSION}, method, "the method")
     if as_json:
         show.json(found[0] if method and len(found) == 1 else found)
     elif not method:

@@ -87,11 +87,9 @@ def _move(model: Model, device: str) -> None:
     """Put a model where it is to run."""
     import torch
 
-    wanted = device
-    if device == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    best = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        model.method.to(torch.device(wanted))
+        model.method.to(torch.device(best if device == "auto" else device))
     except (RuntimeError, AssertionError) as error:
         why = str(error).splitlines()[0]
         raise RatersError(

@@ -66,6 +66,7 @@ def report(
         refuse_place,
         refuse_without_sheets,
         sheets_of,
+        study_of,
     )
     from raters.report.page import write
     from raters.report.sheet import with_sheets
@@ -74,7 +75,9 @@ def report(
     kind = kind_of(path)
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
-    found, why_not = _study(opened, path if kind == "study" else study, path)
+    named = path if kind == "study" else study  # else the one that the folder remembers
+    options = read_options(opened.changed)
+    found, why_not = (opened(study=named), "") if named else study_of(path, options)
     refuse_place(out, path, found, against)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
@@ -96,12 +99,3 @@ def report(
     if open_ == "yes":
         typer.launch(page.resolve().as_uri())
     show.end_with_unreadable(failures)
-
-
-def _study(opened: OpenStudy, study: str, folder: str) -> tuple[Study | None, str]:
-    """Open the study that is named, else the one that the folder remembers."""
-    from raters.report.dispatch import study_of
-
-    if study:
-        return opened(study=study), ""
-    return study_of(folder, read_options(opened.changed))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from raters.errors import RatersError
-from raters.rows import Row
+from raters.rows import Row, interval
 from raters.wording import many, printable
 
 if TYPE_CHECKING:
@@ -87,6 +87,22 @@ def shown(value: Any) -> str:  # noqa: ANN401
 def without(columns: Collection[str], rows: Sequence[Row]) -> list[Row]:
     """Return rows without some columns."""
     return [{k: v for k, v in row.items() if k not in columns} for row in rows]
+
+
+def brief(row: Row, score: str, head: str = "interval", form: str = ".3f") -> Row:
+    """Put its interval behind a score, and leave out the ends and errors of all scores.
+
+    Example:
+        >>> brief({"dice": 0.5, "dice_low": 0.4, "dice_high": 0.6, "iou": 0.3}, "dice")
+        {'dice': 0.5, 'interval': '0.400 to 0.600', 'iou': 0.3}
+    """
+    short: Row = {}
+    for name, value in row.items():
+        if not name.endswith(("_se", "_low", "_high")):
+            short[name] = value
+        if name == score:
+            short[head] = interval(row, score, form)
+    return short
 
 
 def study_notes(study: Study) -> list[str]:

@@ -71,6 +71,7 @@ def simulate(
     from raters.simulate.study import PIXEL_CM, said_of, write_true_confusion
     from raters.simulate.study import simulate as make
     from raters.study.annotations import UNMARKED
+    from raters.study.backend_files import FilesBackend
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
 
@@ -97,7 +98,10 @@ def simulate(
     progress = sys.stderr.isatty()
     for line in said_of(study):
         typer.echo(line)
-    result = import_study(study, out, form or _form(truth), overwrite, progress)
+    # As the truth is held: arrays of one shape packed, files as files.
+    held = isinstance(getattr(truth.backend, "inputs", truth.backend), FilesBackend)
+    form = form or ("canonical" if held else "packed")
+    result = import_study(study, out, form, overwrite, progress)
     if confusion:
         write_true_confusion(study, confusion, progress=progress)
         typer.echo(f"true confusion written: {confusion}")
@@ -123,11 +127,3 @@ def _space(shape: str) -> list[int]:
         return [int(part) for part in shape.lower().split("x")]
     except ValueError:
         raise RatersError(f"--shape: found {shape!r}, expected a shape such as 128x128") from None
-
-
-def _form(truth: Study) -> str:
-    """Write as the truth is held: arrays of one shape packed, files as files."""
-    from raters.study.backend_files import FilesBackend
-
-    inputs = getattr(truth.backend, "inputs", truth.backend)
-    return "canonical" if isinstance(inputs, FilesBackend) else "packed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,9 +93,10 @@ def train(
             return
         from raters.training.fit import fit
 
+        tell = None if sys.stderr.isatty() else show.say  # the bar, else one line per epoch
         how = {"on_plan": lambda planned: show.notes(planned.notes), **({} if checked else options)}
         with _remembered(out, opened):
-            model = fit(study, checked or method, told(), out, resume, **how)
+            model = fit(study, checked or method, tell, out, resume, **how)
         report(model, out, opened.given, study)
 
 
@@ -205,7 +206,8 @@ def _extend(
     from raters.training.extend import extend_run
 
     with _remembered(out, opened):
-        longer, added = extend_run(run, study, out, told(), **options)
+        tell = None if sys.stderr.isatty() else show.say
+        longer, added = extend_run(run, study, out, tell, **options)
     typer.echo(f"added to {run}: {printable(', '.join(added))}")
     report(longer, out, opened.given, study)
 
@@ -221,11 +223,6 @@ def _plain_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = tell
         yield
-
-
-def told() -> Callable[[str], None] | None:
-    """Return where epochs are reported: the bar of a terminal, else one line per epoch."""
-    return None if sys.stderr.isatty() else show.say
 
 
 def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
@@ -258,20 +255,16 @@ def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]
         raters evaluate run a.csv --images x.npy --split held-out
         raters predict run NEW.npy -o predictions/
     """
-    words = study_words(study)
+    words, images = study_words(study), study.get("images") or ""
+    new = "NEW.npy" if images.endswith(".npy") else "NEW_IMAGES"  # that the model has not seen
+    if "{case}" in images:
+        new = f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'
     if split and not study.get("split"):
         words += ["--split", split]
     return [
         shlex.join(["raters", "evaluate", out, *words]),
-        f"raters predict {shlex.quote(out)} {_new_images(study.get('images'))} -o predictions/",
+        f"raters predict {shlex.quote(out)} {new} -o predictions/",
     ]
-
-
-def _new_images(images: str | None) -> str:
-    """Return a placeholder for images that the model has not seen."""
-    if images and "{case}" in images:
-        return f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'
-    return "NEW.npy" if images and images.endswith(".npy") else "NEW_IMAGES"
 
 
 def study_words(study: dict[str, Any]) -> list[str]:

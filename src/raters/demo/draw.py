@@ -79,12 +79,6 @@ def drawn_before(story: Story, folder: Path) -> bool:
     return False
 
 
-def claim(story: Story, folder: Path) -> None:
-    """Write the note that says what the folder holds, and marks it as this story's."""
-    with written_whole(folder / READ_ME) as file:
-        file.write(_text(story))
-
-
 def _text(story: Story) -> str:
     what = (
         "drawn lesions in textured images" if story.kind == "lesions" else "noisy digits of MNIST"
@@ -124,7 +118,8 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
     if not drawn_before(story, folder):
         if mnist:
             _digits(mnist)  # what is wrong with it is said before anything is written
-        claim(story, folder)
+        with written_whole(folder / READ_ME) as file:  # what it holds, and that it is this story's
+            file.write(_text(story))
     plan = _plan(story)
     files = [_files(story, folder, k, split, who) for k, (split, who) in enumerate(plan)]
     left = [k for k, paths in enumerate(files) if not all(path.exists() for path in paths)]

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.evaluation.masks import ALL, OF_SAMPLES, Variability, as_one, is_drawn, mask_rows
+from raters.prediction.prediction import Prediction
 from raters.rows import Row
 from raters.scores.calibration import (
     LEAST,
@@ -25,12 +26,9 @@ from raters.scores.calibration import (
 )
 from raters.scores.cut import cut_labels
 from raters.scores.overlap import dice_from_counts, merged_counts, pair_counts
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.prediction.prediction import Prediction
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.study.study import Study
 
 REFERENCE = "reference"
 """The name in the column `against` for true or adjudicated labels; raters have their own names."""
@@ -182,10 +180,8 @@ class CaseScores:
 
     def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
         """Return each known rater's labels of some rows; of a class all answers, `(answers,)`."""
-        if self._of.masks:
-            return [np.asarray(self.case.labels[place][rows]) for place in self._places]
-        answers = self.case.answers.by_rater()
-        return [answers[place] for place in self._places]
+        labels = labels_of(self.case)
+        return [np.asarray(labels[place][rows]) for place in self._places]
 
     def _compare(self, x: int, told: NDArray[np.float32], labels: list[Labels]) -> None:
         guess = told.argmax(0).astype(np.int16)
@@ -284,6 +280,11 @@ def _masks(case: Case, study: Study) -> Iterator[tuple[str, Labels]]:
     for rater, labels in zip(study.raters, case.labels if study.raters else (), strict=True):
         if (labels != MISSING).any():
             yield rater, labels
+
+
+def labels_of(case: Case) -> list[Labels]:
+    """Return each rater's labels of a case, `(*space)`; of a class all answers, `(answers,)`."""
+    return list(case.labels) if case.kind == "segmentation" else case.answers.by_rater()
 
 
 def cut_key(name: str, against: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,20 @@ from raters.evaluation.masks import ALL
 from raters.evaluation.result import Evaluation
 from raters.evaluation.sources import Bands, PredictedArrays, PredictedMasks, Stream, read_classes
 from raters.evaluation.tables import Sums, entry, fill
+from raters.networks.options import Own
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
 from raters.scores.bootstrap import LEAST_GROUPS, interval
+from raters.scores.chosen_cut import CutGiven
 from raters.scores.cut import cuts_of
 from raters.scores.overlap import balanced_accuracy
-from raters.study.classes import MISSING
+from raters.study.case import Case
+from raters.study.classes import MISSING, Classes
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.wording import expected_one_of
-
-if TYPE_CHECKING:
-    from raters.networks.options import Own
-    from raters.scores.chosen_cut import CutGiven
-    from raters.study.case import Case
-    from raters.study.classes import Classes
 
 SAMPLES = 16
 """Samples that are drawn for each case, of methods that have them (as in Kohl et al., 2018)."""

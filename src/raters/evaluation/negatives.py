@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.evaluation.watch import apart, weighted
+from raters.evaluation.watch import apart, mean_matrices, weighted
 from raters.rows import Row
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.study.study import Study
+from raters.training.model import Model
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,10 @@ def look_at_negatives(model: Model, study: Study | None = None) -> Excluded | No
         return None
     columns = [config.raters.index(name) for name in known]
     classes = [c.name for c in config.classes]
-    of_all = Excluded(known, classes, transition[columns].astype(np.float64))
-    if study is None:
-        return of_all
-    said, counted = _over_cases(model, study, columns, [study.raters.index(r) for r in known])
-    return Excluded(known, classes, of_all.transition, said, counted)
+    said = counted = None
+    if study is not None:
+        said, counted = _over_cases(model, study, columns, [study.raters.index(r) for r in known])
+    return Excluded(known, classes, transition[columns].astype(np.float64), said, counted)
 
 
 def _over_cases(
@@ -99,8 +95,7 @@ def _over_cases(
             said, pixels = said + found, pixels + seen
         if case.reference is not None:
             counted += count_case(case, np.asarray(case.reference), size)[places]
-    there = np.where(pixels > 1e-6, pixels, np.nan)
-    mean = said / there[:, np.newaxis] if pixels.any() else None
+    mean = mean_matrices(said, pixels) if pixels.any() else None
     return mean, counted if counted.any() else None
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from raters.evaluation.result import Comparison, Evaluation
 from raters.evaluation.tables import HALF, MAIN, entry
 from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap
+from raters.scores.chosen_cut import CutGiven
+from raters.study.study import Study
 from raters.study.whole_numbers import at_least
-from raters.training.config import refuse_other_study
+from raters.training.config import ModelConfig, refuse_other_study
+from raters.training.model import Model
 from raters.training.partition import HELD_OUT as VALIDATION
 from raters.training.run import SPLITS, read_splits
-from raters.wording import many
-
-if TYPE_CHECKING:
-    from raters.scores.chosen_cut import CutGiven
-    from raters.study.study import Study
-    from raters.training.config import ModelConfig
-    from raters.training.model import Model
+from raters.wording import many, shortened
 
 TRAIN, HELD_OUT, NEW = "train", "held-out", "test"
 _OTHER_NAMES = dict.fromkeys(VALIDATION, HELD_OUT)
@@ -84,18 +81,14 @@ def choose_split(study: Study, split: str | None, runs: Sequence[Seen]) -> Study
     if split in own:
         return study.select(split=split)
     wanted = _OTHER_NAMES.get(split, split)
-    parts = [_part_of(case, runs) for case in study.index.ids]
+    every = [{run.part(case) for run in runs} for case in study.index.ids]
+    parts = [next(p for p in (TRAIN, HELD_OUT, NEW) if p in found) for found in every]
     # A run that wrote nothing down may have seen any case.
     if all(run.known for run in runs):
         chosen = [case for case, part in zip(study.index.ids, parts, strict=True) if part == wanted]
         if chosen:
             return study.select(cases=chosen)
     raise _no_cases(split, own, parts, runs)
-
-
-def _part_of(case: str, runs: Sequence[Seen]) -> str:
-    parts = {run.part(case) for run in runs}
-    return next(part for part in (TRAIN, HELD_OUT, NEW) if part in parts)
 
 
 def _no_cases(split: str, own: list[str], parts: list[str], runs: Sequence[Seen]) -> RatersError:
@@ -180,13 +173,13 @@ def notes_of(
     if strange:
         notes.append(
             f"{many(len(strange), 'rater')} that the run does not know "
-            f"(left out of 'as rater'): {_listed(strange)}"
+            f"(left out of 'as rater'): {shortened(strange, _SHOWN)}"
         )
     silent = [name for name in study.raters if name in config.unlabelled]
     if silent:
         notes.append(
             f"{many(len(silent), 'rater')} of whom the run was trained on no label "
-            f"(left out of 'as rater' and of matrices): {_listed(silent)}"
+            f"(left out of 'as rater' and of matrices): {shortened(silent, _SHOWN)}"
         )
     if found.raters and len(study) * len(known) ** 2 > MOST_PAIRS:
         pairs = f"{len(study):,} cases x {len(known):,} x {len(known):,} raters"
@@ -197,11 +190,6 @@ def notes_of(
     if found.likelihood and not any(row["form"] == "joint" for row in found.likelihood):
         notes.append(f"{config.method} has no matrices: there is no joint likelihood")
     return notes
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = ", ..." if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def compare_runs(
@@ -224,7 +212,22 @@ def compare_runs(
             `progress`.
     """
     found = Comparison(runs=score_runs(runs, study, split, **options))
-    _compare(found)
+    sums = [run.sums for run in found.runs if run.sums is not None]
+    # Differences are of cases that all runs were scored on.
+    everywhere = set.intersection(*(set(one.names) for one in sums))
+    shared = [name for name in sums[0].names if name in everywhere]
+    group_of = dict(zip(sums[0].names, sums[0].groups, strict=True))
+    bootstrap = GroupBootstrap([group_of[name] for name in shared])
+    for run in found.runs:
+        found.rows.append({"run": run.run, "method": run.method, "cases": run.scored} | run.main)
+        found.cases += list(_case_rows(run))
+    for run, one in zip(found.runs[1:], sums[1:], strict=True):
+        for name, (_, score) in MAIN.items():
+            if name in sums[0].vectors and name in one.vectors:
+                pair = sums[0].of(name, shared), one.of(name, shared)
+                cells = entry("difference", bootstrap.difference(*pair, score))
+                place = {"run": run.run, "against": found.runs[0].run, "score": name}
+                found.differences.append(place | cells)
     return found
 
 
@@ -238,7 +241,12 @@ def score_runs(
     """Score runs on the same cases; `raters.evaluate` says what the tables hold."""
     if not runs:
         raise RatersError("found no runs, expected at least one")
-    models = [_opened(run) for run in runs]
+    from raters import load  # says what to install if torch is not there
+
+    models: list[tuple[Model, Path | None]] = [
+        (load(run), Path(run).resolve()) if isinstance(run, str | Path) else (run, None)
+        for run in runs
+    ]
     for model, folder in models:
         with placed(file=folder):
             refuse_unlike(model.config, study)
@@ -258,13 +266,6 @@ def score_runs(
     for text in (text for scores in found for text in scores.warnings):
         warnings.warn(text, stacklevel=3)
     return found
-
-
-def _opened(run: Model | str | Path) -> tuple[Model, Path | None]:
-    """Return a model, and the folder that it is from."""
-    from raters import load  # says what to install if torch is not there
-
-    return (load(run), Path(run).resolve()) if isinstance(run, str | Path) else (run, None)
 
 
 def _names(models: Sequence[tuple[Model, Path | None]]) -> list[str]:
@@ -323,25 +324,6 @@ def _cuts(model: Model) -> dict[str, Any]:
     known = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
     half = {HALF: np.full(len(model.config.classes) - 1, 0.5)}
     return half | {name: cut for name, cut in known.items() if cut is not None}
-
-
-def _compare(found: Comparison) -> None:
-    """Fill the tables; differences are of cases that all runs were scored on."""
-    sums = [run.sums for run in found.runs if run.sums is not None]
-    everywhere = set.intersection(*(set(one.names) for one in sums))
-    shared = [name for name in sums[0].names if name in everywhere]
-    group_of = dict(zip(sums[0].names, sums[0].groups, strict=True))
-    bootstrap = GroupBootstrap([group_of[name] for name in shared])
-    for run in found.runs:
-        found.rows.append({"run": run.run, "method": run.method, "cases": run.scored} | run.main)
-        found.cases += list(_case_rows(run))
-    for run, one in zip(found.runs[1:], sums[1:], strict=True):
-        for name, (_, score) in MAIN.items():
-            if name in sums[0].vectors and name in one.vectors:
-                pair = sums[0].of(name, shared), one.of(name, shared)
-                cells = entry("difference", bootstrap.difference(*pair, score))
-                place = {"run": run.run, "against": found.runs[0].run, "score": name}
-                found.differences.append(place | cells)
 
 
 def _case_rows(run: Evaluation) -> Iterator[Row]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from raters.scores.conventions import label_array
 from raters.study import formats
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.foreign import array_of
 from raters.study.paths import (
@@ -34,13 +34,11 @@ from raters.study.paths import (
     refuse_special,
 )
 from raters.study.pattern import Pattern, is_pattern, there
+from raters.study.study import Study
 from raters.study.study_file import files_below
 from raters.study.table_study import labels_of_tasks
 from raters.study.whole_numbers import value_counts
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
+from raters.wording import shortened
 
 Bands = Iterator[Prediction | Drawn] | RatersError
 Stream = Iterator[tuple["Case", Bands]]
@@ -72,14 +70,12 @@ class PredictedMasks:
         self.missing = [case for case in names if case not in self._files]
         known = {case_path(case) for case in names}
         self.strange = [str(path) for name, path in found.items() if name not in known]
-        found_samples = _samples(_folder(source), names)
-        most = len(found_samples)
-        counts = [
-            next((k for k, files in enumerate(found_samples) if case not in files), most)
-            for case in self._files
-        ]
-        number, self._uneven = _common(counts)
-        self.samples = found_samples[:number]
+        samples = _samples(_folder(source), names)
+        lacks = (
+            [k for k, files in enumerate(samples) if case not in files] for case in self._files
+        )
+        number, self._uneven = _common([min(first, default=len(samples)) for first in lacks])
+        self.samples = samples[:number]
         if not self._files:
             raise RatersError(
                 f"found no prediction for any of {len(names):,} cases, expected files named as the "
@@ -201,8 +197,7 @@ def _left_out(what: str, others: str, missing: list[str], strange: list[str]) ->
     notes = []
     for text, names in ((f"{what} without a prediction", missing), (others, strange)):
         if names:
-            more = ", ..." if len(names) > 3 else ""
-            notes.append(f"{len(names):,} {text} (left out): {', '.join(names[:3])}{more}")
+            notes.append(f"{len(names):,} {text} (left out): {shortened(names, 3)}")
     return notes
 
 
@@ -227,17 +222,13 @@ def read_classes(
 
 
 def _nothing(found: Iterable[str], study: Study, what: str) -> RatersError:
+    # Some names of both, to be compared by eye.
+    there, expected = (shortened((repr(str(n)) for n in of), 3) for of in (found, study.index.ids))
     return RatersError(
-        f"found no prediction for any of {len(study):,} {what}: there are {_some(found)}, "
-        f"expected {_some(study.index.ids)}",
+        f"found no prediction for any of {len(study):,} {what}: there are {there or 'none'}, "
+        f"expected {expected or 'none'}",
         kind="empty",
     )
-
-
-def _some(names: Iterable[str]) -> str:
-    """Write some names, to be compared by eye."""
-    first = [repr(str(name)) for name in islice(names, 4)]
-    return ", ".join([*first[:3], "..."] if len(first) > 3 else first) or "none"
 
 
 def class_numbers(

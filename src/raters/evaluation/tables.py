@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -119,9 +119,7 @@ def fill(result: Evaluation, sums: Sums) -> None:
         result.main |= entry(name, bootstrap.interval(parts_of, MAIN[name][1]))
 
 
-def summarise(
-    rows: Sequence[Row], scores: Sequence[str], order: Sequence[str], seed: int = 0
-) -> list[Row]:
+def summarise(rows: Sequence[Row], scores: Sequence[str], order: Sequence[str]) -> list[Row]:
     """Average scores over cases, for each labels compared with (in order) and each class.
 
     The interval of a score is a 95 % bootstrap over groups; few groups have none.
@@ -129,15 +127,12 @@ def summarise(
     neither has a class, `dice` is 1 as `raters.scores.conventions` states; `dice_drawn` leaves
     these out, as `raters.agree` does.
     """
-    parts: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        parts.setdefault((row["against"], row["class"]), []).append(row)
-    summary = []
+    summary, parts = [], _grouped(rows, "against", "class")
     first = {against: k for k, against in enumerate(order)}
     for (against, name), part in sorted(parts.items(), key=lambda item: first[item[0][0]]):
         means: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
         for score in scores:
-            found = _mean(part, score, seed)
+            found = _mean(part, score)
             if score != "dice_drawn":
                 means["undefined"] = max(means["undefined"], found.skipped)
             means |= entry(score, found)
@@ -145,19 +140,23 @@ def summarise(
     return summary
 
 
-def _mean(rows: Sequence[Row], score: str, seed: int = 0) -> Interval:
+def _grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[str, ...], list[Row]]:
+    parts: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return parts
+
+
+def _mean(rows: Sequence[Row], score: str) -> Interval:
     values = [float("nan") if row.get(score) is None else row[score] for row in rows]
-    return interval(values, [row["group"] for row in rows], seed=seed)
+    return interval(values, [row["group"] for row in rows])
 
 
 def variability_rows(sums: Sums) -> list[Row]:
     """Average soft Dice, and the scores of samples if there are any, over cases by class."""
-    parts: dict[str, list[Row]] = {}
-    for row in sums.variability:
-        parts.setdefault(row["class"], []).append(row)
     scores = ("soft_dice", *(s for s in OF_SAMPLES if any(s in row for row in sums.variability)))
     summary = []
-    for name, part in parts.items():
+    for (name,), part in _grouped(sums.variability, "class").items():
         means: Row = {"class": name, "cases": len(part), "samples": part[0]["samples"]}
         for score in scores:
             means |= entry(score, _mean(part, score))
@@ -304,11 +303,11 @@ def rater_rows(sums: Sums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
             continue
         row: Row = {"rater": rater, "labels": int(labels), "log_likelihood": log / labels}
         row |= {"as_the_truth": float(sums.truth_log[y]) / labels}
-        if pairs is not None and len(sums.raters) > 1:
-            row |= _against_others(pairs[:, :, y], y, "log_likelihood", 4, bootstrap)
-        row |= {fit: good / goods if goods else None}
-        if pairs is not None and len(sums.raters) > 1:
-            row |= _against_others(pairs[:, :, y], y, fit, 0, bootstrap)
+        fitting = good / goods if goods else None
+        for name, value, first in (("log_likelihood", log / labels, 4), (fit, fitting, 0)):
+            row[name] = value
+            if pairs is not None and len(sums.raters) > 1:
+                row |= _against_others(pairs[:, :, y], y, name, first, bootstrap)
         rows.append(row | {"ece": known(calibration_error(sums.own[y]))})
     return rows
 
@@ -327,22 +326,20 @@ def _against_others(
 
 def class_summary(sums: Sums, bootstrap: GroupBootstrap, classes: tuple[str, ...]) -> list[Row]:
     """Return accuracy and log loss against the reference (also by class) and against each rater."""
-    parts: dict[tuple[str, str], list[Row]] = {}
-    for row in sums.rows:
-        parts.setdefault((row["against"], ALL), []).append(row)
-        if row["against"] == REFERENCE:
-            parts.setdefault((REFERENCE, row["label"]), []).append(row)
+    parts = {(against, ALL): part for (against,), part in _grouped(sums.rows, "against").items()}
+    own = _grouped(parts.get((REFERENCE, ALL), ()), "label")
+    parts |= {(REFERENCE, label): part for (label,), part in own.items()}
     order = {REFERENCE: -1, **{rater: k for k, rater in enumerate(sums.raters)}}
     place = {ALL: -1, **{name: k for k, name in enumerate(classes)}}
     summary = []
     for (against, name), part in sorted(
         parts.items(), key=lambda item: (order.get(item[0][0], len(order)), place[item[0][1]])
     ):
-        own = GroupBootstrap([row["group"] for row in part])
+        alone = GroupBootstrap([row["group"] for row in part])
         row = {"against": against, "class": name, "cases": len({r["case"] for r in part})}
         row |= {"labels": len(part)}
         for score, column in (("accuracy", "right"), ("log_loss", "log_loss")):
-            row |= entry(score, own.interval(mean_sums([r[column] for r in part]), ratio))
+            row |= entry(score, alone.interval(mean_sums([r[column] for r in part]), ratio))
         by_class = sums.stacked("right by class")
         if (against, name) == (REFERENCE, ALL) and by_class is not None:
             row |= entry("balanced_accuracy", bootstrap.interval(by_class, balanced))

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,16 @@ from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
+from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
+from raters.prediction.predict import Found
+from raters.prediction.prediction import Prediction, entropy_bits
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
+from raters.study.case import Case
 from raters.study.classes import MISSING
-
-if TYPE_CHECKING:
-    from raters.evaluation.result import Evaluation
-    from raters.prediction.predict import Found
-    from raters.prediction.prediction import Prediction
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.study.study import Study
+from raters.training.model import Model
 
 _TELLING = 10  # percent of what a rater draws more or less, from which on it is worth a word
 
@@ -70,10 +67,14 @@ class Watched:
     vote: dict[str, float] = field(default_factory=dict)
     pairs: dict[str, Floats] = field(default_factory=dict)
 
+    def bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+        """Look at what is said of a case on its way."""
+        for band in bands:
+            self.add(case, band)
+            yield band
+
     def add(self, case: Case, band: Prediction) -> None:
         """Look at all rows of a case, or at some."""
-        from raters.prediction.prediction import entropy_bits
-
         total = band.rows or (band.truth.shape[1] if band.truth.ndim > 1 else 1)
         share = 1.0 if band.rows is None else band.truth.shape[1] / total
         bits = float(entropy_bits(band.truth).mean()) * share
@@ -120,7 +121,9 @@ class Watched:
     @property
     def matrices(self) -> Floats | None:
         """The raters' mean matrices `(raters, L, L)`; None without any."""
-        return _mean(self.confusion, self.pixels)
+        if self.confusion is None or self.pixels is None:
+            return None
+        return mean_matrices(self.confusion, self.pixels)
 
     @property
     def true_matrices(self) -> Floats | None:
@@ -211,19 +214,11 @@ def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterato
             yield case, bands
         else:
             watched.add_true(case, part)
-            yield case, _bands(case, bands, watched)
+            yield case, watched.bands(case, bands)
 
 
-def _bands(case: Case, bands: Iterator[Prediction], watched: Watched) -> Iterator[Prediction]:
-    for band in bands:
-        watched.add(case, band)
-        yield band
-
-
-def _mean(summed: Floats | None, pixels: Floats | None) -> Floats | None:
-    """Divide; rows of classes that nothing is known of are NaN."""
-    if summed is None or pixels is None:
-        return None
+def mean_matrices(summed: Floats, pixels: Floats) -> Floats:
+    """Divide what `weighted` gave; rows of classes that nothing is known of are NaN."""
     there = np.where(pixels > 1e-6, pixels, np.nan)
     return np.asarray(summed / there[:, np.newaxis])
 

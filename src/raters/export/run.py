@@ -61,19 +61,6 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def format_named(name: str) -> Format:
-    """Return a format.
-
-    Raises:
-        RatersError: that lists all formats.
-
-    Example:
-        >>> format_named("onnx").suffix
-        '.onnx'
-    """
-    return FORMATS[one_of(FORMATS, name, "the format")]
-
-
 @dataclass(frozen=True)
 class Exported:
     """What was written.
@@ -157,7 +144,7 @@ def export(
     Example:
         raters.export.export("run/", "onnx", "model.onnx")
     """
-    entry, target = format_named(to), Path(path)
+    entry, target = FORMATS[one_of(FORMATS, to, "the format")], Path(path)
     _refuse_path(target, entry)
     if isinstance(model, str | Path):
         Inputs.run(model).refuse_file(target)

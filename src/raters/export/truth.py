@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from raters.errors import RatersError
 from raters.methods.base import Method
-from raters.networks.backbone import TruthNetwork, margins, repeat_edges
+from raters.networks.backbone import TruthNetwork, cropped, margins, repeat_edges
 from raters.training.config import ModelConfig
+from raters.training.engine import set_precision
 from raters.training.model import Model
 from raters.version import __version__
 
@@ -62,10 +63,7 @@ def _truth(network: nn.Module, image: Tensor) -> Tensor:
     if before and (backbone.divisor > 1 or backbone.least > 1):
         padded = repeat_edges(image, before, after)
     truth: Tensor = network.head(backbone(padded)).softmax(1)
-    if backbone.dense:
-        for axis, margin in enumerate(before, start=2):
-            truth = truth.narrow(axis, margin, image.shape[axis])
-    return truth
+    return cropped(truth, before, image.shape[2:]) if backbone.dense else truth
 
 
 class StudyNormalise(nn.Module):
@@ -140,14 +138,6 @@ def goes_inside(config: ModelConfig, place: Place, possible: bool = True) -> boo
     return possible and place != "outside" and not windows and mode != "none"
 
 
-def normalising_layer(config: ModelConfig) -> nn.Module:
-    """Make the layer."""
-    how = config.normaliser()
-    if how.mode == "study":
-        return StudyNormalise(how.mean, how.std, config.spatial_dims)
-    return CaseNormalise() if how.mode == "case" else nn.Identity()
-
-
 TOLERANCE = 1e-4
 """A larger difference in a probability than this is no rounding."""
 
@@ -181,8 +171,13 @@ def truth_of(model: Model, place: Place = "auto", possible: bool = True) -> Trut
     """
     config = model.config
     inside = goes_inside(config, place, possible)
-    normalise = normalising_layer(config) if inside else torch.nn.Identity()
-    method = _plain(model.method)
+    how = config.normaliser()
+    normalise: nn.Module = nn.Identity()
+    if inside:
+        own = StudyNormalise(how.mean, how.std, config.spatial_dims)
+        normalise = own if how.mode == "study" else CaseNormalise()
+    method = deepcopy(model.method).cpu().float().eval()
+    set_precision(method, "32")  # without the 16 bits that it may have been trained with
     networks = _networks(method)
     network = ExportNetwork(normalise, networks).eval().requires_grad_(False)
     backbone = networks[0].backbone
@@ -209,15 +204,6 @@ def example(truth: Truth, batch: int = 2, larger: int = 2, seed: int = 0) -> Ten
         shape = (-1,) + (1,) * truth.config.spatial_dims
         image = image * torch.tensor(how.std).view(shape) + torch.tensor(how.mean).view(shape)
     return image
-
-
-def _plain(method: Method) -> Method:
-    """Copy a method to the CPU, without the 16 bits that it may have been trained with."""
-    copy = deepcopy(method).cpu().float().eval()
-    for module in copy.modules():
-        if isinstance(module, TruthNetwork):
-            module.half_type = None
-    return copy
 
 
 def _networks(method: Method) -> list[TruthNetwork]:

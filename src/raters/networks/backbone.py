@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from raters.errors import RatersError
-from raters.networks.options import Norm
+from raters.networks.options import Norm, network_error
 from raters.rater_models.start import pointwise
 
-_CONVOLUTION: dict[int, type[nn.Conv1d | nn.Conv2d | nn.Conv3d]] = {
-    1: nn.Conv1d,
-    2: nn.Conv2d,
-    3: nn.Conv3d,
-}
-_INSTANCE: dict[int, type[nn.InstanceNorm1d | nn.InstanceNorm2d | nn.InstanceNorm3d]] = {
-    1: nn.InstanceNorm1d,
-    2: nn.InstanceNorm2d,
-    3: nn.InstanceNorm3d,
-}
 MOST_GROUPS = 8
 
 
@@ -48,15 +37,15 @@ def convolution(
     bias: bool = True,
 ) -> nn.Module:
     """Make a convolution with the same kernel along each axis."""
-    return _CONVOLUTION[spatial_dims](
-        in_channels, out_channels, kernel, stride, padding, dilation, bias=bias
-    )
+    kind: type[nn.Conv2d] = getattr(nn, f"Conv{spatial_dims}d")
+    return kind(in_channels, out_channels, kernel, stride, padding, dilation, bias=bias)
 
 
 def normalisation(norm: Norm, channels: int, spatial_dims: int) -> nn.Module:
     """Make the layer that normalises features, with a learned scale and shift."""
     if norm == "instance":
-        return _INSTANCE[spatial_dims](channels, affine=True)
+        kind: type[nn.InstanceNorm2d] = getattr(nn, f"InstanceNorm{spatial_dims}d")
+        return kind(channels, affine=True)
     if norm == "group":
         return nn.GroupNorm(group_count(channels), channels)
     return nn.Identity()
@@ -146,10 +135,9 @@ class TruthNetwork(nn.Module):
         if backbone.dense != (spatial_dims > 0):
             found = "each pixel" if backbone.dense else "a whole image"
             wanted = "segmentation" if spatial_dims > 0 else "classification"
-            raise RatersError(
+            raise network_error(
                 f"found a network that gives features of {found} ({type(backbone).__name__}), "
-                f"expected one for {wanted}",
-                kind="network",
+                f"expected one for {wanted}"
             )
         self.half_type: torch.dtype | None = None
         self.backbone = backbone
@@ -163,8 +151,7 @@ class TruthNetwork(nn.Module):
         before, after = margins(tuple(image.shape[2:]), self.backbone)
         features = self._features(repeat_edges(image, before, after) if any(after) else image)
         if self.backbone.dense:
-            for axis, margin in enumerate(before, start=2):
-                features = features.narrow(axis, margin, image.shape[axis])
+            features = cropped(features, before, image.shape[2:])
         return features, self.head(features)
 
     def _features(self, image: Tensor) -> Tensor:
@@ -188,6 +175,13 @@ def margins(space: tuple[int, ...], backbone: TakesSizes) -> tuple[list[int], li
     step, most = backbone.divisor, cast("Callable[[int, int], int]", torch.sym_max)
     missing = [most((side + step - 1) // step * step, backbone.least) - side for side in space]
     return [count // 2 for count in missing], [count - count // 2 for count in missing]
+
+
+def cropped(maps: Tensor, before: list[int], space: Sequence[int]) -> Tensor:
+    """Cut maps back to the space that they had before they were padded."""
+    for axis, (margin, side) in enumerate(zip(before, space, strict=True), start=2):
+        maps = maps.narrow(axis, margin, side)
+    return maps
 
 
 def repeat_edges(image: Tensor, before: list[int], after: list[int]) -> Tensor:

@@ -196,7 +196,6 @@ BLOCKS: dict[int, tuple[int, int, int, int]] = {
     34: (3, 4, 6, 3),
     50: (3, 4, 6, 3),
 }
-_POOL: dict[int, type[nn.MaxPool2d | nn.MaxPool3d]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
 
 
 class ResNet(Backbone):
@@ -242,7 +241,7 @@ class ResNet(Backbone):
         normed = partial(normalisation, norm, spatial_dims=spatial_dims)
         kernel, stride = (7, 2) if coarse else (3, 1)
         first = convolve(channels, width, kernel, stride=stride, padding=kernel // 2)
-        pool = [_POOL[spatial_dims](3, 2, 1)] if coarse else []
+        pool = [getattr(nn, f"MaxPool{spatial_dims}d")(3, 2, 1)] if coarse else []
         self.first = nn.Sequential(first, normed(width), nn.ReLU(inplace=True), *pool)
         stages: list[nn.Module] = []
         channels = width
@@ -314,7 +313,7 @@ class CNN(Backbone):
             layers.append(normalisation(norm, out, spatial_dims))
             layers.append(nn.ReLU(inplace=True))
             if layer in pooled:
-                layers.append(_POOL[spatial_dims](2))
+                layers.append(getattr(nn, f"MaxPool{spatial_dims}d")(2))
             channels = out
         self.layers = nn.Sequential(*layers)
         self.dropout = nn.Dropout(dropout)

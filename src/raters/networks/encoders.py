@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
 
-from raters.networks.backbone import Backbone, convolution, margins, repeat_edges
+from raters.networks.backbone import Backbone, convolution, cropped, margins, repeat_edges
 from raters.networks.backbones import BLOCKS, ResNet, UNet
 
 LEVELS = 3
@@ -50,10 +51,11 @@ class Encoder(nn.Module):
 
     def cropped(self, maps: Tensor, space: tuple[int, ...]) -> Tensor:
         """Cut maps back to the size before `padded`."""
-        before, _ = margins(space, self)
-        for axis, (margin, side) in enumerate(zip(before, space, strict=True), start=2):
-            maps = maps.narrow(axis, margin, side)
-        return maps
+        return cropped(maps, margins(space, self)[0], space)
+
+
+def _downwards(first: Tensor, layers: Iterable[nn.Module]) -> list[Tensor]:
+    return list(accumulate(layers, lambda above, layer: layer(above), initial=first))
 
 
 class UNetEncoder(Encoder):
@@ -74,9 +76,7 @@ class UNetEncoder(Encoder):
 
     def levels(self, image: Tensor) -> list[Tensor]:
         """Return the features of all levels."""
-        return list(
-            accumulate(self.down, lambda above, down: down(above), initial=self.first(image))
-        )
+        return _downwards(self.first(image), self.down)
 
 
 class ResNetEncoder(Encoder):
@@ -103,10 +103,7 @@ class ResNetEncoder(Encoder):
     def levels(self, image: Tensor) -> list[Tensor]:
         """Return the features of all levels."""
         finest = self.first(image)
-        below = accumulate(
-            self.stages, lambda above, stage: stage(above), initial=self.pool(finest)
-        )
-        return [finest, *list(below)[1:]]
+        return [finest, *_downwards(self.pool(finest), self.stages)[1:]]
 
 
 class PooledEncoder(Encoder):
@@ -137,8 +134,7 @@ class PooledEncoder(Encoder):
 
     def levels(self, image: Tensor) -> list[Tensor]:
         """Return the features of all levels."""
-        first = self.backbone(image)
-        return list(accumulate(self.down, lambda above, down: down(above), initial=first))
+        return _downwards(self.backbone(image), self.down)
 
 
 def encoder_of(backbone: Backbone) -> Encoder:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool1d, avg_pool2d, avg_pool3d
+from torch.nn import functional
 
 from raters.networks.backbone import convolution
 from raters.rater_models.start import pointwise
@@ -23,7 +23,6 @@ MOST_LOG = 8.0
 """The largest logarithm of a variance, and minus the smallest: e^16 is far from an overflow."""
 
 _SLOPE = 0.1
-_POOL: dict[int, Callable[..., Tensor]] = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}
 
 
 def bounded(log_variance: Tensor) -> Tensor:
@@ -90,7 +89,8 @@ class Halve(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return features `(batch, channels, *space)` at half of the resolution."""
         sides = [2 if side >= 8 else 1 for side in features.shape[2:]]
-        return _POOL[len(sides)](features, sides, ceil_mode=True)
+        pool: Callable[..., Tensor] = getattr(functional, f"avg_pool{len(sides)}d")
+        return pool(features, sides, ceil_mode=True)
 
 
 class GaussianEncoder(nn.Module):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, in_case
+from raters.errors import RatersError, in_case, one_of
 from raters.study.backend import Image
 from raters.study.study import Study
 
@@ -132,9 +132,7 @@ def fit_normalisation(
         >>> fit_normalisation(study)
         Normalisation(mode='study', mean=(2.0,), std=(1.414...,))
     """
-    if mode not in MODES:
-        expected = ", ".join(MODES)
-        raise RatersError(f"found the normalisation {mode!r}, expected one of {expected}")
+    one_of(MODES, mode, "the normalisation")
     if not len(study):
         raise RatersError("found no cases, expected some to train on")
     first = first or study[0].needed_image()

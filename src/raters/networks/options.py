@@ -66,7 +66,12 @@ class NetworkOptions(BaseModel):
         try:
             super().__init__(name=name, **sizes, **unknown)
         except ValidationError as error:
-            raise RatersError(f"{worded(error)} (network {name!r})", kind="network") from None
+            raise network_error(f"{worded(error)} (network {name!r})") from None
+
+
+def network_error(message: str) -> RatersError:
+    """Return the error of a network that cannot be had, or be used for these data."""
+    return RatersError(message, kind="network")
 
 
 Own = Union[str, "nn.Module", Callable[..., "nn.Module"]]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.networks.backbone import Backbone
 from raters.networks.backbones import BLOCKS, CNN, MLP, PatchCNN, ResNet, SegResNet, UNet
-from raters.networks.options import NetworkOptions, Norm, Own, allowed, own_name
+from raters.networks.options import NetworkOptions, Norm, Own, allowed, network_error, own_name
 
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _SIDE = 33  # pixels of the smallest image that is tried
@@ -90,10 +90,9 @@ class OwnBackbone(Backbone):
     def forward(self, image: Tensor) -> Tensor:
         """Return what the module gives."""
         if self._fixed and tuple(image.shape[2:]) != self._fixed:
-            raise RatersError(
+            raise network_error(
                 f"found an image of {tuple(image.shape[2:])} pixels, expected {self._fixed}: the "
-                f"network {self._name!r} takes no other size",
-                kind="network",
+                f"network {self._name!r} takes no other size"
             )
         features: Tensor = self.net(image)
         return features
@@ -111,25 +110,22 @@ def _features(net: nn.Module, name: str, channels: int, space: tuple[int, ...], 
             found = net.eval()(image)
     except Exception as error:  # whatever a module of the user's may raise
         why = " ".join(str(error).split())[:300]
-        raise RatersError(
+        raise network_error(
             f"found {type(error).__name__} when the network {name!r} was given {asked} ({why}), "
-            f"expected features of shape {expected}",
-            kind="network",
+            f"expected features of shape {expected}"
         ) from None
     finally:
         net.train(before)
     shape = tuple(found.shape) if isinstance(found, Tensor) else ()
     if shape[:1] + shape[2:] != (2, *(space if dense else ())):
-        raise RatersError(
+        raise network_error(
             f"found {shape or type(found).__name__} as the output of the network {name!r} for "
-            f"{asked}, expected {expected}",
-            kind="network",
+            f"{asked}, expected {expected}"
         )
     if found.dtype != image.dtype:
-        raise RatersError(
+        raise network_error(
             f"found an output of type {found.dtype} of the network {name!r} for {asked}, expected "
-            f"{image.dtype}: --precision chooses the type that it computes in",
-            kind="network",
+            f"{image.dtype}: --precision chooses the type that it computes in"
         )
     return shape[1]
 
@@ -148,10 +144,9 @@ def maker(network: Own, in_channels: int, spatial_dims: int) -> Callable[[], nn.
     name = own_name(network)
     factory = _imported(network) if isinstance(network, str) else network
     if not callable(factory):
-        raise RatersError(
+        raise network_error(
             f"found {type(factory).__name__} as the network {name!r}, expected a torch module, or "
-            "a function or class that makes one",
-            kind="network",
+            "a function or class that makes one"
         )
     known = {"in_channels": in_channels, "spatial_dims": spatial_dims}
     return lambda: _made(factory, name, known)
@@ -162,14 +157,13 @@ def _made(factory: Callable[..., Any], name: str, known: dict[str, int]) -> nn.M
     try:
         made = factory(**{key: value for key, value in known.items() if key in takes})
     except Exception as error:
-        raise RatersError(
+        raise network_error(
             f"found {type(error).__name__} when the network {name!r} was made ({error}), expected "
-            f"a module; a factory may take {' and '.join(known)}, and nothing else without default",
-            kind="network",
+            f"a module; a factory may take {' and '.join(known)}, and nothing else without default"
         ) from error
     if not isinstance(made, nn.Module):
-        raise RatersError(
-            f"found {type(made).__name__} made by {name!r}, expected a torch module", kind="network"
+        raise network_error(
+            f"found {type(made).__name__} made by {name!r}, expected a torch module"
         )
     return made
 
@@ -190,10 +184,9 @@ def _imported(name: str) -> object:
         for part in path.split("."):
             found = getattr(found, part)
     except Exception as error:  # whatever a module of the user's may raise
-        raise RatersError(
+        raise network_error(
             f"found {type(error).__name__} on importing the network {name!r} ({error}), expected "
-            "package.module:factory",
-            kind="network",
+            "package.module:factory"
         ) from error
     return found
 
@@ -241,9 +234,8 @@ class NetworkKind:
         depth = full.depth or 0
         if depth not in (self.depths or (max(depth, least),)):
             expected = " or ".join(map(str, self.depths or (f"at least {least}",)))
-            raise RatersError(
-                f"found depth {full.depth} for the network '{full.name}', expected {expected}",
-                kind="network",
+            raise network_error(
+                f"found depth {full.depth} for the network '{full.name}', expected {expected}"
             )
         return full
 
@@ -289,7 +281,7 @@ def build_backbone(
     """
     name = options.name
     if channels < 1:
-        raise RatersError(f"found {channels} channels, expected at least 1", kind="network")
+        raise network_error(f"found {channels} channels, expected at least 1")
     if ":" in name:
         dense = spatial_dims > 0 if dense is None else dense
         make = maker(allowed(name) if own is None else own, channels, spatial_dims)
@@ -297,18 +289,16 @@ def build_backbone(
             return OwnBackbone(make(), name, channels, spatial_dims, dense, size)
     if name not in NETWORKS:
         known = ", ".join(NETWORKS)
-        raise RatersError(
-            f"found the network '{name}', expected one of {known}, or package.module:factory",
-            kind="network",
+        raise network_error(
+            f"found the network '{name}', expected one of {known}, or package.module:factory"
         )
     entry = NETWORKS[name]
     if spatial_dims not in entry.spatial_dims:
         others = [other for other, kind in NETWORKS.items() if spatial_dims in kind.spatial_dims]
-        raise RatersError(
+        raise network_error(
             f"found {_data(spatial_dims)} for the network '{name}', expected "
             f"{' or '.join(_data(axes) for axes in entry.spatial_dims)}; "
-            f"{', '.join(others) or 'no network'} can take {_data(spatial_dims)}",
-            kind="network",
+            f"{', '.join(others) or 'no network'} can take {_data(spatial_dims)}"
         )
     sizes = entry.filled(options).model_dump(exclude={"name"})
     return entry.build(channels, spatial_dims, **sizes)
@@ -340,21 +330,17 @@ def choose_network(
         'resnet-large'
     """
     if channels < 1 or any(side < 1 for side in shape):
-        raise RatersError(
-            f"found images of {channels} channels and {shape} pixels, expected at least 1 of each",
-            kind="network",
+        raise network_error(
+            f"found images of {channels} channels and {shape} pixels, expected at least 1 of each"
         )
     if kind == "segmentation":
-        return NetworkOptions("unet", width=16, depth=_levels(shape))
+        if not shape:
+            raise network_error("found feature vectors, expected images to segment")
+        table, most = (_LEVELS_3D, 4) if len(shape) == 3 else (_LEVELS_2D, 5)
+        levels = next((levels for below, levels in table if min(shape) < below), most)
+        return NetworkOptions("unet", width=16, depth=levels)
     if not shape:
         return NetworkOptions("mlp")
     if max(shape) <= SMALL_IMAGE:
         return NetworkOptions("cnn")
     return NetworkOptions("resnet-large", depth=18)
-
-
-def _levels(shape: tuple[int, ...]) -> int:
-    if not shape:
-        raise RatersError("found feature vectors, expected images to segment", kind="network")
-    table, most = (_LEVELS_3D, 4) if len(shape) == 3 else (_LEVELS_2D, 5)
-    return next((levels for below, levels in table if min(shape) < below), most)

@@ -96,14 +96,12 @@ def errors(
     figure = style.new_figure(
         max(columns * side, 4.2), rows * (side * ratio + 0.3) + 0.3, pictures=True
     )
-    panels = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
-    for k, panel in enumerate(panels):
-        style.no_frame(style.plain_axes(panel, theme))
-        if k < len(stack):
-            colours = error_colours(true, stack[k], number)
-            panel.imshow(colours, aspect=aspect, interpolation="nearest")
-            panel.set_title(style.shown(names[k]))
-            draw_letters(panel, letters)
+    panels = style.picture_panels(figure, rows, columns, theme).ravel()
+    for panel, name, mask in zip(panels, names, stack, strict=False):
+        colours = error_colours(true, mask, number)
+        panel.imshow(colours, aspect=aspect, interpolation="nearest")
+        panel.set_title(style.shown(name))
+        draw_letters(panel, letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
     _legend(figure, used, theme)
     return figure
@@ -178,9 +176,7 @@ def confusion_figure(
     figure = style.new_figure(
         max(columns * side, 4.2) + 0.3, 2 * blocks * (side * ratio + 0.25) + 0.4, pictures=True
     )
-    panels = np.asarray(figure.subplots(2 * blocks, columns, squeeze=False))
-    for panel in panels.ravel():
-        style.no_frame(style.plain_axes(panel, "light"))
+    panels = style.picture_panels(figure, 2 * blocks, columns, "light")
     # Any foreground: colours have one pair for right and wrong foreground.
     for k, name in enumerate(names):
         row, column = 2 * (k // columns), k % columns

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike
 from raters.arrays import Floats
 from raters.errors import RatersError
 from raters.plots import style
-from raters.plots.style import MEDIUM, Theme, look, new_figure, plain_axes
+from raters.plots.style import Theme
 from raters.rows import Row
 from raters.scores.calibration import ReliabilityCurve, reliability_curve
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _TITLES = {
     "loss": "loss",
@@ -153,13 +152,13 @@ def reliability(
     curve = _curve(probabilities, labels, hits, bins)
     if not curve.counts.any():
         raise RatersError("found no labels, expected some to compare probabilities with")
-    figure = new_figure(3.6, 4.4)
+    figure = style.new_figure(3.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
     gap = np.nan_to_num(np.abs(curve.accuracy - curve.confidence))
     error = gap @ curve.counts / curve.counts.sum()
-    plain_axes(upper, theme, f"ECE {error:.3f}", y="share that is right")
-    plain_axes(lower, theme, x="confidence", y="count")
-    colours, width = look(theme), 1 / len(curve.counts)
+    style.plain_axes(upper, theme, f"ECE {error:.3f}", y="share that is right")
+    style.plain_axes(lower, theme, x="confidence", y="count")
+    colours, width = style.look(theme), 1 / len(curve.counts)
     places = (np.arange(len(curve.counts)) + 0.5) * width
     full = curve.counts > 0
     upper.bar(places[full], curve.accuracy[full], width * 0.92, color=colours.line, alpha=0.55)
@@ -172,7 +171,7 @@ def reliability(
         lower.set_ylim(bottom=0.5)
         lower.minorticks_off()
     upper.set(xlim=(0, 1), ylim=(0, 1.02))
-    lower.set_title(f"{curve.counts.sum():,} labels", fontsize=MEDIUM)
+    lower.set_title(f"{curve.counts.sum():,} labels", fontsize=style.MEDIUM)
     return figure
 
 

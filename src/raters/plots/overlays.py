@@ -109,18 +109,16 @@ def overlay(
     figure = style.new_figure(
         columns * width + 0.6 * entropy, rows * (height + 0.28) + 0.3, pictures=True
     )
-    axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
-    for panel in axes:
-        style.plain_axes(panel, theme)
-        style.no_frame(panel)
-        panel.set_visible(False)
+    axes = style.picture_panels(figure, rows, columns, theme).ravel()
     for panel, number in zip(axes, shown_classes, strict=False):
         _draw_class(panel, scene, number, 72 * width / (box[1] - box[0] + 1))
-        panel.set_title(_title(scene, number))
+        name = style.shown(scene.classes[number]) if len(scene.classes) > 2 else ""
+        panel.set_title(", ".join(filter(None, (name, scene.title))))
     if entropy:
         _draw_entropy(figure, axes[panels - 1], scene, theme)
+    for panel in axes[panels:]:
+        panel.set_visible(False)
     for panel in axes[:panels]:
-        panel.set_visible(True)
         draw_letters(panel, scene.letters)
         panel.set_xlim(box[0] - 0.5, box[1] + 0.5)
         panel.set_ylim(box[3] + 0.5, box[2] - 0.5)
@@ -205,11 +203,6 @@ def _panel_size(box: tuple[int, int, int, int], aspect: float, columns: int) -> 
     ratio = aspect * (box[3] - box[2] + 1) / (box[1] - box[0] + 1)
     width = min(5.0 if columns == 1 else 4.2, 11.0 / columns)
     return (width, width * ratio) if ratio <= 1.4 else (width * 1.4 / ratio, width * 1.4)
-
-
-def _title(scene: _Scene, number: int) -> str:
-    parts = [style.shown(scene.classes[number])] if len(scene.classes) > 2 else []
-    return ", ".join([*parts, scene.title] if scene.title else parts)
 
 
 def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
@@ -313,14 +306,11 @@ def suggestions(shown: Sequence[Suggested], theme: Theme = "light") -> Figure:
     """
     rows, columns = style.grid_shape(len(shown), 4)
     figure = style.new_figure(columns * 2.6 + 0.6, rows * 2.9, pictures=True)
-    panels = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
+    panels = style.picture_panels(figure, rows, columns, theme).ravel()
     top = max((float(one.bits.max(initial=0)) for one in shown), default=0) or 1.0
-    for panel in panels:
-        style.plain_axes(panel, theme)
-        style.no_frame(panel)
+    for panel in panels[len(shown) :]:
         panel.set_visible(False)
     for panel, one in zip(panels, shown, strict=False):
-        panel.set_visible(True)
         _draw(panel, one, top)
     last = panels[0].images[-1]
     colour_bar(figure, last, list(panels[: len(shown)]), theme, "what a label would tell (bits)")
@@ -342,26 +332,15 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
         frames = [f for f in (_frame(view.turn(_inside(space, p))[at]) for p in one.patches) if f]
         bits, aspect, letters = turned[at], view.aspect(grid.spacing), view.letters
         title = f"{title}\n{view.name(at, space)}"
-    _show(panel, image, bits, aspect, top, letters)
-    panel.set_title(title)
-    for row, column, bottom, right in frames:
-        corner, size = (column - 0.5, row - 0.5), (right - column, bottom - row)
-        panel.add_patch(Rectangle(corner, *size, fill=False, ec=_FRAME, lw=1.6))
-
-
-def _show(
-    panel: Axes,
-    image: Floats | None,
-    bits: Array,
-    aspect: float,
-    top: float,
-    letters: Letters | None,
-) -> None:
     if image is not None:
         panel.imshow(image, cmap="gray", vmin=0, vmax=1, aspect=aspect, interpolation="nearest")
     opacity = np.clip(np.asarray(bits, np.float64) / top, 0, 1) * 0.75
     panel.imshow(bits, cmap="inferno", vmin=0, vmax=top, alpha=opacity, aspect=aspect)
     draw_letters(panel, letters)
+    panel.set_title(title)
+    for row, column, bottom, right in frames:
+        corner, size = (column - 0.5, row - 0.5), (right - column, bottom - row)
+        panel.add_patch(Rectangle(corner, *size, fill=False, ec=_FRAME, lw=1.6))
 
 
 def _inside(space: tuple[int, ...], place: tuple[slice, ...]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,9 @@ from numpy.typing import NDArray
 from raters.agreement.agree import ALL, Agreement
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
+from raters.plots import style
 from raters.plots.matrices import colour_bar, heat_map, name_sides
-from raters.plots.style import (
-    MEDIUM,
-    SMALL,
-    Theme,
-    families,
-    look,
-    new_figure,
-    plain_axes,
-    rows_of,
-    shown,
-)
+from raters.plots.style import Theme
 from raters.rows import Row
 
 if TYPE_CHECKING:
@@ -77,7 +68,9 @@ def agreement(
     if column not in rows[0]:
         known = ", ".join(name for name in _TITLES if name in rows[0])
         raise RatersError(f"found no score {column!r}, expected one of: {known}")
-    names = list(raters) if raters is not None else _all_names(rows)
+    # A pair names the earlier rater first: all are in the order of the study.
+    each = (row[side] for side in ("rater_a", "rater_b") for row in rows)
+    names = list(raters) if raters is not None else list(dict.fromkeys(each))
     values = pair_matrix(rows, names, column)
     if order == "clustered":
         kept = clustered(values)
@@ -87,19 +80,14 @@ def agreement(
 
 def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> list[Row]:
     pairs = table.pairs if isinstance(table, Agreement) else table
-    rows = rows_of(pairs, "found no pair of raters, expected at least two with labels in common")
+    rows = style.rows_of(
+        pairs, "found no pair of raters, expected at least two with labels in common"
+    )
     chosen = [row for row in rows if row.get("class", class_name) == class_name]
     if not chosen:
         known = ", ".join(dict.fromkeys(str(row.get("class")) for row in rows))
         raise RatersError(f"found no class {class_name!r}, expected one of: {known}")
     return chosen
-
-
-def _all_names(rows: Sequence[Row]) -> list[str]:
-    """Return the names in the order of the study: a pair names the earlier rater first."""
-    first = dict.fromkeys(row["rater_a"] for row in rows)
-    second = dict.fromkeys(row["rater_b"] for row in rows)
-    return list(first | second)
 
 
 def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> Floats:
@@ -145,17 +133,19 @@ def _draw(
     count = len(names)
     numbers = count <= _MOST_WRITTEN if numbers is None else numbers
     side = max(1.6, count * (0.42 if numbers else 0.16))
-    letters = min(max(len(shown(name)) for name in names), 24) * 0.075
-    figure = new_figure(side + letters + 1.0, side + letters + 0.2, pictures=True)
-    axes = plain_axes(figure.subplots(), theme)
+    letters = min(max(len(style.shown(name)) for name in names), 24) * 0.075
+    figure = style.new_figure(side + letters + 1.0, side + letters + 0.2, pictures=True)
+    axes = style.plain_axes(figure.subplots(), theme)
     known = values[np.isfinite(values)]
     low = min(0.0, float(known.min())) if known.size else 0.0
     high = max(1.0, float(known.max())) if known.size else 1.0
     write = "{:.2f}".format if numbers else None
-    image = heat_map(axes, values, (low, high), theme, write, MEDIUM if count <= 8 else SMALL)
-    size = MEDIUM if count <= _MOST_WRITTEN else SMALL
+    image = heat_map(
+        axes, values, (low, high), theme, write, style.MEDIUM if count <= 8 else style.SMALL
+    )
+    size = style.MEDIUM if count <= _MOST_WRITTEN else style.SMALL
     name_sides(axes, names, names, size, most=24)
-    colour_bar(figure, image, [axes], theme, _TITLES.get(score, shown(score)))
+    colour_bar(figure, image, [axes], theme, _TITLES.get(score, style.shown(score)))
     return figure
 
 
@@ -206,21 +196,21 @@ def difficulty(
             )
             raise RatersError(f"found no column {against!r} of cases, expected one of: {known}")
         values = [row[against] for row in rows]
-        x = _AGAINST.get(against, shown(against))
+        x = _AGAINST.get(against, style.shown(against))
     else:
         values = [against.get(row["case"]) for row in rows]
     places = np.array([np.nan if v is None else float(v) for v in values])
     if not np.isfinite(places).any():
         raise RatersError("found no case with both values, expected some to compare")
     dice = np.array([float(row["dice"]) for row in rows])
-    figure = new_figure(4.6, 3.4)
-    axes = plain_axes(figure.subplots(), theme, x=x, y="mean pairwise Dice")
+    figure = style.new_figure(4.6, 3.4)
+    axes = style.plain_axes(figure.subplots(), theme, x=x, y="mean pairwise Dice")
     _scatter(axes, places, dice, [str(row["case"]) for row in rows], theme)
     return figure
 
 
 def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:
-    colours, known = look(theme), np.isfinite(x)
+    colours, known = style.look(theme), np.isfinite(x)
     axes.scatter(
         x[known], y[known], s=12 if known.sum() < 500 else 5, color=colours.line, alpha=0.5,
         linewidths=0, rasterized=bool(known.sum() > 1000),
@@ -241,11 +231,10 @@ def _name(
     height, middle = -1.0, np.nanmedian(x)
     for k in sorted(chosen.tolist(), key=lambda k: float(y[k])):
         height = max(float(y[k]), height + 0.055)
-        axes.annotate(
-            f"  {shown(names[k])}  ", (x[k], y[k]), (x[k], height), fontsize=SMALL, va="center",
-            ha="left" if x[k] <= middle else "right", color=look(theme).ink,
-            family=list(families()),
-        )  # fmt: skip
+        side = "left" if x[k] <= middle else "right"
+        look: dict[str, Any] = {"va": "center", "ha": side, "color": style.look(theme).ink}
+        look |= style.font(style.SMALL)
+        axes.annotate(f"  {style.shown(names[k])}  ", (x[k], y[k]), (x[k], height), **look)
 
 
 def running_median(x: Floats, y: Floats, parts: int = 12, least: int = 8) -> tuple[Floats, Floats]:
@@ -270,14 +259,16 @@ def _ranked(rows: Sequence[Row], theme: Theme) -> Figure:
     shares = sorted(float(row["share"]) for row in rows if (row["labels"] or 0) >= 2)
     if not shares:
         raise RatersError("found no case with two labels, expected some to compare")
-    figure = new_figure(4.6, 3.0)
-    axes = plain_axes(figure.subplots(), theme, x="tasks, the most disputed first")
+    figure = style.new_figure(4.6, 3.0)
+    axes = style.plain_axes(figure.subplots(), theme, x="tasks, the most disputed first")
     axes.set_ylabel("majority share")
     places: Array = np.arange(len(shares) + 1) / len(shares) * 100
-    axes.fill_between(places, [*shares, shares[-1]], step="post", color=look(theme).line, alpha=0.6)
+    axes.fill_between(
+        places, [*shares, shares[-1]], step="post", color=style.look(theme).line, alpha=0.6
+    )
     whole = sum(share == 1 for share in shares) / len(shares)
     axes.set_title(f"unanimous on {100 * whole:.0f} % of {len(shares):,} tasks")
-    axes.title.set_fontsize(SMALL + 2)
+    axes.title.set_fontsize(style.SMALL + 2)
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 1.02)
     axes.xaxis.set_major_formatter("{x:.0f} %")

@@ -67,14 +67,11 @@ def volumes(
         return _shares(study, theme)
     found = case_volumes(study, class_name, progress) if measured is None else measured
     size = "volume" if len(study[0].geometry.shape) == 3 else "area"
-    title = f"{size} against the other raters"
-    ticks: dict[float, str] | None = _TICKS
+    unit, ticks = study[0].geometry.volume_unit, _TICKS if relative else None
+    title = f"{size} against the other raters" if relative else f"{size} ({unit})"
     values = relative_volumes(found) if relative else found
-    if not relative:
-        title, ticks = f"{size} ({study[0].geometry.volume_unit})", None
-    if together:
-        return _strips(["all raters"], values.reshape(-1, 1), title, theme, ticks)
-    return _strips(study.raters, values, title, theme, ticks)
+    names = ["all raters"] if together else study.raters
+    return _strips(names, values.reshape(-1, len(names)), title, theme, ticks)
 
 
 def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:

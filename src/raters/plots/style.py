@@ -231,6 +231,14 @@ def no_frame(axes: Axes) -> None:
     axes.set_yticks([])
 
 
+def picture_panels(figure: Figure, rows: int, columns: int, theme: Theme) -> Any:  # noqa: ANN401
+    """Return an array of axes `(rows, columns)` for pictures, without lines and ticks."""
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel in panels.ravel():
+        no_frame(plain_axes(panel, theme))
+    return panels
+
+
 def legend_below(
     figure: Figure, handles: Sequence[Any], texts: Sequence[str], theme: Theme
 ) -> Legend:

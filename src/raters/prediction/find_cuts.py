@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,8 @@ from raters.prediction.predict import predict_streams
 from raters.progress import track
 from raters.scores.choose_cut import CutCounts, CutTally, search_cuts
 from raters.scores.chosen_cut import AREA, BEST, DRAWN, Cuts
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.study.study import Study
+from raters.training.model import Model
 
 MOST_KEPT = 1 << 26
 """Probabilities of several classes that are kept in memory while their cuts are searched."""

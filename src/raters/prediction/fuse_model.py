@@ -254,19 +254,17 @@ class ModelConsensus(Consensus):
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Return the notes on masks; that two raters are too few is none where images help."""
         kept = ({k: v for k, v in row.items() if k != "two"} for row in remarks)
-        return [*super().notes_from(kept), *self._both_told()]
-
-    def _both_told(self) -> list[str]:
-        """Compare the fusion with the one that does (not) look at labels, of methods with both."""
-        if not self._agreed:
-            return []
-        share = float(np.mean(list(self._agreed.values())))
-        written = "y_fuse" if self.use_labels else "y_self"
-        cases = many(len(self._agreed), "case")
-        return [
-            f"labels fused (y_fuse) and what the model thinks that raters would say, fused "
-            f"(y_self), agree on {share:.1%} of the pixels of {cases}; {written} was written"
-        ]
+        notes = super().notes_from(kept)
+        if self._agreed:  # of methods that fuse with and without a look at labels
+            share = float(np.mean(list(self._agreed.values())))
+            written = "y_fuse" if self.use_labels else "y_self"
+            cases = many(len(self._agreed), "case")
+            notes = [
+                *notes,
+                f"labels fused (y_fuse) and what the model thinks that raters would say, fused "
+                f"(y_self), agree on {share:.1%} of the pixels of {cases}; {written} was written",
+            ]
+        return notes
 
 
 def _places(study: Study, model: Model) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,7 @@ from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE, files_below
-from raters.training.config import refuse_other_study
-
-if TYPE_CHECKING:
-    from raters.training.config import ModelConfig
+from raters.training.config import ModelConfig, refuse_other_study
 
 
 class ImageFiles(FilesBackend):
@@ -34,15 +31,11 @@ class ImageFiles(FilesBackend):
         super().__init__(cases, LabelRules(), modalities=modalities)
         self._axes = axes
 
-    def image(self, case: int, ndim: Axes = None) -> Image | None:  # noqa: ARG002
+    def image(self, case: int, *_: Axes, **__: Axes) -> Image | None:
         """Read the image."""
         return super().image(case, self._axes)
 
-    def image_grid(
-        self,
-        case: int,
-        ndim: Axes = None,  # noqa: ARG002
-    ) -> tuple[Geometry, str] | None:
+    def image_grid(self, case: int, *_: Axes, **__: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image from its header."""
         return super().image_grid(case, self._axes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,7 @@ from raters.methods.base import Asked, draw_latents
 from raters.prediction.prediction import Floats, Prediction, together
 from raters.progress import ordered_map
 from raters.study.case import Case
-
-if TYPE_CHECKING:
-    from raters.training.model import Model
+from raters.training.model import Model
 
 OVERLAP = 0.25
 _SIGMA = 0.125  # of the Gaussian, as a share of a window's side

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -26,15 +26,13 @@ from raters.prediction.writing import (
     write_transition,
 )
 from raters.progress import track
+from raters.study.case import Case
 from raters.study.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.results import Journal, only_one, source_of
+from raters.study.study import Study
 from raters.study.write import ImportResult
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
+from raters.training.model import Model
 
 
 @dataclass
@@ -152,7 +150,7 @@ def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool)
         try:
             if isinstance(bands, RatersError):
                 raise bands
-            facts, pixels = _write(writer, case, bands)
+            facts = _write(writer, case, bands)
         except RatersError as error:
             result.failures.append(error.at(case=case.id))
             continue
@@ -161,31 +159,21 @@ def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool)
         facts = _with_earlier(writer.folder, before, facts, same)
         journal.finish(case.id, sources[case.id], facts)
         result.written += 1
-        result.pixels += pixels
+        result.pixels += prod(case.geometry.shape)  # 1 for a class
     result.seconds = time.perf_counter() - began
     return result
 
 
-def _write(
-    writer: CaseWriter, case: Case, bands: Iterator[Prediction]
-) -> tuple[dict[str, Any], int]:
-    """Write a case; return what is kept of it, and its pixels."""
+def _write(writer: CaseWriter, case: Case, bands: Iterator[Prediction]) -> dict[str, Any]:
+    """Write a case; return what is kept of it."""
     outputs = writer.outputs
     facts: dict[str, Any] = {"seed": outputs.seed} if outputs.samples else {}
-    if not writer.masks:
-        found = together(bands)
-        kept = {name: [round(float(p), 7) for p in found.maps[name]] for name in outputs.beside}
-        facts |= {"p": [round(float(p), 7) for p in found.truth], "maps": kept}
-        return {**facts, "files": writer.write(case, [found])}, 1
-    pixels = 0
-
-    def counted() -> Iterator[Prediction]:
-        nonlocal pixels
-        for band in bands:
-            pixels += prod(band.truth.shape[1:])
-            yield band
-
-    return {**facts, "files": writer.write(case, counted())}, pixels
+    if writer.masks:
+        return {**facts, "files": writer.write(case, bands)}
+    found = together(bands)
+    kept = {name: [round(float(p), 7) for p in found.maps[name]] for name in outputs.beside}
+    facts |= {"p": [round(float(p), 7) for p in found.truth], "maps": kept}
+    return {**facts, "files": writer.write(case, [found])}
 
 
 def _is_there(writer: CaseWriter, facts: dict[str, Any]) -> bool:

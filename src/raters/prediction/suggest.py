@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,15 @@ from raters.prediction.predict import predict_cases, starts_of
 from raters.prediction.prediction import Floats, entropy_bits
 from raters.progress import track
 from raters.rows import Row, html, write_csv, write_json
+from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
 from raters.study.places import Inputs
+from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.training.config import refuse_other_study
+from raters.training.model import Model
 from raters.wording import many
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.study import Study
-    from raters.training.model import Model
 
 TABLES = ("cases", "patches")
 PICTURE = "suggestions.png"
@@ -222,7 +220,9 @@ def suggest(
         )
         if bits.ndim:
             windows = best_windows(bits, patch_size or quarter(bits.shape), num_patches)
-            found.patches += [_patch_row(known, window) for window in windows]
+            for window in windows:
+                start, size = (",".join(map(str, of)) for of in (window.start, window.size))
+                found.patches.append({**known, "start": start, "size": size, "bits": window.bits})
     found.cases = _ranked(found.cases, num_cases)
     found.patches = _ranked(found.patches, num_patches)
     return found
@@ -245,18 +245,9 @@ def labelled_by(case: Case) -> int:
     return sum(bool((mask != MISSING).any()) for mask in case.labels)
 
 
-def _patch_row(known: Row, window: Window) -> Row:
-    places = {"start": _listed(window.start), "size": _listed(window.size)}
-    return {**known, **places, "bits": window.bits}
-
-
 def _place(row: Row) -> tuple[slice, ...]:
     sides = ((int(n) for n in row[name].split(",")) for name in ("start", "size"))
     return tuple(slice(start, start + size) for start, size in zip(*sides, strict=True))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
 
 
 def _ranked(rows: list[Row], most: int) -> list[Row]:

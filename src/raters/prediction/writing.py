@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from raters.rows import Row, write_csv
 from raters.scores.chosen_cut import CutGiven
 from raters.scores.cut import cut_labels
 from raters.study import formats
+from raters.study.case import Case
 from raters.study.paths import (
     CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
@@ -41,11 +42,8 @@ from raters.study.paths import (
     naming,
     temporary_beside,
 )
-
-if TYPE_CHECKING:
-    from raters.study.case import Case
-    from raters.study.results import Journal
-    from raters.training.model import Model, Weights
+from raters.study.results import Journal
+from raters.training.model import Model, Weights
 
 Array = NDArray[Any]
 
@@ -168,19 +166,15 @@ class CaseWriter:
             yield _File("entropy", ENTROPY_FOLDER, lambda band: band.entropy[np.newaxis], 1)
         if self.outputs.recurrences:
             yield _File("confidence", CONFIDENCE_FOLDER, partial(_of, "confidence"), 2)
-        for name in ("truth", *self.outputs.beside, *self._turns):
+        number = getattr(self.model.method.options, "recurrences", 0)
+        turns = [f"recurrence:{k + 1}" for k in range(number if self.outputs.recurrences else 0)]
+        for name in ("truth", *self.outputs.beside, *turns):
             place = "" if name == "truth" else map_folder(name)
             words = "" if name == "truth" else " " + name.replace(":", " ", 1)
             yield _File(f"labels{words}", place, partial(self._labels, name), 0)
             if self.outputs.probabilities:
                 soft = f"{place}/{SOFT_FOLDER}".lstrip("/")
                 yield _File(f"soft{words}", soft, partial(_of, name), 1)
-
-    @property
-    def _turns(self) -> list[str]:
-        """The maps of recurrences that are wanted, by name."""
-        number = getattr(self.model.method.options, "recurrences", 0)
-        return [f"recurrence:{k + 1}" for k in range(number if self.outputs.recurrences else 0)]
 
     def _labels(self, name: str, band: Prediction) -> Array:
         """Return the values of labels: of the truth at the cut, of others the most likely."""
@@ -230,30 +224,27 @@ def write_confusion(model: Model, folder: Path) -> None:
 
     Raters of whom no label was trained on are left out.
     """
-    names = [c.name for c in model.config.classes]
-    matrices = same_confusion(model).reshape(-1, len(names), len(names))
-    rows: list[Row] = [
-        {"rater": rater, "true": names[t], "observed": names[o], "p": float(matrix[t, o])}
-        for rater, matrix in zip(model.config.raters, matrices, strict=True)
-        if rater not in model.config.unlabelled
-        for t, o in product(range(len(names)), repeat=2)
-    ]
-    write_csv(folder / CONFUSION_TABLE, rows)
+    _write_matrices(model, same_confusion(model), folder / CONFUSION_TABLE, ("true", "observed"))
 
 
 def write_transition(model: Model, folder: Path) -> None:
     """Write which class each negative drawing excludes as one table: rater, said, excluded, p."""
     matrices = model.transition()
-    if matrices is None:
-        return
+    if matrices is not None:
+        _write_matrices(model, matrices, folder / TRANSITION_TABLE, ("said", "excluded"))
+
+
+def _write_matrices(model: Model, matrices: Array, path: Path, sides: tuple[str, str]) -> None:
+    """Write matrices `(raters, L, L)` without those that are not known."""
     names = [c.name for c in model.config.classes]
+    each = matrices.reshape(-1, len(names), len(names))
     rows: list[Row] = [
-        {"rater": rater, "said": names[o], "excluded": names[q], "p": float(matrix[o, q])}
-        for rater, matrix in zip(model.config.raters, matrices, strict=True)
+        {"rater": rater, sides[0]: names[a], sides[1]: names[b], "p": float(matrix[a, b])}
+        for rater, matrix in zip(model.config.raters, each, strict=True)
         if np.isfinite(matrix).all()
-        for o, q in product(range(len(names)), repeat=2)
+        for a, b in product(range(len(names)), repeat=2)
     ]
-    write_csv(folder / TRANSITION_TABLE, rows)
+    write_csv(path, rows)
 
 
 def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Row]:

@@ -213,7 +213,10 @@ class CaseReader:
         image = case.needed_image()
         with in_case(case.id, image.source):
             if first is not None:
-                self._refuse_unlike(image.array.shape, first.image.shape)
+                axes, expected, name = image.array.ndim, first.image.ndim, self.study.index.ids[0]
+                if axes != expected:
+                    raise _other_axes(axes - 1, expected - 1, name)
+                refuse_other_channels(image.array.shape, len(first.image), f"case {name!r}")
             arrays = self._image(image)
         arrays |= self._answers(case) if self.study.kind == "classification" else self._masks(case)
         space = arrays["image"].shape[1:]
@@ -270,12 +273,6 @@ class CaseReader:
     @cached_property
     def _type(self) -> type[np.int8] | type[np.int16]:
         return np.int8 if len(self.study.classes) <= 127 else np.int16
-
-    def _refuse_unlike(self, shape: tuple[int, ...], first: tuple[int, ...]) -> None:
-        name = self.study.index.ids[0]
-        if len(shape) != len(first):
-            raise _other_axes(len(shape) - 1, len(first) - 1, name)
-        refuse_other_channels(shape, first[0], f"case {name!r}")
 
 
 def _other_axes(found: int, expected: int, first: str) -> RatersError:

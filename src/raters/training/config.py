@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import yaml
@@ -14,21 +15,18 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.errors import RatersError
 from raters.methods.base import Method, Task
-from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.normalise import Normalisation
-from raters.networks.options import NetworkOptions, Own, own_name
+from raters.networks.options import NetworkOptions, Own, network_error, own_name
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
 from raters.study.formats.base import usable_memory
 from raters.study.paths import refuse_special, written_whole
 from raters.study.plain_yaml import read_yaml
+from raters.study.study import Study
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
 from raters.wording import many, shortened, worded
-
-if TYPE_CHECKING:
-    from raters.study.study import Study
 
 COPIES = 4
 """Weights, their gradients, and the two means of AdamW."""
@@ -90,7 +88,6 @@ class ModelConfig(BaseModel):
     annotations: tuple[Annotation, ...] = ()
     unmarked: Unmarked | None = None
     _own: Own | None = PrivateAttr(None)
-    _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
 
     @property
     def own(self) -> Own | None:
@@ -106,19 +103,13 @@ class ModelConfig(BaseModel):
         if own is None:
             return self
         if self.network.name != own_name(own):
-            raise RatersError(
+            raise network_error(
                 f"found the network {own_name(own)!r}, expected {self.network.name!r} as in the "
-                "model",
-                kind="network",
+                "model"
             )
         found = self.model_copy()
         found._own = own
         return found
-
-    def with_parsed(self, options: MethodOptions) -> ModelConfig:
-        """Note options of the method that were checked already."""
-        self._parsed = self.options, options
-        return self
 
     @property
     def labelled(self) -> tuple[str, ...]:
@@ -156,12 +147,10 @@ class ModelConfig(BaseModel):
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
     def build(self) -> Any:  # noqa: ANN401
-        """Make the method with fresh weights; its options are checked once."""
+        """Make the method with fresh weights."""
         entry = learning_method(self.method)
-        if self._parsed is None or self._parsed[0] is not self.options:
-            given = {name: value for name, value in self.options.items() if name not in entry.fixed}
-            self._parsed = self.options, entry.parse(given)
-        return entry.load()(self.task(), self._parsed[1])
+        given = {name: value for name, value in self.options.items() if name not in entry.fixed}
+        return entry.load()(self.task(), entry.parse(given))
 
     def classes_of_study(self) -> Classes:
         """Return the classes as a study has them."""
@@ -334,26 +323,18 @@ def refuse_too_large(config: ModelConfig) -> None:
     Raises:
         RatersError: that names width and depth, and how much they take.
     """
-    size = weights_of(config) * 4.0 * COPIES
+    size = math.inf  # where weights are uncountable
+    if (config.network.depth or 0) <= DEEPEST:
+        with suppress(RuntimeError, OverflowError, MemoryError, TypeError):
+            size = sum(w.numel() for w in _outline(config).parameters()) * 4.0 * COPIES
     if size <= usable_memory():
         return
     takes = f"{size / 1e9:,.0f} GB" if math.isfinite(size) else "more than can be counted"
-    raise RatersError(
+    raise network_error(
         f"found width={config.network.width} and depth={config.network.depth}, which take {takes} "
         f"to train, expected less than the {usable_memory() / 1e9:.0f} GB that may be used here: "
-        "try a smaller width or depth",
-        kind="network",
+        "try a smaller width or depth"
     )
-
-
-def weights_of(config: ModelConfig) -> float:
-    """Count the weights on a device that holds no numbers; infinity where they are uncountable."""
-    if (config.network.depth or 0) > DEEPEST:
-        return math.inf
-    try:
-        return float(sum(weights.numel() for weights in _outline(config).parameters()))
-    except (RuntimeError, OverflowError, MemoryError, TypeError):
-        return math.inf
 
 
 def _outline(config: ModelConfig) -> Method:

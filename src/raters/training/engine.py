@@ -77,7 +77,8 @@ class StepTerms:
         """Return for each term the labels of each step, and its sums over them."""
         found = {}
         for name, values in self.terms.items():
-            observed, means = (_as_vector(part) for part in zip(*values, strict=True))
+            pairs = [[torch.as_tensor(part).double() for part in pair] for pair in values]
+            observed, means = (torch.stack(part).cpu() for part in zip(*pairs, strict=True))
             found[name] = observed, means * observed
         return found
 
@@ -89,10 +90,6 @@ def _to_keep(value: Tensor) -> Tensor | float:
     then cannot be joined and used again: memory would grow by a few MB in every step.
     """
     return value.item() if value.device.type == "cpu" else value.detach()
-
-
-def _as_vector(values: Sequence[Tensor | float]) -> Tensor:
-    return torch.stack([torch.as_tensor(value).double() for value in values]).cpu()
 
 
 def mean_terms(parts: Sequence[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, float]:
@@ -329,7 +326,7 @@ class Learner(lightning.LightningModule):
         """Add what Lightning does not know of."""
         checkpoint["raters"] = {
             "history": self.history,
-            "best": self.best.state(),
+            "best": {**vars(self.best), "score": self.best.score and list(self.best.score)},
             "stopped": self.stopped,
             "method": self.method.training_state(),
         }
@@ -339,7 +336,7 @@ class Learner(lightning.LightningModule):
         try:
             state = checkpoint["raters"]
             self.history, self.stopped = list(state["history"]), bool(state["stopped"])
-            self.best = Best.of(state["best"])
+            self.best = Best(**{**state["best"], "score": tuple(state["best"]["score"])})
             self.method.load_training_state(state["method"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RatersError(

@@ -201,20 +201,12 @@ class WholeCheckpoints(TorchCheckpointIO):
     """Lets Lightning write and read checkpoints by the functions above."""
 
     def save_checkpoint(
-        self,
-        checkpoint: dict[str, Any],
-        path: str | Path,
-        storage_options: object = None,  # noqa: ARG002
+        self, checkpoint: dict[str, Any], path: str | Path, *_: object, **__: object
     ) -> None:
         """Write a checkpoint."""
         write_checkpoint(Path(path), checkpoint)
 
-    def load_checkpoint(
-        self,
-        path: str | Path,
-        map_location: object = None,  # noqa: ARG002
-        weights_only: bool | None = None,  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def load_checkpoint(self, path: str | Path, *_: object, **__: object) -> dict[str, Any]:
         """Read a checkpoint; nothing in it is ever run."""
         return read_checkpoint(Path(path))
 
@@ -252,14 +244,3 @@ class Best:
             self.improved = epoch
         self.score, self.epoch = score, epoch
         self.weights = {k: v.detach().clone() for k, v in module.state_dict().items()}
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
-        score = None if self.score is None else list(self.score)
-        return {**vars(self), "score": score}
-
-    @classmethod
-    def of(cls, state: dict[str, Any]) -> Best:
-        """Make it again from what `state` gave."""
-        warm, dominant, value = state["score"]
-        return cls(**{**state, "score": (bool(warm), bool(dominant), float(value))})

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
+from raters.methods.base import Batch, Method
+from raters.methods.phases import Optimiser
 from raters.study.study import Study
 from raters.training.engine import Learner
 from raters.training.loader import set_epoch
@@ -19,13 +22,7 @@ from raters.training.options import Checked, checked_options
 from raters.training.partition import left_out
 from raters.training.prepare import Planned, make_loader, make_method, plan_training
 from raters.training.trainer import own_randomness
-from raters.wording import duration, many
-
-if TYPE_CHECKING:
-    from torch.utils.data import DataLoader
-
-    from raters.methods.base import Batch, Method
-    from raters.methods.phases import Optimiser
+from raters.wording import duration, listing, many
 
 STEPS = 3
 """Steps that are measured, in the warm-up and after it."""
@@ -79,14 +76,15 @@ class Estimate:
         """Return it in words, by what it is about."""
         config, parts = self.planned.config, self.planned.parts
         training, network = config.training, config.network
+        classes = [c.name for c in config.classes]
         sizes = {name: getattr(network, name) for name in ("width", "depth", "norm")}
         built = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
         return {
             "method": config.method,
             "cases": f"{len(parts.train):,} trained on, {len(parts.held_out):,} held out, "
             f"{self.left_out:,} left out",
-            "raters": _listed(config.raters),
-            "classes": _listed(tuple(c.name for c in config.classes)),
+            "raters": f"{len(config.raters):,} ({listing(config.raters, 10)})",
+            "classes": f"{len(classes):,} ({listing(classes, 10)})",
             "network": f"{network.name} ({built}), {self.parameters:,} parameters",
             "patch_size": " x ".join(map(str, config.patch_size or ())) or "whole images",
             "batch": f"{training.batch_size}, {many(self.steps, 'step')} per epoch",
@@ -108,8 +106,11 @@ def estimate(study: Study, method: str | Checked = "pixel-cm", **options: Any) -
     """
     started = time.perf_counter()
     checked = method if isinstance(method, Checked) else checked_options(method, options)
-    planned = _alone(plan_training(study, checked))
-    epochs = planned.config.training.epochs
+    planned = plan_training(study, checked)
+    # Data are read in this process: what others would read cannot be measured here.
+    here = {"num_workers": 0, "devices": 1, "num_nodes": 1}
+    training = planned.config.training.model_copy(update=here)
+    planned = replace(planned, config=planned.config.model_copy(update={"training": training}))
     with own_randomness():
         learner = make_method(planned)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -125,20 +126,12 @@ def estimate(study: Study, method: str | Checked = "pixel-cm", **options: Any) -
         left_out=left_out(study, planned.study.index.ids),
         steps=len(train),
         start_seconds=prepared + first,
-        warm_epochs=min(learner.warm_up, epochs),
+        warm_epochs=min(learner.warm_up, training.epochs),
         warm_seconds=warm,
         epoch_seconds=main,
         memory=_memory([train] if held_out is None else [train, held_out]),
         device=device.type,
     )
-
-
-def _alone(planned: Planned) -> Planned:
-    """Read data in this process: what others would read cannot be measured here."""
-    training = planned.config.training.model_copy(
-        update={"num_workers": 0, "devices": 1, "num_nodes": 1}
-    )
-    return replace(planned, config=planned.config.model_copy(update={"training": training}))
 
 
 def _measured(
@@ -224,8 +217,3 @@ def _memory(loaders: list[DataLoader[Any]]) -> int | None:
         left = (len(cases.study) - cases.kept) * one
         peak += max(min(left, cases.cache_bytes - cases.kept * one), 0)
     return int(peak)
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-    return f"{len(names):,} ({', '.join(names[:10])}{more})"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.methods.base import Method
 from raters.methods.entry import parse_options
 from raters.methods.registry import learning_method
@@ -38,7 +38,6 @@ from raters.training.run import (
     write_splits,
 )
 from raters.training.trainer import Progress, own_randomness, run_epochs
-from raters.wording import expected_one_of
 
 SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
 """Options of training that are part of the trained network: they cannot change any more."""
@@ -74,15 +73,22 @@ def extend(
         RatersError: There is no new rater, the study is unlike that of the model, or the method
             has nothing that a rater could be added to.
     """
-    study, reason = study_of(study), model.method.not_extended
-    if reason:
+    return _extended(model, study_of(study), progress, options)[0]
+
+
+def _extended(
+    model: Model, study: Study, progress: Progress, options: Mapping[str, Any]
+) -> tuple[Model, list[Split]]:
+    """Return the longer model, and what each case of the study was used for."""
+    if reason := model.method.not_extended:
         name = model.config.method
         raise RatersError(f"found a model of {name}, which cannot be extended: {reason}")
     training = _training(model.config.training, options)
-    if not _new_raters(model, study):
+    new = [name for name in study.raters if name not in model.config.raters]
+    if not new:
         known = ", ".join(study.raters[:20]) or "none"
         raise RatersError(f"found the raters {known}, expected one that the model does not know")
-    chosen = study.select(raters=_new_raters(model, study))
+    chosen = study.select(raters=new)
     _refuse_unlike(model.config, chosen)
     planned = _planned(model, chosen, training)
     with own_randomness():
@@ -91,7 +97,7 @@ def extend(
         else:
             method, learner = _fitted(model, planned, progress)
             history, best_epoch = learner.history, learner.best.epoch
-        return _longer(model, planned, method, history, best_epoch)
+        return _longer(model, planned, method, history, best_epoch), planned.splits
 
 
 def extend_run(
@@ -116,15 +122,15 @@ def extend_run(
     path = Path(folder)
     with only_one(path) if first_process() else nullcontext():
         refuse_used(path)
-        model, study = load(run), study_of(study)
-        longer = extend(model, study, progress, **options)
+        model = load(run)
+        longer, later = _extended(model, study_of(study), progress, options)
         added = [name for name in longer.config.raters if name not in model.config.raters]
         longer.save(path)
         epochs = len(longer.history)
         if epochs:
             write_progress(path, longer.history, longer.best_epoch, epochs, finished=True)
         earlier = read_splits(Path(run)) if (Path(run) / SPLITS).exists() else []
-        write_splits(path, both_splits(earlier, extension_splits(model, study, **options)))
+        write_splits(path, both_splits(earlier, later))
         log(path, f"extended {run} by {', '.join(added)}")
         for row in longer.history:
             log(path, epoch_line(row, epochs))
@@ -148,23 +154,13 @@ def both_splits(earlier: Sequence[Split], later: Sequence[Split]) -> list[Split]
     return list(found.values())
 
 
-def extension_splits(model: Model, study: Study, **options: Any) -> list[Split]:  # noqa: ANN401
-    """Return what `extend` uses each case of a study for; the arguments are those of `extend`."""
-    chosen = study.select(raters=_new_raters(model, study))
-    return _planned(model, chosen, _training(model.config.training, options)).splits
-
-
-def _new_raters(model: Model, study: Study) -> list[str]:
-    return [name for name in study.raters if name not in model.config.raters]
-
-
 def _training(trained: TrainingOptions, given: Mapping[str, Any]) -> TrainingOptions:
     for name in given:
         if name in SETTLED:
             raise RatersError(f"found the option {name!r}, expected none: the network is trained")
         if name not in TrainingOptions.model_fields:
             known = [field for field in TrainingOptions.model_fields if field not in SETTLED]
-            raise RatersError(f"found the option {name!r}, {expected_one_of(known, name)}")
+            one_of(known, name, "the option")
     kept = {name: value for name, value in trained if name not in (*FREE, "precision")}
     chosen = parse_options(TrainingOptions, {**kept, "confusion_lr_scale": FASTER, **given})
     return chosen.model_copy(update={"precision": precision_of(chosen.precision)})

@@ -87,13 +87,23 @@ def fit(
         method, chosen = method_of_options(method)
         options = {**chosen, **options}
     options = {**(training.model_dump(exclude_unset=True) if training else {}), **options}
-    lock: AbstractContextManager[list[str]] = nullcontext([])
-    if path and is_writer(path, options):  # of several processes that train as one the first
-        lock = only_one(path)
+    # Of several processes that train as one only the first looks and locks: when the others come it
+    # has written already.
+    writer = path is not None and is_writer(path, options)
+    lock: AbstractContextManager[list[str]] = only_one(path) if path and writer else nullcontext([])
     with noted_warnings() as notes, own_randomness(), lock as said, all_named(study):
         for text in said:
             warnings.warn(text, stacklevel=2)
-        planned = _planned(study, method, options, path, resume, checked)
+        if path and writer:
+            refuse_foreign(path)
+            Inputs.of(study).refuse(path, RUN_FILES)
+        earlier = earlier_run(path, resume or not writer) if path else None
+        if earlier is None or path is None:
+            checked = checked or checked_options(method or DEFAULT_METHOD, options)
+            planned = plan_training(study, checked)
+        else:
+            planned = plan_again(study, method, options, earlier, path)
+        refuse_loggers(planned.config.training.loggers, path)
         if on_plan is not None:
             on_plan(planned)
         record = None if path is None else Record(path, planned, notes, resume)
@@ -101,29 +111,6 @@ def fit(
             record.log("nothing to resume: the run is finished")
             return Model.load(record.folder, planned.config.own)
         return _trained(planned, record, progress)
-
-
-def _planned(
-    study: Study,
-    method: str | None,
-    options: dict[str, Any],
-    folder: Path | None,
-    resume: bool,
-    checked: Checked | None,
-) -> Planned:
-    writer = bool(folder and is_writer(folder, options))
-    if folder and writer:
-        refuse_foreign(folder)
-        Inputs.of(study).refuse(folder, RUN_FILES)
-    # Of several processes only the first looks: when the others come it has written already.
-    earlier = earlier_run(folder, resume or not writer) if folder else None
-    if earlier is None or folder is None:
-        checked = checked or checked_options(method or DEFAULT_METHOD, options)
-        planned = plan_training(study, checked)
-    else:
-        planned = plan_again(study, method, options, earlier, folder)
-    refuse_loggers(planned.config.training.loggers, folder)
-    return planned
 
 
 def _trained(planned: Planned, record: Record | None, progress: Progress) -> Model:

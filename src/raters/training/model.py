@@ -16,6 +16,7 @@ from torch import Tensor
 from raters.errors import RatersError, in_case
 from raters.methods.base import Asked, Method, refuse_unanswered
 from raters.methods.registry import METHODS
+from raters.networks.options import Own
 from raters.rows import Row, html, write_csv
 from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_cuts, write_cuts
 from raters.scores.cut import cut_labels
@@ -41,7 +42,6 @@ from raters.training.run import (
 from raters.wording import expected_one_of, many, shortened
 
 if TYPE_CHECKING:
-    from raters.networks.options import Own
     from raters.prediction.prediction import Prediction
 
 T = TypeVar("T", bound=np.generic)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.study.classes import MISSING
 
 Corner = tuple[int, ...]
@@ -153,7 +153,7 @@ OFTEN = {"affine": 0.3, "noise": 0.15, "gamma": 0.3, "contrast": 0.15, "brightne
 _ONE_AT_A_TIME = Lock()
 
 
-def no_change(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Augmented:  # noqa: ARG001
+def no_change(image: NDArray[np.float32], maps: Maps, _: np.random.Generator) -> Augmented:
     """Leave everything as it is."""
     return image, list(maps)
 
@@ -215,7 +215,11 @@ def full(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Au
     with _lean():
         if "affine" in todo:
             image, moved = _affine(image, moved, state)
-        return _recoloured(image, [name for name in todo if name != "affine"], state), moved
+        changed: Any = image.copy()  # the image may be a view of what is cached
+        for name in todo:
+            if name != "affine":
+                changed = _intensity()[name].set_random_state(state=state)(changed)
+        return np.asarray(changed, np.float32), moved
 
 
 AUGMENTATIONS: dict[str, Augmentation] = {"none": no_change, "flip": flip, "full": full}
@@ -240,9 +244,7 @@ def augmentation_of(name: str, axes: int) -> Augmentation:
         ...
         raters.errors.RatersError: found the augmentation 'flip' for feature vectors, expected ...
     """
-    if name not in AUGMENTATIONS:
-        known = ", ".join(AUGMENTATIONS)
-        raise RatersError(f"found the augmentation {name!r}, expected one of {known}")
+    one_of(AUGMENTATIONS, name, "the augmentation")
     if axes == 0 and name != "none":
         raise RatersError(
             f"found the augmentation {name!r} for feature vectors, expected 'none': "
@@ -274,16 +276,6 @@ def _lean() -> Iterator[None]:
         finally:
             torch.set_num_threads(threads)
             set_track_meta(track)
-
-
-def _recoloured(
-    image: NDArray[np.float32], names: list[str], state: np.random.RandomState
-) -> NDArray[np.float32]:
-    """Change the intensities in some ways, one after the other."""
-    changed = image.copy()  # the image may be a view of what is cached
-    for name in names:
-        changed = _intensity()[name].set_random_state(state=state)(changed)
-    return np.asarray(changed, np.float32)
 
 
 def _affine(image: NDArray[np.float32], maps: Maps, state: np.random.RandomState) -> Augmented:

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.data import DataLoader
 
 from raters.errors import RatersError, in_case
+from raters.methods.base import Method
 from raters.methods.options import MethodOptions, trusts_masks
 from raters.methods.registry import learning_method
 from raters.networks.normalise import fit_normalisation
-from raters.networks.options import NetworkOptions, is_own
+from raters.networks.options import NetworkOptions, is_own, network_error
 from raters.study.study import Study
 from raters.study.survey import survey
 from raters.training.config import ClassEntry, ModelConfig, refuse_too_large
@@ -34,11 +36,6 @@ from raters.training.partition import (
     warn_of_unlabelled,
 )
 from raters.training.run import Split
-
-if TYPE_CHECKING:
-    from torch.utils.data import DataLoader
-
-    from raters.methods.base import Method
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
 WARM_UP = {"segmentation": 0.4, "classification": 2}
@@ -97,7 +94,11 @@ def plan_parts(
     """Return which cases are used how, for a model that is settled already."""
     used = np.sort(np.concatenate(parts))
     within = Partition(*(np.searchsorted(used, rows) for rows in parts))
-    return Planned(config, study.take(used), within, _splits(study, parts), notes)
+    part = np.full(len(study), "left-out", object)
+    part[parts.train], part[parts.held_out] = "train", "held-out"
+    each = zip(study.index.ids, part, study.index.groups, strict=True)
+    splits = [(str(case), str(use), str(group)) for case, use, group in each]
+    return Planned(config, study.take(used), within, splits, notes)
 
 
 def make_method(planned: Planned) -> Method:
@@ -169,15 +170,6 @@ def _refuse_choice(held_out: Study, select: str, patience: int | None) -> None:
         )
 
 
-def _splits(study: Study, parts: Partition) -> list[Split]:
-    used = np.full(len(study), "left-out", object)
-    used[parts.train], used[parts.held_out] = "train", "held-out"
-    return [
-        (str(case), str(part), str(group))
-        for case, part, group in zip(study.index.ids, used, study.index.groups, strict=True)
-    ]
-
-
 def weigh_classes(method: Method, train: Study, config: ModelConfig) -> None:
     """Weigh classes by how rare they are among the raters' labels."""
     if config.training.class_weights == "none":
@@ -206,7 +198,10 @@ def _completed(
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
     patch = _patch(training, study, space)
-    settled = _with_trust(_in_epochs(options, training.epochs, train), study)
+    settled = _in_epochs(options, training.epochs, train)
+    if getattr(settled, "trust_masks", False) is None:  # raters who come later must not change it
+        trusted = trusts_masks(study.annotations.values())
+        settled = settled.model_copy(update={"trust_masks": trusted})
     config = ModelConfig(
         method=method,
         options=settled.model_dump(),
@@ -227,7 +222,7 @@ def _completed(
     if config.labelled and entry.raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method, one_class)
-    return config.with_network(own).with_parsed(settled)
+    return config.with_network(own)
 
 
 def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptions:
@@ -246,13 +241,6 @@ def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptio
     wanted = round(share * epochs) if share < 1 else round(share)
     settled = {"warm_up": min(wanted, epochs - 1), "warm_up_on": learns_from}
     return options.model_copy(update={name: settled[name] for name in given})
-
-
-def _with_trust(options: MethodOptions, study: Study) -> MethodOptions:
-    """Settle whether masks are right: raters who come later must not change it."""
-    if getattr(options, "trust_masks", False) is not None:
-        return options
-    return options.model_copy(update={"trust_masks": trusts_masks(study.annotations.values())})
 
 
 def image_shape(study: Study) -> tuple[int, tuple[int, ...]]:
@@ -303,10 +291,9 @@ def _network(
     if training.network and is_own(training.network):
         for name, value in (*sizes.items(), ("dropout", training.dropout or None)):
             if value is not None:
-                raise RatersError(
+                raise network_error(
                     f"found {name}={value} with the network {training.network!r}, expected none: "
-                    "sizes are those of the networks of raters",
-                    kind="network",
+                    "sizes are those of the networks of raters"
                 )
         return NetworkOptions(training.network)
     chosen = choose_network(study.kind, channels, space)

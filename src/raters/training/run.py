@@ -9,7 +9,7 @@ import os
 import platform
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -223,11 +223,6 @@ def _number(cell: str) -> int | float | str:
     return cell
 
 
-_STOPPED: dict[type[BaseException], str] = {
-    KeyboardInterrupt: "by Ctrl-C", SystemExit: "from outside (SIGTERM)",
-}  # fmt: skip
-
-
 class Record:
     """Keeps the folder of a run up to date; of several processes only the first writes.
 
@@ -309,7 +304,8 @@ class Record:
         except BaseException as error:
             if not self._started:
                 raise  # the folder is as it was before
-            why = _STOPPED.get(type(error), f"by an error: {error}")
+            known = {KeyboardInterrupt: "by Ctrl-C", SystemExit: "from outside (SIGTERM)"}
+            why = known.get(type(error), f"by an error: {error}")
             with suppress(OSError, RatersError):  # a full disk takes no more lines
                 self.log(f"stopped {why}; --resume continues after the last whole epoch")
             raise
@@ -333,16 +329,6 @@ def noted_warnings() -> Iterator[list[str]]:
 
         warnings.showwarning = noted  # type: ignore[assignment]
         yield notes
-
-
-def epoch_callback(tell: Callable[[str], None], epochs: int) -> Callable[[Learner], None]:
-    """Tell somebody one line per epoch, as the log has it; of several processes the first does."""
-
-    def callback(learner: Learner) -> None:
-        if first_process():
-            tell(epoch_line(learner.history[-1], epochs))
-
-    return callback
 
 
 def epoch_line(row: Row, epochs: int) -> str:

@@ -25,7 +25,7 @@ from raters.training.engine import Learner, set_precision
 from raters.training.epochs import WholeCheckpoints, read_checkpoint
 from raters.training.options import TrainingOptions
 from raters.training.prepare import Planned, make_loader
-from raters.training.run import Record, epoch_callback, first_process
+from raters.training.run import Record, epoch_line, first_process
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -299,8 +299,9 @@ def run_epochs(
             return learner
         each = len(data) + (len(held_out) if held_out else 0)
         bar = TrainingBar(training.epochs, each) if wants_bar(progress) else None
-        if callable(progress):
-            learner.after_epoch.append(epoch_callback(progress, training.epochs))
+        if callable(progress) and first_process():
+            epochs = training.epochs
+            learner.after_epoch.append(lambda one: progress(epoch_line(one.history[-1], epochs)))
         trainer = make_trainer(training, bar, loggers)
         learner.after_epoch += [log_row, *([bar.show_row] if bar else [])]
         set_precision(method, training.precision)
