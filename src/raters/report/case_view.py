@@ -19,6 +19,7 @@ from raters.progress import ordered_map, track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
 from raters.report.figures import colours_picture, map_picture, picture
+from raters.report.say import text_of
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -306,46 +307,40 @@ _LEAST, _MOST = 600_000, 3_000_000
 
 
 def cases_block(
+    key: str,
     study: Study,
-    cases: Sequence[str],
     facts: Mapping[str, Mapping[str, object]],
-    caption: str,
     found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
     extra: Sequence[str] = (),
     progress: bool = False,
     shown: int = SHOWN,
-) -> ViewerBlock:
-    """Make a viewer of the first cases, which can make the others too.
+) -> ViewerBlock | None:
+    """Make a viewer of the first cases, which can make the others too; None where none is shown.
 
     Args:
+        key: The entry of `texts.yaml` whose caption says what to look for.
         study: The study of masks.
-        cases: Names of cases, the most telling ones first.
-        facts: What is said beside each case.
-        caption: What to look for.
+        facts: What is said beside each case, the most telling ones first.
         found: Gives further labels of a case, such as `{"consensus": labels}`.
         extra: The names of those labels.
         progress: Show a progress bar.
         shown: How many cases are made at most; as many as fit into the page.
     """
-    first = cases[:shown]
-    budget = min(_MOST, max(_LEAST, BUDGET // max(1, len(first))))
+    first = list(facts)[:shown]
+    if not first:
+        return None
+    budget = min(_MOST, max(_LEAST, BUDGET // len(first)))
     names = study.classes.names
 
     def view(case: str) -> viewer.ViewerCase:
         one = study[case]
         layers = {} if found is None else found(one)
-        own = facts.get(case, {})
         return viewer_case(
-            one, study.raters, names, layers, None, own, study.channels, budget=budget
+            one, study.raters, names, layers, None, facts[case], study.channels, budget=budget
         )
 
-    made: list[viewer.ViewerCase] = []
-    left = BUDGET
-    for one in track(ordered_map(view, first), len(first), "drawing cases", progress):
-        left -= one.size
-        if made and left < 0:
-            break
-        made.append(one)
+    views = track(ordered_map(view, first), len(first), "drawing cases", progress)
+    made = viewer.within(views, BUDGET)
     reference = viewer.free_name(viewer.REFERENCE, study.raters)
     further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
     excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
@@ -353,4 +348,5 @@ def cases_block(
         *viewer.rater_layers(study.raters, excluding=excluding),
         *viewer.extra_layers(further),
     ]
-    return ViewerBlock("cases", made, caption, layers, (), cases[len(made) :], view)
+    rest, caption = list(facts)[len(made) :], text_of(key, "caption")
+    return ViewerBlock("cases", made, caption, layers, (), rest, view)

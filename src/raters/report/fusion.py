@@ -6,6 +6,7 @@ Masks and tables of class labels have the same parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,13 @@ from raters.report.blocks import (
     Number,
     Report,
     Section,
-    TextBlock,
+    note,
     section,
     table,
 )
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.first import CARDS, Parts, mean_number, picture_cards
-from raters.report.labels import fused_parts
+from raters.report.first import CARDS, mean_number, picture_cards, short_section
+from raters.report.labels import fused_report
 from raters.report.performance import performance_section, report_without_study, scores_block
 from raters.report.say import ALL_RATERS, say, text_of
 from raters.report.study import study_notes
@@ -83,19 +84,16 @@ def fusion_report(
     notes = [*files.said_of(study), *study_notes(study)]
     facts: dict[str, object] = {"raters": len(study.raters), "folder": Path(folder).resolve().name}
     if study.kind == "classification":
-        return fused_parts(files, study, notes).report(title, {"tasks": len(study), **facts})
+        made = fused_report(files, study, notes)
+        return replace(made, title=title, facts={"tasks": len(study), **facts})
     masks = PredictedMasks(folder, study)
     there = [case for case in study.cases if case in masks]
     refit, by = files.refit("segmentation")
     found = compare(study, there, masks.read, refit, targets_of(study.classes.names), progress)
     fused = _Fused(study, files, found, by, masks)
-    parts = Parts(
-        fused.findings(),
-        [*notes, *fused.notes()],
-        [*fused.sections(), fused.cases(cases_shown, progress)],
-        fused.first(),
-    )
-    return parts.report(title, {"cases": len(there), **facts})
+    short = short_section(fused.findings(), [*notes, *fused.notes()])
+    sections = [short, *fused.sections(), fused.cases(cases_shown, progress)]
+    return Report(title, {"cases": len(there), **facts}, sections, first=fused.first())
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
@@ -215,16 +213,11 @@ class _Fused:
             rows.append({**row, **own})
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
         key, several = "fusion.raters-against-consensus", len(self.study.classes) > 2
-        blocks: list[Block] = [table(key, rows, worst, several=several)]
-        blocks += scores_block(
-            "fusion.dice-with-consensus",
-            rows,
-            "dice",
-            "Dice with the consensus",
-            self.names,
-            bars=len(self.found.cases) > 1,
+        title, bars = "Dice with the consensus", len(self.found.cases) > 1
+        drawn = scores_block(
+            "fusion.dice-with-consensus", rows, "dice", title, self.names, bars=bars
         )
-        return section(key, blocks)
+        return section(key, table(key, rows, worst, several=several), drawn)
 
     def _borders(self) -> Section:
         found, blocks = self.shown, list[Block]()
@@ -235,33 +228,27 @@ class _Fused:
                 caption = text_of("fusion.borders", "caption", **of)
                 drawn = plots.bias(counts, self.names, found.unit)
                 blocks.append(FigureBlock(f"border-{name}", drawn, caption))
-        return section("fusion.borders", blocks or [TextBlock(say("no_border"), "note")])
+        return section("fusion.borders", *(blocks or [note("no_border")]))
 
     def _left_out(self) -> Section:
         rows, key = self.left_rows, "fusion.without-each-rater"
         if not rows:
-            return section(key, [TextBlock(say("left_out_needs"), "note")])
+            return section(key, note("left_out_needs"))
         title, raters = "Dice with and without", self.study.raters
-        blocks = scores_block("fusion.without-a-rater", rows, "dice", title, raters)
-        return section(key, [*blocks, table(key, rows)])
+        drawn = scores_block("fusion.without-a-rater", rows, "dice", title, raters)
+        return section(key, drawn, table(key, rows))
 
     def cases(self, shown: int, progress: bool) -> Section:
         study, rows = self.study, far_cases(self.found, self.study.raters)
-        blocks: list[Block] = []
-        columns = None
-        if rows:
-            dice = [column for column in rows[0] if column.startswith("dice ")]
-            columns = ["case", "dice", *dice[:8]]
-        if rows and shown:
-            name = free_name(CONSENSUS, study.raters)
-            facts = {
-                r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}
-                for r in rows
-            }
-            caption, read = text_of("fusion.cases", "caption"), partial(self._consensus, name)
-            block = cases_block(
-                study, list(facts), facts, caption, read, [name], progress, shown=shown
-            )
-            blocks.append(block)
-        blocks.append(table("fusion.cases-by-distance", rows, columns=columns))
-        return section("fusion.cases", blocks)
+        name = free_name(CONSENSUS, study.raters)
+        facts = {
+            r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}
+            for r in rows
+        }
+        read = partial(self._consensus, name)
+        viewer = cases_block("fusion.cases", study, facts, read, [name], progress, shown)
+        dice = [column for column in rows[0] if column.startswith("dice ")] if rows else []
+        columns = ["case", "dice", *dice[:8]] if rows else None
+        return section(
+            "fusion.cases", viewer, table("fusion.cases-by-distance", rows, columns=columns)
+        )

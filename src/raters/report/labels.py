@@ -28,8 +28,8 @@ from raters.fusion.against import counted_rows
 from raters.fusion.findings import fused_rater_rows, left_out_tasks
 from raters.fusion.read import FusionFiles
 from raters.report.agreement import agreement_matrix, agreement_section, alpha_number, with_most
-from raters.report.blocks import Block, Card, First, Number, Section, figure, section, table
-from raters.report.first import CARDS, Parts, mean_number
+from raters.report.blocks import Block, Card, First, Number, Report, Section, figure, section, table
+from raters.report.first import CARDS, mean_number, short_section
 from raters.report.performance import performance_section, scores_block
 from raters.report.say import in_line, link, say
 from raters.rows import Row
@@ -45,7 +45,7 @@ _LABELS = "labels.csv"
 _MOST_LEFT_OUT = 20
 
 
-def table_parts(study: Study, notes: Sequence[str]) -> Parts:
+def table_report(study: Study, notes: Sequence[str]) -> Report:
     """Return what a study of class labels shows; `notes` are those of the study."""
     agreement = agree(study)
     tasks, workers = disputed_tasks(agreement.cases), troubled(agreement.raters)
@@ -55,9 +55,12 @@ def table_parts(study: Study, notes: Sequence[str]) -> Parts:
         say("alpha", alpha=alpha),
         say("disputed", **tasks),
     ]
-    sections = [] if study.anonymous else [_raters(study, agreement)]
-    sections.append(agreement_section(study, agreement, more=_class_confusion(study)))
-    sections.append(tasks_section(study, agreement))
+    sections = [
+        short_section(findings, [*agreement.notes, *notes]),
+        *([] if study.anonymous else [_raters(study, agreement)]),
+        agreement_section(study, agreement, more=_class_confusion(study)),
+        tasks_section(study, agreement),
+    ]
     sums = pairs_of_tasks(study)
     pairs = f"over {many(int(sums[:, 1].sum()), 'pair')} of labels of one task by two raters"
     numbers = [
@@ -74,7 +77,7 @@ def table_parts(study: Study, notes: Sequence[str]) -> Parts:
     split = [row["case"] for row in agreement.cases if (row["entropy"] or 0) > 0]
     cards = task_cards(study, split[:CARDS])
     first = First(numbers, agreement_matrix(study, agreement), cards, actions)
-    return Parts(findings, [*agreement.notes, *notes], sections, first)
+    return Report("", {}, sections, first=first)
 
 
 def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) -> list[Card]:
@@ -106,14 +109,15 @@ def _raters(study: Study, agreement: Agreement) -> Section:
     if study.reference_labels is not None:
         found = accuracies(study, study.reference_labels)
         rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
-    blocks: list[Block] = [table("labels.raters", rows, sorted(rows, key=_trouble))]
-    names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
+    shares = None
     if len(study.classes) <= _MOST_CLASSES:
+        names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
         chosen = study.select(raters=names)
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
         caption = in_line(say("class_shares", **unusual_shares(chosen)), only)
-        blocks.append(figure("labels.shares-of-classes", plots.volumes(chosen), caption))
-    return section("labels.raters", blocks)
+        shares = figure("labels.shares-of-classes", plots.volumes(chosen), caption)
+    shown = sorted(rows, key=_trouble)
+    return section("labels.raters", table("labels.raters", rows, shown), shares)
 
 
 def _trouble(row: Row) -> tuple[bool, float]:
@@ -122,15 +126,15 @@ def _trouble(row: Row) -> tuple[bool, float]:
     return few, 1.0 if row["agreement_rest"] is None else row["agreement_rest"]
 
 
-def _class_confusion(study: Study) -> list[Block]:
+def _class_confusion(study: Study) -> Block | None:
     """Show which classes two raters of one task take for each other."""
     counts, names = class_confusion(study), study.classes.names
     if len(counts) > _MOST_CLASSES or not counts.any():
-        return []
+        return None
     shares = normalise(counts)
     caption, title = say("class_confusion", **most_mixed(shares, names)), ["two raters of one task"]
     drawn = plots.confusion(shares, names, title, rows="one says", columns="the other says")
-    return [figure("labels.class-confusion", drawn, caption)]
+    return figure("labels.class-confusion", drawn, caption)
 
 
 def tasks_section(
@@ -163,16 +167,16 @@ def tasks_section(
         shown.append({**new, "who": who, "majority": majority(counts[k], names), "p": sure})
     if truth is not None:
         shown.sort(key=lambda row: (row["p"] is None, row["p"]))
-    blocks: list[Block] = [table("labels.tasks", rows, shown, sure=truth is not None)]
-    if any(row["labels"] >= 2 for row in agreement.cases):
-        blocks.append(figure("labels.difficulty", plots.difficulty(agreement)))
-    return section("labels.tasks", blocks)
+    tasks = table("labels.tasks", rows, shown, sure=truth is not None)
+    several = any(row["labels"] >= 2 for row in agreement.cases)
+    hard = figure("labels.difficulty", plots.difficulty(agreement)) if several else None
+    return section("labels.tasks", tasks, hard)
 
 
 # Fused labels
 
 
-def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts:
+def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Report:
     """Return what a fused table shows; `notes` are those of the fusion and the study."""
     consensus, said = _consensus_labels(files.folder, study), study.triplets
     sizes = (len(study.raters), len(study.classes))
@@ -196,7 +200,7 @@ def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts
         left = say("left_out_worker", most=most, least=least, method=by, number=len(changed))
         findings = [say("closest_worker", low=low, high=high), left, *findings]
         key = "fused_labels.without-each-rater"
-        without = section(key, [table(key, changed)] if changed else [])
+        without = section(key, table(key, changed) if changed else None)
         sections = [_fused_raters(study, rows, names), *sections, without]
     tasks, matrix = {} if truth is None else _least_sure(study, truth, labelled), None
     if len(study.raters) > 1:
@@ -214,7 +218,7 @@ def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts
     shown = "Least sure" if truth is not None else "Most disputed"
     cards = task_cards(study, list(tasks), list(tasks.values()))
     first = First([*_agreed(study, consensus), without_label], matrix, cards, actions, shown)
-    return Parts(findings, notes, sections, first)
+    return Report("", {}, [short_section(findings, notes), *sections], first=first)
 
 
 def _ends(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
@@ -262,8 +266,7 @@ def _agreed(study: Study, consensus: Labels) -> list[Number]:
 def _fused_raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     worst = sorted(rows, key=lambda row: (row["labels"] < ENOUGH, row["accuracy"] or 0.0))
     key, title = "fused_labels.raters-against-consensus", "share equal to the consensus"
-    blocks: list[Block] = [table(key, rows, worst)]
     shown = [row for row in rows if row["rater"] in set(names)]
     only = {"shown": len(names), "all": len(study.raters)}
-    blocks += scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)
-    return section(key, blocks)
+    drawn = scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)
+    return section(key, table(key, rows, worst), drawn)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,10 @@ from raters.agreement.agree import agree
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
-from raters.evaluation.runs import Seen, compare_runs, held_out_notes, refuse_unlike, warnings_of
+from raters.evaluation.runs import Seen, refuse_unlike
 from raters.evaluation.watch import Estimated, Watched, draws_unlike, one_way, score_and_watch
 from raters.report.agreement import agreement_matrix, matrix_beside
 from raters.report.blocks import (
-    Block,
     Card,
     First,
     Matrix,
@@ -50,8 +47,7 @@ from raters.report.run_scores import (
     shown_part,
     training_section,
 )
-from raters.report.say import paragraphs, say, sentence, text_of
-from raters.report.study import study_notes
+from raters.report.say import paragraphs, say, text_of
 from raters.rows import known
 from raters.scores.bootstrap import mean_sums
 from raters.training.run import read_scores
@@ -126,14 +122,14 @@ def run_report(
         cases, cards = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases, cards = answer_section(part.study, watched, shown)
-    sections = [_scores(part, seen, scores), cases]
+    sections = [score_section(scores, part, seen), cases]
     sections += [] if estimated is None else [rater_section(estimated)]
     sections += _own(model, whole.select(cases=list(part.study.index.ids)))
     # 'As X' means nothing where X is not one person.
     told = None if part.study.anonymous else as_rater_section(scores)
     sections += [one for one in (told, calibration_section(scores)) if one is not None]
     if against:
-        sections.append(_compared([path, *map(Path, against)], study, progress))
+        sections.append(comparison_section([path, *map(Path, against)], study, progress))
     first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
     about = f"{_about(model)} {part.said}"
@@ -147,7 +143,7 @@ def _own(model: Model, study: Study | None) -> list[Section]:
 def _epochs(model: Model) -> list[Section]:
     """Show the numbers of all epochs, if there are any."""
     block = table("run.history", list(model.history))
-    return [section("run.history", [block])] if model.history else []
+    return [section("run.history", block)] if model.history else []
 
 
 def _about(model: Model) -> str:
@@ -189,7 +185,7 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     from raters.prediction.predict import same_confusion
 
     missing = TextBlock(paragraphs([say("no_study"), why_not]), "warning")
-    sections = [section("run.no_cases", [missing])]
+    sections = [section("run.no_cases", missing)]
     fixed = "confusion" in model.method.answers and not model.method.varies
     matrices = same_confusion(model) if fixed else None
     if matrices is not None and len(matrices):
@@ -227,33 +223,6 @@ def _estimated(
         study.anonymous,
         model.method.shares_matrix,
     )
-
-
-def _scores(part: Part, seen: Seen, scores: Evaluation) -> Section:
-    """Show the scores, of which cases they are, and what makes them worth less."""
-    blocks: list[Block] = [TextBlock(part.said)]
-    blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
-    chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
-    notes = [*scores.notes, *chosen, *study_notes(part.study)]
-    blocks += [TextBlock(sentence(text), "note") for text in notes]
-    if scores.failures:
-        errors = [str(error) for error in scores.failures]
-        text = say("failed", number=len(errors), errors=errors[:3])
-        blocks.append(TextBlock(text, "warning"))
-    made = score_section(scores, part.study.anonymous)
-    return replace(made, blocks=[*blocks, *made.blocks])
-
-
-def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
-    """Compare runs on cases that none of them was trained on, if there are any."""
-    part = shown_part(study, [Seen.by_run(run) for run in runs])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # they are shown below
-        found = compare_runs(list(runs), part.study, progress=progress)
-    made = comparison_section(found)
-    said = [TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}")]
-    said += [TextBlock(f"{text}.", "warning") for text in found.warnings]
-    return replace(made, blocks=[*said, *made.blocks])
 
 
 def _first(

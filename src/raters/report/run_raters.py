@@ -25,7 +25,16 @@ from raters.evaluation.watch import (
 )
 from raters.fusion.findings import low_skills
 from raters.plots import style
-from raters.report.blocks import Block, FigureBlock, Section, TextBlock, figure, section, table
+from raters.report.blocks import (
+    Block,
+    FigureBlock,
+    Section,
+    TextBlock,
+    figure,
+    note,
+    section,
+    table,
+)
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row, known
 
@@ -44,9 +53,8 @@ def rater_section(found: Estimated) -> Section:
     """Show measures of each rater and the matrices, beside true ones if they are known."""
     if found.anonymous or found.shared:
         return _shared_section(found)
-    rows = skill_rows(found)
+    rows, names = skill_rows(found), list(found.raters)
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
-    names = list(found.raters)
     masks = ", background included" if found.masks else ""
     if len(names) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
@@ -61,7 +69,7 @@ def rater_section(found: Estimated) -> Section:
     kept = _kept(found.matrices)
     true = None if found.true is None else found.true[kept]
     blocks.append(_matrices(found, found.matrices[kept], true, [names[k] for k in kept]))
-    return section("run.raters", blocks, one=False)
+    return section("run.raters", *blocks, one=False)
 
 
 def _matrices(
@@ -77,11 +85,14 @@ def _shared_section(found: Estimated) -> Section:
     """Show one matrix for all raters: they share it, or are anonymous."""
     more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
     way = one_way([known(percent) for percent in more])
-    blocks: list[Block] = [TextBlock(say("not_ranked", anonymous=found.anonymous))]
-    blocks += [] if way is None else [TextBlock(say("one_way", way=way))]
     true = None if found.true is None else mean_known(found.true)
-    blocks.append(_matrices(found, mean_known(found.matrices), true, [ALL_RATERS]))
-    return section("run.raters", blocks, one=True)
+    return section(
+        "run.raters",
+        note("not_ranked", "plain", anonymous=found.anonymous),
+        None if way is None else note("one_way", "plain", way=way),
+        _matrices(found, mean_known(found.matrices), true, [ALL_RATERS]),
+        one=True,
+    )
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -156,7 +167,7 @@ def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa
 
     rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
     key = "run.rater_weights"
-    return section(key, [table(key, rows)]) if rows else None
+    return section(key, table(key, rows)) if rows else None
 
 
 def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
@@ -165,8 +176,8 @@ def unanswered_section(model: Model, study: Study | None = None) -> Section | No
     lacking = [answer for answer in ("as_rater", "confusion") if answer not in answers]
     if not lacking:
         return None
-    text = say("unanswered", method=model.config.method, lacking=lacking, can=sorted(answers))
-    return section("run.unanswered", [TextBlock(text)])
+    of = {"method": model.config.method, "lacking": lacking, "can": sorted(answers)}
+    return section("run.unanswered", note("unanswered", "plain", **of))
 
 
 def negative_section(model: Model, study: Study | None = None) -> Section | None:
@@ -184,13 +195,12 @@ def negative_section(model: Model, study: Study | None = None) -> Section | None
         shown["excluded"] = (found.excluded, beside)
         shown["negative_confusion"] = (found.said, {"columns": "would be called"})
     true = found.counted is not None
-    blocks: list[Block] = [
+    blocks = [
         figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), true=true)
         for name, (m, more) in shown.items()
     ]
-    if rows := error_rows(found):
-        blocks.append(table("run.negatives", rows))
-    return section("run.transition", blocks)
+    rows = error_rows(found)
+    return section("run.transition", *blocks, table("run.negatives", rows) if rows else None)
 
 
 def recurrence_section(model: Model, part: Study | None) -> Section | None:
@@ -214,7 +224,7 @@ def recurrence_section(model: Model, part: Study | None) -> Section | None:
     assert sums is not None and first is not None  # there are cases
     rows = trust_rows(model.config.raters, sums, model.config.labelled)
     shown = figure("run.recurrences", side_by_side(first[1]), case=first[0])
-    return section("run.recurrences", [shown, table("run.trust", rows, cases=len(cases))])
+    return section("run.recurrences", shown, table("run.trust", rows, cases=len(cases)))
 
 
 def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:

@@ -18,6 +18,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from raters.version import __version__
 from raters.wording import many
 
 ALL_RATERS = "all raters"
@@ -196,6 +197,16 @@ def templates() -> Environment:
     }
     found.globals["between"] = between
     return found
+
+
+def filled_page(template: str, **values: Any) -> str:  # noqa: ANN401
+    """Return a page; names of files in it may hold bytes that are no text."""
+    return as_text(templates().get_template(template).render(version=__version__, **values))
+
+
+def as_text(name: str) -> str:
+    """Return a name as text that any system takes: names of files may hold bytes that are none."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache

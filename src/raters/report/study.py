@@ -6,6 +6,7 @@ Masks and tables of class labels have the same parts; `labels.py` has those of c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,21 +27,11 @@ from raters.agreement.findings import (
     who_draws,
 )
 from raters.report.agreement import agreement_matrix, agreement_section, alpha_number
-from raters.report.blocks import (
-    Block,
-    First,
-    Number,
-    Report,
-    Section,
-    TextBlock,
-    figure,
-    section,
-    table,
-)
+from raters.report.blocks import Block, First, Number, Report, Section, figure, note, section, table
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.first import CARDS, Parts, mean_number, picture_cards, short_section
-from raters.report.labels import table_parts
-from raters.report.say import say, text_of
+from raters.report.first import CARDS, mean_number, picture_cards, short_section
+from raters.report.labels import table_report
+from raters.report.say import say
 from raters.study.study import Study
 from raters.wording import many
 
@@ -69,10 +60,10 @@ def study_report(
     if len(study.raters) < 2:
         return _without_pairs(study, title, cases_shown, notes if drawn else [])
     if study.kind == "classification":
-        parts = table_parts(study, notes)
+        made = table_report(study, notes)
     else:
-        parts = _mask_parts(study, notes, cases_shown, progress)
-    return parts.report(title, facts_of(study))
+        made = _mask_report(study, notes, cases_shown, progress)
+    return replace(made, title=title, facts=facts_of(study))
 
 
 def facts_of(study: Study) -> dict[str, object]:
@@ -96,7 +87,7 @@ def study_notes(study: Study) -> list[str]:
     return [*who, *study.notes, *study.readings(), *facts]
 
 
-def _mask_parts(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Parts:
+def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
     found = measured(study, progress)
     agreement, anonymous = found.agreement, study.anonymous
     ratios = typical_ratios(relative_volumes(found.volumes), study.raters)
@@ -130,10 +121,14 @@ def _mask_parts(study: Study, notes: Sequence[str], shown: int, progress: bool) 
     cards = {r["case"]: f"Dice {r['dice']:.2f}" for r in best if r["dice"] is not None}
     matrix = agreement_matrix(study, agreement)
     first = First(numbers, matrix, picture_cards(study, cards), actions)
-    sections = [] if anonymous else [_raters(study, found, ratios)]
-    sections += [agreement_section(study, agreement, found.labelled), _volumes(study, found)]
-    sections.append(_cases(study, found, shown, progress))
-    return Parts(findings, [*agreement.notes, *notes], sections, first)
+    sections = [
+        short_section(findings, [*agreement.notes, *notes]),
+        *([] if anonymous else [_raters(study, found, ratios)]),
+        agreement_section(study, agreement, found.labelled),
+        _volumes(study, found),
+        _cases(study, found, shown, progress),
+    ]
+    return Report("", {}, sections, first=first)
 
 
 def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Section:
@@ -151,43 +146,41 @@ def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Secti
     every = bool(number) and number[0][0] == len(study)
     caption = say("coverage", every=every, few=few, cases=len(study), alone=alone)
     worst = sorted(rows, key=lambda row: 2.0 if row["dice_rest"] is None else row["dice_rest"])
-    return section("study.raters", [table("study.raters", rows, worst, caption, size=found.size)])
+    return section("study.raters", table("study.raters", rows, worst, caption, size=found.size))
 
 
 def _volumes(study: Study, found: Measured) -> Section:
-    blocks: list[Block] = [TextBlock(say("no_volumes"), "note")]
+    shown: Block = note("no_volumes")
     if np.isfinite(relative_volumes(found.volumes)).any():
         drawn = plots.volumes(study, measured=found.volumes, together=study.anonymous)
-        blocks = [figure("study.volumes", drawn, anonymous=study.anonymous)]
-    return section("study.volumes", blocks, anonymous=study.anonymous)
+        shown = figure("study.volumes", drawn, anonymous=study.anonymous)
+    return section("study.volumes", shown, anonymous=study.anonymous)
 
 
 def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section:
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
     rows = [{**row, "size": sizes[row["case"]]} for row in found.agreement.cases]
-    blocks: list[Block] = []
-    if rows and shown:
-        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
-        caption = text_of("study.cases", "caption")
-        block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
-        blocks.append(block)
+    facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
     by_group = any(row["group"] != row["case"] for row in rows)
     shown_rows = rows if by_group else [{**row, "group": None} for row in rows]
-    blocks.append(table("study.cases-by-disagreement", rows, shown_rows, size=found.size))
     dice, size = (np.array([row[name] for row in rows], np.float64) for name in ("dice", "size"))
+    hard = None
     if (np.isfinite(dice) & np.isfinite(size)).any():
         drawn = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
-        caption = say("size", rank=size_rank(size, dice))
-        blocks.append(figure("study.difficulty", drawn, caption))
-    return section("study.cases", blocks)
+        hard = figure("study.difficulty", drawn, say("size", rank=size_rank(size, dice)))
+    return section(
+        "study.cases",
+        cases_block("study.cases", study, facts, progress=progress, shown=shown),
+        table("study.cases-by-disagreement", rows, shown_rows, size=found.size),
+        hard,
+    )
 
 
 def _without_pairs(study: Study, title: str, shown: int, notes: Sequence[str]) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
     masks = study.kind == "segmentation"
-    blocks: list[Block] = [TextBlock(say("no_pairs", raters=study.raters), "warning")]
-    blocks += short_section([], notes).blocks
-    if masks and study.cases and shown:
-        caption = text_of("study.cases-in-order", "caption")
-        blocks.append(cases_block(study, list(study.cases), {}, caption, shown=shown))
+    blocks = [note("no_pairs", "warning", raters=study.raters), *short_section([], notes).blocks]
+    facts: dict[str, dict[str, object]] = {case: {} for case in study.cases if masks}
+    if (viewer := cases_block("study.cases-in-order", study, facts, shown=shown)) is not None:
+        blocks.append(viewer)
     return Report(title, facts_of(study), [Section("Cases" if masks else "Raters", "", blocks)])
