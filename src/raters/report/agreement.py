@@ -14,7 +14,7 @@ from raters.arrays import Flags, Floats, mean_known
 from raters.plots.pairs import pair_matrix
 from raters.plots.style import rater_colours
 from raters.report.blocks import Block, Matrix, Number, Section, figure, note, section, table
-from raters.report.say import in_line, say, text_of
+from raters.report.say import joined, say, text_of
 from raters.report.viewer import free_name
 from raters.rows import Row, known
 from raters.study.study import Study
@@ -172,5 +172,5 @@ def _heat_map(study: Study, agreement: Agreement, score: str) -> Block | None:
         low = min(among, key=lambda p: (p[score], -p["cases"]))
         high = max(among, key=lambda p: (p[score], p["cases"]))
         ends = {"low": low, "high": None if high is low else high}
-        caption = in_line(say("answer_pairs", **ends, least=least), caption)
+        caption = joined(say("answer_pairs", **ends, least=least), caption)
     return figure("study.agreement", drawn, caption)

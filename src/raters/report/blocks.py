@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from matplotlib.figure import Figure
 
@@ -19,6 +19,7 @@ from raters.rows import Row
 from raters.study.paths import file_name
 
 _LONGEST_NAME = 60
+T = TypeVar("T")
 TextKind = Literal["plain", "note", "warning"]
 
 
@@ -246,8 +247,13 @@ def figure(
 
 def section(key: str, *blocks: Block | None, **values: Any) -> Section:  # noqa: ANN401
     """Return blocks (None is none) with the title and the sentence that `texts.yaml` has."""
-    kept = [block for block in blocks if block is not None]
-    return Section(plain(text_of(key, "title", **values)), text_of(key, "about", **values), kept)
+    title, about = plain(text_of(key, "title", **values)), text_of(key, "about", **values)
+    return Section(title, about, there(*blocks))
+
+
+def there(*items: T | None) -> list[T]:
+    """Leave out what is None."""
+    return [item for item in items if item is not None]
 
 
 def note(sentence: str, kind: TextKind = "note", /, **values: Any) -> TextBlock:  # noqa: ANN401

@@ -6,7 +6,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,14 +94,13 @@ def viewer_case(
     start = most_disputed(stack)
     pictures, drawers = _channels(case, space, channels, turned)
     drawn = {k: turned(_fitting(np.asarray(v), space, k, case)) for k, v in (maps or {}).items()}
-    drawers += [_map_drawer(values) for values in drawn.values()]
+    drawers += [partial(_mapped, values) for values in drawn.values()]
     drawers = [lru_cache(1)(draw) for draw in drawers]  # the picture that was tried is kept
     step = -(-max(stack.shape[2:]) // _MOST_LABELLED[len(space)])
     coded = list(label_maps({k: mask[:, ::step, ::step] for k, mask in said.items()}))
-    marked = np.any(
-        [(mask > 0).any(axis=(1, 2)) for mask in [np.zeros(stack.shape[1:]), *said.values()]],
-        axis=0,
-    )
+    marked = np.zeros(stack.shape[1], bool)
+    for mask in said.values():
+        marked |= (mask > 0).any(axis=(1, 2))
     left = budget - sum(len(one.data) for one in coded)
     low, high, side = _fit(drawers, marked, start, left)
     if high - low < stack.shape[1]:
@@ -217,7 +216,7 @@ def _channels(
         window = (0.0, 255.0) if whole else value_window(stack, len(space) == 3)
         knots, windows = _tones(stack, window)
         pictures.append(viewer.Picture(name, (), coloured, knots, windows))
-        drawers.append(_drawer(stack, knots))
+        drawers.append(partial(_toned, stack, *zip(*knots, strict=True)))
     return pictures, drawers
 
 
@@ -243,21 +242,13 @@ def _tones(
     return [(float(f"{v:.6g}"), code) for v, code in knots], windows
 
 
-def _drawer(stack: Array, knots: Sequence[tuple[float, int]]) -> _Draw:
-    values, codes = zip(*knots, strict=True)
-
-    def draw(at: int, side: int) -> str:
-        return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
-
-    return draw
+def _toned(stack: Array, values: Sequence[float], codes: Sequence[int], at: int, side: int) -> str:
+    return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
 
 
-def _map_drawer(stack: Array) -> _Draw:
-    def draw(at: int, side: int) -> str:
-        shown = stack[at]
-        return colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
-
-    return draw
+def _mapped(stack: Array, at: int, side: int) -> str:
+    shown = stack[at]
+    return colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
 
 
 def _centre(labels: Array, num_classes: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from raters.plots.style import rater_colours
 from raters.progress import ordered_map
 from raters.report.blocks import Card, Number, Section, TextBlock
 from raters.report.figures import outline_path, picture
-from raters.report.say import paragraphs, sentence
+from raters.report.say import joined, sentence
 from raters.rows import known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
@@ -48,7 +48,8 @@ def short_section(findings: Sequence[str], notes: Sequence[str] = ()) -> Section
     kept = [sentence(note) for note in dict.fromkeys(notes)]
     if len(kept) > _MOST_NOTES:
         kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
-    blocks = [TextBlock(paragraphs(findings)), TextBlock(paragraphs(kept), "note")]
+    said, noted = (joined(*texts, by="\n\n") for texts in (findings, kept))
+    blocks = [TextBlock(said), TextBlock(noted, "note")]
     return Section("In short", "", [block for block in blocks if block.text])
 
 
@@ -78,42 +79,28 @@ def picture_cards(study: Study, notes: Mapping[str, str], further: Further = {})
 
     def card(name: str) -> Card:
         case = study[name]
-        drawn = dict(zip(study.raters, case.labels, strict=True))
         more = further(case) if callable(further) else further
-        hidden = study.raters if study.anonymous else ()
-        return Card(name, notes[name], thumbnail(case, drawn, more, study.classes.names, hidden))
+        return Card(name, notes[name], _thumbnail(study, case, more))
 
     return list(ordered_map(card, list(notes)[:CARDS])) if study.raters else []
 
 
-def thumbnail(
-    case: Case,
-    drawn: Mapping[str, Array],
-    further: Mapping[str, ArrayLike],
-    classes: Sequence[str],
-    hidden: Sequence[str] = (),
-) -> Markup:
+def _thumbnail(study: Study, case: Case, further: Mapping[str, ArrayLike]) -> Markup:
     """Return a case as a small drawing: the image, and an outline of each rater and class.
 
-    Volumes are shown at the slice that raters differ on most.
-
-    Args:
-        case: The case.
-        drawn: Class numbers by rater, all raters of the study.
-        further: More class numbers, outlined in white: the consensus, the reference.
-        classes: Names of the classes.
-        hidden: Names that are not shown: of raters who are anonymous.
+    Volumes are shown at the slice that raters differ on most. Further masks (the consensus, the
+    reference) are outlined in white; raters who are anonymous are not named.
     """
-    shown = closeup(case, drawn, further)
-    masks = shown.masks
-    colours, paths = rater_colours(list(drawn)), []
-    for place, (name, mask) in enumerate(masks.items()):
-        look = {"colour": colours.get(name, "#fff"), "width": 1.2 + (len(masks) - place) * 0.25}
+    shown = closeup(case, dict(zip(study.raters, case.labels, strict=True)), further)
+    colours, paths = rater_colours(study.raters), []
+    for place, (name, mask) in enumerate(shown.masks.items()):
+        width = 1.2 + (len(shown.masks) - place) * 0.25
+        look = {"colour": colours.get(name, "#fff"), "width": width}
         look["dash"] = "" if name in colours else "5 4"
+        who = "" if study.anonymous and name in colours else f"{name}: "
         for number in np.unique(mask[mask > 0]).tolist():
-            who = classes[number] if name in hidden else f"{name}: {classes[number]}"
-            path = outline_path(mask == number)
-            paths.append(Markup(_PATH).format(d=path, title=who, **look))
+            title, path = f"{who}{study.classes.names[number]}", outline_path(mask == number)
+            paths.append(Markup(_PATH).format(d=path, title=title, **look))
     return drawing(shown, paths)
 
 

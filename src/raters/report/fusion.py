@@ -64,15 +64,9 @@ def fusion_report(
     progress: bool = False,
     title: str = "",
 ) -> Report:
-    """Make the report of a folder that `raters fuse` wrote.
+    """Make the report of a folder that `raters fuse` wrote, as `raters.report.report` says.
 
-    Args:
-        folder: The folder.
-        study: The study that was fused; without it only what the folder holds is shown.
-        why_not: Why there is no study.
-        cases_shown: How many cases can be looked at: those raters differ on most.
-        progress: Show progress bars.
-        title: The name of the study.
+    Without the study only what the folder holds is shown, and `why_not` there is none.
     """
     files = read_fusion(folder)
     method = files.method + (", pooled" if files.pooled else "")

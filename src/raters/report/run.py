@@ -18,13 +18,13 @@ from raters.report.agreement import agreement_matrix, matrix_beside
 from raters.report.blocks import (
     Card,
     First,
-    Matrix,
     Number,
     Report,
     Section,
     TextBlock,
     section,
     table,
+    there,
 )
 from raters.report.example_pictures import samples_section
 from raters.report.first import mean_number
@@ -47,7 +47,7 @@ from raters.report.run_scores import (
     shown_part,
     training_section,
 )
-from raters.report.say import paragraphs, say, text_of
+from raters.report.say import joined, say, text_of
 from raters.rows import known
 from raters.scores.bootstrap import mean_sums
 from raters.training.run import read_scores
@@ -82,21 +82,15 @@ def run_report(
     why_not: str = "",
     title: str = "",
 ) -> Report:
-    """Make the report of a trained run.
+    """Make the report of a trained run; `raters.report.report` says what the arguments mean.
 
-    Args:
-        folder: The folder of the run (`raters train -o`).
-        study: The study to look at, with images; without it the report shows what the folder holds.
-        against: Folders of other runs to compare with, on the same cases.
-        shown: How many cases the viewer has at most.
-        progress: Show progress bars.
-        why_not: Why there is no study, if that is known.
-        title: The name of the study.
+    Without a study it shows what the folder holds, and `why_not` there is none.
 
     Raises:
         RatersError: The run is not finished, or the study does not fit it.
     """
     from raters import load  # says what to install if torch is not there
+    from raters.methods.registry import learning_method
 
     path = Path(folder)
     if against and study is None:
@@ -109,9 +103,13 @@ def run_report(
     name = title if study is None else study.about.get("title") or title
     called = run if run.startswith("run") else f"run {run}"
     title = f"{name}: {called}" if name else called[0].upper() + called[1:]
+    about = f"{model.config.method}: {learning_method(model.config.method).about}."
+    epochs = table("run.history", list(model.history)) if model.history else None
+    every = None if epochs is None else section("run.history", epochs)
     if study is None:
-        sections = [training, *_without_study(model, why_not), *_own(model, None), *_epochs(model)]
-        return Report(title, _facts(model, seen), sections, _about(model))
+        own = [make(model, None) for make in SECTIONS.values()]
+        sections = there(training, *_without_study(model, why_not), *own, every)
+        return Report(title, _facts(model, seen), sections, about)
     refuse_unlike(model.config, study)
     whole, study = study, study.without_negatives()
     part = shown_part(study, [seen])
@@ -122,34 +120,22 @@ def run_report(
         cases, cards = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases, cards = answer_section(part.study, watched, shown)
-    sections = [score_section(scores, part, seen), cases]
-    sections += [] if estimated is None else [rater_section(estimated)]
-    sections += _own(model, whole.select(cases=list(part.study.index.ids)))
-    # 'As X' means nothing where X is not one person.
-    told = None if part.study.anonymous else as_rater_section(scores)
-    sections += [one for one in (told, calibration_section(scores)) if one is not None]
-    if against:
-        sections.append(comparison_section([path, *map(Path, against)], study, progress))
+    looked_at = whole.select(cases=list(part.study.index.ids))
+    sections = there(
+        score_section(scores, part, seen),
+        cases,
+        None if estimated is None else rater_section(estimated),
+        *(make(model, looked_at) for make in SECTIONS.values()),
+        # 'As X' means nothing where X is not one person.
+        None if part.study.anonymous else as_rater_section(scores),
+        calibration_section(scores),
+        comparison_section([path, *map(Path, against)], study, progress) if against else None,
+        training,
+        every,
+    )
     first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
-    about = f"{_about(model)} {part.said}"
-    return Report(title, facts, [*sections, training, *_epochs(model)], about, first)
-
-
-def _own(model: Model, study: Study | None) -> list[Section]:
-    return [one for make in SECTIONS.values() if (one := make(model, study)) is not None]
-
-
-def _epochs(model: Model) -> list[Section]:
-    """Show the numbers of all epochs, if there are any."""
-    block = table("run.history", list(model.history))
-    return [section("run.history", block)] if model.history else []
-
-
-def _about(model: Model) -> str:
-    from raters.methods.registry import learning_method
-
-    return f"{model.config.method}: {learning_method(model.config.method).about}."
+    return Report(title, facts, sections, f"{about} {part.said}", first)
 
 
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
@@ -184,7 +170,7 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
     """Return what a model knows by itself: matrices that are the same everywhere."""
     from raters.prediction.predict import same_confusion
 
-    missing = TextBlock(paragraphs([say("no_study"), why_not]), "warning")
+    missing = TextBlock(joined(say("no_study"), why_not, by="\n\n"), "warning")
     sections = [section("run.no_cases", missing)]
     fixed = "confusion" in model.method.answers and not model.method.varies
     matrices = same_confusion(model) if fixed else None
@@ -233,8 +219,11 @@ def _first(
     cards: list[Card],
     training: Section,
 ) -> First:
-    study, masks = part.study, part.study.kind == "segmentation"
-    numbers = [_score(scores, part), _baseline(scores, watched, masks)]
+    study, masks, main = part.study, part.study.kind == "segmentation", scores.main
+    name, of = score_name(scores.score) if scores.score else "score", f"{part.name} case".strip()
+    ends = main.get("score"), main.get("score_low"), main.get("score_high")
+    score = Number(name, *ends, f"of {many(scores.scored, of)}")
+    numbers = [score, _baseline(scores, watched, masks)]
     row = scores.cuts[0] if scores.cuts else {}
     best, half = row.get("dice_best"), row.get("dice_half")
     gain = best is not None and half is not None and best - half >= _MORE
@@ -254,8 +243,12 @@ def _first(
         say("act_run_raters", **judged, **cut),
         say("act_run_train", said=advice[0] if advice else "", part=part.name),
     ]
-    title = text_of("first.cards-prediction", "title", masks=masks)
-    return First(numbers, _matrix(study, watched, fits), cards, actions, title)
+    title, matrix = text_of("first.cards-prediction", "title", masks=masks), None
+    if masks and (dice := np.array(list(watched.pairs.values()))).size:
+        matrix = matrix_beside(study, dice, "prediction", fits, "prediction")
+    elif not masks and len(study.raters) > 1:
+        matrix = agreement_matrix(study, agree(study))
+    return First(numbers, matrix, cards, actions, title)
 
 
 def _judged(
@@ -278,13 +271,6 @@ def _judged(
     }
 
 
-def _score(scores: Evaluation, part: Part) -> Number:
-    main, name = scores.main, score_name(scores.score) if scores.score else "score"
-    of = f"of {many(scores.scored, f'{part.name} case'.strip())}"
-    ends = main.get("score_low"), main.get("score_high")
-    return Number(name, main.get("score"), *ends, of)
-
-
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
     names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
@@ -298,12 +284,3 @@ def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     if sums is None:
         return Number(title, "none", about=about)
     return mean_number(title, sums, groups, about)
-
-
-def _matrix(study: Study, watched: Watched, fits: dict[Any, float | None]) -> Matrix | None:
-    """Return who agrees with whom, the prediction among them."""
-    if study.kind == "segmentation":
-        dice = np.array(list(watched.pairs.values()))
-        key = "prediction"
-        return matrix_beside(study, dice, key, fits, key) if dice.size else None
-    return agreement_matrix(study, agree(study)) if len(study.raters) > 1 else None

@@ -11,21 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from raters import plots
-from raters.agreement.findings import (
-    Measured,
-    disputed_cases,
-    hardest_class,
-    measured,
-    minorities,
-    minority_facts,
-    of_all,
-    pair_ends,
-    relative_volumes,
-    size_rank,
-    spread,
-    typical_ratios,
-    who_draws,
-)
+from raters.agreement import findings
 from raters.report.agreement import agreement_matrix, agreement_section, alpha_number
 from raters.report.blocks import Block, First, Number, Report, Section, figure, note, section, table
 from raters.report.case_view import SHOWN, cases_block
@@ -39,13 +25,7 @@ from raters.wording import many
 def study_report(
     study: Study, title: str = "", cases_shown: int = SHOWN, progress: bool = False
 ) -> Report:
-    """Make the report of a study of masks or of class labels.
-
-    Args:
-        study: The study.
-        title: The heading of the page; by default the study's name.
-        cases_shown: How many of the most disputed cases can be looked at.
-        progress: Show progress bars.
+    """Make the report of a study of masks or of class labels, as `raters.report.report` says.
 
     Example:
         >>> from raters.simulate import phantom_study, simulate
@@ -88,23 +68,24 @@ def study_notes(study: Study) -> list[str]:
 
 
 def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
-    found = measured(study, progress)
+    found = findings.measured(study, progress)
     agreement, anonymous = found.agreement, study.anonymous
-    ratios = typical_ratios(relative_volumes(found.volumes), study.raters)
-    few = minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
-    minority = minority_facts(few, study, study.cases, found.unit)
-    draws, ends, disputed = who_draws(ratios), pair_ends(agreement), disputed_cases(agreement.cases)
-    findings = [
-        say("spread", **spread(found.volumes)) if anonymous else say("volumes", **draws),
+    ratios = findings.typical_ratios(findings.relative_volumes(found.volumes), study.raters)
+    few = findings.minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
+    minority = findings.minority_facts(few, study, study.cases, found.unit)
+    draws, ends = findings.who_draws(ratios), findings.pair_ends(agreement)
+    disputed = findings.disputed_cases(agreement.cases)
+    short = [
+        say("spread", **findings.spread(found.volumes)) if anonymous else say("volumes", **draws),
         "" if anonymous else say("pairs", **ends),
         say("minority", one=minority, followed=""),
         say("cases", **disputed),
     ]
-    rest = [r["dice_rest"] for r in of_all(agreement.raters) if r["dice_rest"] is not None]
+    rest = [r["dice_rest"] for r in findings.of_all(agreement.raters) if r["dice_rest"] is not None]
     alike = f"{min(rest):.2f} to {max(rest):.2f}" if rest else ""
     two = study.raters[0] if len(study.raters) == 2 else None
     who = {"more": draws["more"], "less": draws["less"], "two": draws["other"] or two}
-    hardest = hardest_class(agreement)
+    hardest = findings.hardest_class(agreement)
     actions = [
         say("act_cases", first=disputed["first"]),
         say("act_rater", apart=ends["apart"], anonymous=anonymous, alike=alike, **who),
@@ -114,7 +95,7 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
     of = f"of {many(pairs, 'pair')} of raters over {many(len(study), 'case')}"
     numbers = [
         mean_number("mean pairwise Dice", found.pairs, list(study.index.groups), of),
-        alpha_number(of_all(agreement.overall)[0]["krippendorff_alpha"]),
+        alpha_number(findings.of_all(agreement.overall)[0]["krippendorff_alpha"]),
         Number("cases below Dice 0.5", f"{disputed['low']:,} of {disputed['known']:,}"),
     ]
     best = agreement.cases[:CARDS]
@@ -122,7 +103,7 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
     matrix = agreement_matrix(study, agreement)
     first = First(numbers, matrix, picture_cards(study, cards), actions)
     sections = [
-        short_section(findings, [*agreement.notes, *notes]),
+        short_section(short, [*agreement.notes, *notes]),
         *([] if anonymous else [_raters(study, found, ratios)]),
         agreement_section(study, agreement, found.labelled),
         _volumes(study, found),
@@ -131,9 +112,9 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
     return Report("", {}, sections, first=first)
 
 
-def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Section:
+def _raters(study: Study, found: findings.Measured, ratios: Mapping[str, float]) -> Section:
     rows = []
-    for row in of_all(found.agreement.raters):
+    for row in findings.of_all(found.agreement.raters):
         kept = {k: v for k, v in row.items() if k != "class"}
         if study.drawn:
             kept["annotation"] = study.annotations[row["rater"]]
@@ -149,15 +130,15 @@ def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Secti
     return section("study.raters", table("study.raters", rows, worst, caption, size=found.size))
 
 
-def _volumes(study: Study, found: Measured) -> Section:
+def _volumes(study: Study, found: findings.Measured) -> Section:
     shown: Block = note("no_volumes")
-    if np.isfinite(relative_volumes(found.volumes)).any():
+    if np.isfinite(findings.relative_volumes(found.volumes)).any():
         drawn = plots.volumes(study, measured=found.volumes, together=study.anonymous)
         shown = figure("study.volumes", drawn, anonymous=study.anonymous)
     return section("study.volumes", shown, anonymous=study.anonymous)
 
 
-def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section:
+def _cases(study: Study, found: findings.Measured, shown: int, progress: bool) -> Section:
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
     rows = [{**row, "size": sizes[row["case"]]} for row in found.agreement.cases]
     facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
@@ -167,7 +148,7 @@ def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section
     hard = None
     if (np.isfinite(dice) & np.isfinite(size)).any():
         drawn = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
-        hard = figure("study.difficulty", drawn, say("size", rank=size_rank(size, dice)))
+        hard = figure("study.difficulty", drawn, say("size", rank=findings.size_rank(size, dice)))
     return section(
         "study.cases",
         cases_block("study.cases", study, facts, progress=progress, shown=shown),
