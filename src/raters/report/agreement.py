@@ -51,20 +51,15 @@ def agreement_matrix(study: Study, agreement: Agreement) -> Matrix | None:
 
 
 def matrix_beside(
-    study: Study, dice: Floats, name: str, own: Mapping[str, float | None], key: str
+    study: Study, dice: Floats, key: str, own: Mapping[str, float | None]
 ) -> Matrix | None:
-    """Return who agrees with whom, a consensus or a prediction among them.
+    """Return who agrees with whom, the 'consensus' or the 'prediction' (`key`) among them.
 
-    Args:
-        study: The study of masks.
-        dice: Of each case and pair of raters.
-        name: What stands beside the raters.
-        own: Its Dice with each rater; the lowest come first.
-        key: 'consensus' or 'prediction', for what is said below.
+    `dice` is that of each case and pair of raters, `own` that with each rater, lowest first.
     """
     if study.anonymous:
         return _case_bins(mean_known(dice, axis=1))
-    name = free_name(name, study.raters)
+    name = free_name(key, study.raters)
     means = zip(combinations(study.raters, 2), mean_known(dice).tolist(), strict=True)
     pairs: list[Row] = [{"rater_a": a, "rater_b": b, "dice": known(d)} for (a, b), d in means]
     pairs += [{"rater_a": name, "rater_b": rater, "dice": d} for rater, d in own.items()]

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +38,7 @@ _HOUNSFIELD = {
     "bone": (-450.0, 1050.0),
 }
 
+_FLAT = View((0, 1, 2), (False, False, False))
 _Draw = Callable[[int, int], str]
 """How a slice, with a longest side, becomes a data URI."""
 
@@ -84,10 +86,10 @@ def viewer_case(
             f"({len(raters)}, i, j, k)",
             case=case.id,
         )
-    view = None if flat else view_of(space, case.geometry.affine, axis)
+    view = _FLAT if flat else view_of(space, case.geometry.affine, axis)
 
     def turned(array: Array, lead: int = 0) -> Array:
-        return np.expand_dims(array, lead) if view is None else view.turn(array, lead)
+        return view.turn(np.expand_dims(array, lead) if flat else array, lead)
 
     said = {k: turned(mask) for k, mask in _said(case, labels, raters, layers or {}).items()}
     stack = turned(labels, 1)
@@ -108,14 +110,15 @@ def viewer_case(
     slices = [[draw(k, side) for k in range(low, high)] for draw in drawers]
     centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
     shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
+    steps, spacing = (1, step, step), (1.0,) * flat + case.geometry.spacing
     return viewer.ViewerCase(
         case.id,
         facts or {},
         shape,
-        _spacing(case, view, step),
+        tuple(by * spacing[axis] for by, axis in zip(steps, view.order, strict=True)),
         centre,
         _planes(case, view),
-        _numbers(stack.shape[1:], view, low, step),
+        _numbers(stack.shape[1:], view, low, steps),
         stack.shape[1],
         classes,
         coded,
@@ -260,15 +263,9 @@ def _centre(labels: Array, num_classes: int) -> tuple[int, int]:
     return int(there.sum(axis=1).argmax()), int(there.sum(axis=0).argmax())
 
 
-def _spacing(case: Case, view: View | None, step: int) -> tuple[float, ...]:
-    spacing = case.geometry.spacing
-    along = (1.0, *spacing) if view is None else [spacing[axis] for axis in view.order]
-    return (along[0], step * along[1], step * along[2])
-
-
-def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
+def _planes(case: Case, view: View) -> list[viewer.Plane]:
     """Return the three ways to cut a stack, that of its slices first."""
-    if view is None:
+    if view is _FLAT:
         return [viewer.Plane()]
     planes = []
     for axis in view.order:
@@ -280,13 +277,13 @@ def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
     return planes
 
 
-def _numbers(shape: Sequence[int], view: View | None, low: int, step: int) -> list[tuple[int, int]]:
+def _numbers(
+    shape: Sequence[int], view: View, low: int, steps: Sequence[int]
+) -> list[tuple[int, int]]:
     """Return the number in the file of the first place along each axis of the stack, and steps."""
-    flipped = (False,) * 3 if view is None else view.flipped
-    steps, firsts = (1, step, step), (low, 0, 0)
     return [
         (length - 1 - first, -by) if back else (first, by)
-        for length, first, by, back in zip(shape, firsts, steps, flipped, strict=True)
+        for length, first, by, back in zip(shape, (low, 0, 0), steps, view.flipped, strict=True)
     ]
 
 
@@ -301,8 +298,7 @@ def cases_block(
     key: str,
     study: Study,
     facts: Mapping[str, Mapping[str, object]],
-    found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
-    extra: Sequence[str] = (),
+    extra: Mapping[str, Callable[[Case], ArrayLike]] = MappingProxyType({}),
     progress: bool = False,
     shown: int = SHOWN,
 ) -> ViewerBlock | None:
@@ -312,8 +308,7 @@ def cases_block(
         key: The entry of `texts.yaml` whose caption says what to look for.
         study: The study of masks.
         facts: What is said beside each case, the most telling ones first.
-        found: Gives further labels of a case, such as `{"consensus": labels}`.
-        extra: The names of those labels.
+        extra: What gives further labels of a case, by name.
         progress: Show a progress bar.
         shown: How many cases are made at most; as many as fit into the page.
     """
@@ -325,7 +320,7 @@ def cases_block(
 
     def view(case: str) -> viewer.ViewerCase:
         one = study[case]
-        layers = {} if found is None else found(one)
+        layers = {name: read(one) for name, read in extra.items()}
         return viewer_case(
             one, study.raters, names, layers, None, facts[case], study.channels, budget=budget
         )

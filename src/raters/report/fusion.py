@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +45,6 @@ from raters.report.study import study_notes
 from raters.report.viewer import free_name
 from raters.rows import Row
 from raters.scores.bootstrap import mean_sums
-from raters.study.case import Case
 from raters.study.study import Study
 from raters.wording import many
 
@@ -107,12 +104,7 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 class _Fused:
     """Fused masks beside their raters; raters who are anonymous are taken as one.
 
-    Args:
-        study: The study.
-        files: What the folder says.
-        found: Raters against the consensus.
-        by: The method that raters were left out by.
-        masks: The consensus masks.
+    `found` has raters against the consensus, `by` is the method that raters were left out by.
     """
 
     def __init__(
@@ -123,7 +115,8 @@ class _Fused:
         self.shown = pooled(found) if study.anonymous else found
         dice = zip(self.names, self.shown.dice.T, strict=True)
         self.dice = {rater: mean_and_error(own) for rater, own in dice}
-        self.near = nearest({rater: mean for rater, (mean, _) in self.dice.items()})
+        self.means = {rater: mean for rater, (mean, _) in self.dice.items()}
+        self.near = nearest(self.means)
         self.foreground = foreground_rows(self.shown.counts, self.names)
         self.two = len(study.raters) == 2 and not study.anonymous
         size = found.counts.sum(axis=-1).max(axis=1)
@@ -178,13 +171,9 @@ class _Fused:
             say("act_consensus", minority=self.minority, method=self.files.method),
         ]
         notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
-        cards = picture_cards(study, notes, partial(self._consensus, CONSENSUS))
-        means = {rater: mean for rater, (mean, _) in self.dice.items()}
-        matrix = matrix_beside(study, found.pairs, CONSENSUS, means, "consensus")
+        cards = picture_cards(study, notes, lambda case: {CONSENSUS: self.masks.read(case)})
+        matrix = matrix_beside(study, found.pairs, CONSENSUS, self.means)
         return First(numbers, matrix, cards, actions, text_of("first.cards-consensus", "title"))
-
-    def _consensus(self, name: str, case: Case) -> dict[str, Any]:
-        return {name: self.masks.read(case)}
 
     def sections(self) -> list[Section]:
         study, found = self.study, self.found
@@ -239,8 +228,8 @@ class _Fused:
             r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}
             for r in rows
         }
-        read = partial(self._consensus, name)
-        viewer = cases_block("fusion.cases", study, facts, read, [name], progress, shown)
+        read = self.masks.read
+        viewer = cases_block("fusion.cases", study, facts, {name: read}, progress, shown)
         dice = [column for column in rows[0] if column.startswith("dice ")] if rows else []
         columns = ["case", "dice", *dice[:8]] if rows else None
         return section(

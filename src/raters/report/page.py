@@ -17,7 +17,6 @@ Policy), so that nothing in it can act or be fetched.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -45,16 +44,7 @@ from raters.report.blocks import (
 )
 from raters.report.figures import figure_svg, inline_svg, write_figure
 from raters.report.say import filled_page
-from raters.report.tables import (
-    LINKS,
-    MOST_ROWS,
-    SHOWN_ROWS,
-    cells,
-    headings,
-    numeric,
-    rater_names,
-    shown_value,
-)
+from raters.report.tables import rater_names, shown_value, table_view
 from raters.report.viewer import ViewerCase, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
@@ -93,7 +83,7 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         views=views,
         raters=raters,
         # Links to cases that no viewer opens open their row in a table.
-        names=script_json({"viewed": viewed, "raters": sorted(raters)}),
+        names={"viewed": viewed, "raters": sorted(raters)},
     )
     return page, drawings
 
@@ -102,19 +92,6 @@ def viewer_budget(report: Report) -> int:
     """Return the bytes that each viewer of a page may take."""
     viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
     return VIEWERS_BUDGET // max(1, viewers)
-
-
-def script_json(data: Any) -> Markup:  # noqa: ANN401
-    r"""Return data as JSON that can stand in a `<script>` of a page, whatever they hold.
-
-    Example:
-        >>> print(script_json(["</script><!--"]))
-        ["\u003c/script\u003e\u003c!--"]
-    """
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
 
 
 def _page(**values: Any) -> str:  # noqa: ANN401
@@ -141,25 +118,9 @@ def _view(
         svg = Markup(inline_svg(drawings[id(block)], f"{key}-"))
         return view | {"type": "figure", "svg": svg, "title": block.name}
     if isinstance(block, TableBlock):
-        return view | _table(block)
+        rows = block.rows if block.shown is None else block.shown
+        return view | {"type": "table"} | table_view(rows, block.columns)
     return view | _viewer(block, budget)
-
-
-def _table(block: TableBlock) -> View:
-    rows = block.rows if block.shown is None else block.shown
-    heads = headings(rows, block.columns)
-    table = cells(rows[:MOST_ROWS], list(heads))
-    opens = [LINKS.get(column, "") for column in heads]
-    data = {"columns": list(heads.values()), "links": opens, "rows": table, "shown": SHOWN_ROWS}
-    return {
-        "type": "table",
-        "heads": [(text, numeric(table, k)) for k, text in enumerate(heads.values())],
-        "links": opens,
-        "rows": table[:SHOWN_ROWS],
-        "count": len(rows),
-        "held": len(table),
-        "data": script_json(data),
-    }
 
 
 def _viewer(block: ViewerBlock, budget: int) -> View:
@@ -173,8 +134,8 @@ def _viewer(block: ViewerBlock, budget: int) -> View:
         "held": len(cases),
         "rest": rest,
         "back": block.back,
-        "index": script_json(index_data(cases, block.layers, block.maps, block.elsewhere)),
-        "cases": [script_json(case_data(case)) for case in cases],
+        "index": index_data(cases, block.layers, block.maps, block.elsewhere),
+        "cases": [case_data(case) for case in cases],
     }
 
 

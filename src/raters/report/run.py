@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +26,9 @@ from raters.report.blocks import (
     table,
     there,
 )
-from raters.report.example_pictures import samples_section
 from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_raters import (
-    negative_section,
-    rater_section,
-    recurrence_section,
-    skill_rows,
-    unanswered_section,
-    weight_section,
-)
+from raters.report.run_raters import SECTIONS, rater_section, skill_rows
 from raters.report.run_scores import (
     Part,
     as_rater_section,
@@ -61,16 +53,6 @@ if TYPE_CHECKING:
 
 _KINDS = 12  # raters whose kinds of annotation stand at the top
 _MORE = 0.02  # Dice that another cut must gain to be advised
-
-SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
-    "weights": weight_section,
-    "negatives": negative_section,
-    "recurrences": recurrence_section,
-    "samples": samples_section,
-    "unanswered": unanswered_section,
-}
-"""Sections of methods that have something of their own to show, given the model and the cases
-(None without a study); one that has nothing to show returns None. Add a line for yours."""
 
 
 def run_report(
@@ -245,7 +227,7 @@ def _first(
     ]
     title, matrix = text_of("first.cards-prediction", "title", masks=masks), None
     if masks and (dice := np.array(list(watched.pairs.values()))).size:
-        matrix = matrix_beside(study, dice, "prediction", fits, "prediction")
+        matrix = matrix_beside(study, dice, "prediction", fits)
     elif not masks and len(study.raters) > 1:
         matrix = agreement_matrix(study, agree(study))
     return First(numbers, matrix, cards, actions, title)

@@ -1,12 +1,12 @@
 """How far each rater can be trusted, by a run: measures, confusion matrices, and their errors.
 
-Below are sections of single methods, which `raters.report.run.SECTIONS` lists: weights of raters,
-what negative drawings exclude (coarse), recurrences (prism), what a method does not answer.
+Below are sections of single methods, which `SECTIONS` lists: weights of raters, what negative
+drawings exclude (coarse), recurrences (prism), what a method does not answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,16 +25,8 @@ from raters.evaluation.watch import (
 )
 from raters.fusion.findings import low_skills
 from raters.plots import style
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Section,
-    TextBlock,
-    figure,
-    note,
-    section,
-    table,
-)
+from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
+from raters.report.example_pictures import samples_section
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row, known
 
@@ -72,9 +64,7 @@ def rater_section(found: Estimated) -> Section:
     return section("run.raters", *blocks, one=False)
 
 
-def _matrices(
-    found: Estimated, matrices: Floats, true: Floats | None, names: list[str]
-) -> FigureBlock:
+def _matrices(found: Estimated, matrices: Floats, true: Floats | None, names: list[str]) -> Block:
     one, few = names == [ALL_RATERS], len(names) if len(names) < len(found.raters) else 0
     drawn = plots.confusion(matrices, found.classes, names, truth=true)
     of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters)}
@@ -259,3 +249,14 @@ def side_by_side(foreground: Floats) -> Figure:
         axes.set_title(f"recurrence {k}", **style.font(9))
         axes.set_axis_off()
     return drawn
+
+
+SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
+    "weights": weight_section,
+    "negatives": negative_section,
+    "recurrences": recurrence_section,
+    "samples": samples_section,
+    "unanswered": unanswered_section,
+}
+"""Sections of methods that have something of their own to show, given the model and the cases
+(None without a study); one that has nothing to show returns None. Add a line for yours."""

@@ -186,6 +186,8 @@ def templates() -> Environment:
         "address": address,
     }
     found.globals["between"] = between
+    own = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    found.policies["json.dumps_kwargs"] = own
     return found
 
 

@@ -13,18 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from raters.agreement import one_rater
 from raters.agreement.answers import votes_of
-from raters.agreement.one_rater import (
-    ENOUGH,
-    ClassScore,
-    Trend,
-    beside,
-    class_scores,
-    drift,
-    farthest,
-    mixed_up,
-    size_ratio,
-)
 from raters.agreement.readings import OneRater, Readings, readings_of
 from raters.arrays import Array, Floats, Ints
 from raters.progress import track
@@ -187,7 +177,7 @@ class _Maker:
             cases=len(self.study),
             labelled=len(np.unique(own.cases)),
             compared=int(np.isfinite(own.scores[:, -1]).sum()),
-            enough=ENOUGH,
+            enough=one_rater.ENOUGH,
             matrix=self._matrix(own.confusion),
             examples=self._examples(own, rater),
             legend=list(class_colours(self.readings.names).items()) if self.masks else [],
@@ -204,7 +194,7 @@ class _Maker:
 
         One class alone is the same as all. Gold cases are those with references.
         """
-        scores = class_scores(self.readings, number, own, groups, gold)
+        scores = one_rater.class_scores(self.readings, number, own, groups, gold)
         counts, every = (own.gold_confusion,) * 2 if gold else (own.confusion, self.everybody)
         names, rows = self.readings.names, []
         kept = scores[-1:] if len(names) == 1 else scores
@@ -215,11 +205,11 @@ class _Maker:
             if self.masks:
                 column = names.index(one.name) if one.name else len(names)
                 if not gold:
-                    row["size"] = _size(size_ratio(own.sizes[:, column], groups))
-                row["beside"] = beside(counts, names.index(name) + 1) if name else None
+                    row["size"] = _size(one_rater.size_ratio(own.sizes[:, column], groups))
+                row["beside"] = one_rater.beside(counts, names.index(name) + 1) if name else None
             rows.append(row)
         most = 2 if gold else 4
-        mixed = mixed_up(counts, every, self.study.classes.names, self.masks, most)
+        mixed = one_rater.mixed_up(counts, every, self.study.classes.names, self.masks, most)
         return {"rows": rows, "whole": rows[-1] if rows else None, "mixed": mixed}
 
     def _matrix(self, counts: Ints) -> list[dict[str, Any]] | None:
@@ -236,8 +226,8 @@ class _Maker:
 
     def _examples(self, own: OneRater, rater: str) -> list[dict[str, Any]]:
         if self.masks:
-            return mask_examples(self.study, own, rater, farthest(own, self.votes, 4))
-        chosen = farthest(own, self.votes, 6)
+            return mask_examples(self.study, own, rater, one_rater.farthest(own, self.votes, 4))
+        chosen = one_rater.farthest(own, self.votes, 6)
         return task_examples(self.study, own, self.votes, chosen, self.gold)
 
     def _drift(self, own: OneRater, rater: str, groups: Array) -> dict[str, Any] | None:
@@ -245,7 +235,7 @@ class _Maker:
             return None
         ids = self.study.index.ids
         when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
-        found, known = drift(own, when, groups), np.isfinite(when)
+        found, known = one_rater.drift(own, when, groups), np.isfinite(when)
         score = "{:.2f}".format if self.masks else percent
         charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
         if found.size is not None:
@@ -256,14 +246,14 @@ class _Maker:
                 if found.size is not None else []}  # fmt: skip
 
 
-def _lowest(scores: Sequence[ClassScore]) -> float:
+def _lowest(scores: Sequence[one_rater.ClassScore]) -> float:
     """Return where the strips of a table begin: below the lowest score of all, at a tenth."""
     ends = [v for one in scores for v in (one.score.estimate, one.score.low, *one.others)]
     least = min((value for value in ends if np.isfinite(value)), default=0.0)
     return float(max(0.0, np.floor(10 * least - 0.5) / 10))
 
 
-def _scored(one: ClassScore, crowd: bool, low: float) -> dict[str, Any]:
+def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any]:
     """Return a score beside those of the others; strips show them in per cent of their width."""
 
     def at(value: float) -> float:
@@ -302,7 +292,11 @@ def _more(relative: float) -> str:
 
 
 def _chart(
-    found: Trend, scores: Floats, dots: bool, shown: Callable[[float], str], least: float = 0.0
+    found: one_rater.Trend,
+    scores: Floats,
+    dots: bool,
+    shown: Callable[[float], str],
+    least: float = 0.0,
 ) -> dict[str, Any] | None:
     """Return the points of a chart (of labels: shares of about equal parts), and the line."""
     there = np.isfinite(found.place) & np.isfinite(scores)
