@@ -355,13 +355,23 @@ class Slice(NamedTuple):
         return volume if self.view is None else self.view.turn(volume)[self.at]
 
 
-def disputed_slice(grid: Geometry, masks: Array) -> Slice:
-    """Return the slice that masks `(raters, *space)` differ on most, see `most_disputed`."""
+def chosen_slice(
+    grid: Geometry,
+    masks: Array,
+    number: int | None = None,
+    axis: int | None = None,
+    spacing: Sequence[float] | None = None,
+) -> Slice:
+    """Return the slice that masks `(raters, *space)` differ on most, or that of a number.
+
+    See `most_disputed` and `view_of`; `spacing` takes the place of that of the grid.
+    """
+    sizes = grid.spacing if spacing is None else spacing
     if len(grid.shape) == 2:
-        return Slice(grid.spacing[0] / grid.spacing[1])
-    view = view_of(grid.shape, grid.affine)
-    at = most_disputed(view.turn(masks, 1))
-    return Slice(view.aspect(grid.spacing), view.letters, view.name(at, grid.shape), view, at)
+        return Slice(sizes[0] / sizes[1])
+    view = view_of(grid.shape, grid.affine, axis)
+    at = most_disputed(view.turn(masks, 1)) if number is None else view.place(number, grid.shape)
+    return Slice(view.aspect(sizes), view.letters, view.name(at, grid.shape), view, at)
 
 
 def _nearest_axes(affine: Floats) -> tuple[list[int], list[bool]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -128,10 +129,8 @@ def compared_raters(
     pairs: Sequence[Row], raters: Sequence[str], least: int, most: int = MOST_RATERS
 ) -> list[str]:
     """Return the raters with most pairs that share enough cases, in the order of the study."""
-    number = dict.fromkeys(raters, 0)
-    for pair in pairs:
-        for rater in (pair["rater_a"], pair["rater_b"]):
-            number[rater] += pair["cases"] >= least
+    enough = [pair for pair in pairs if pair["cases"] >= least]
+    number = Counter(pair[name] for pair in enough for name in ("rater_a", "rater_b"))
     return with_most(number, raters, most)
 
 

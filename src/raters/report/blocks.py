@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, Literal, TypeVar
 
 from matplotlib.figure import Figure
@@ -226,10 +227,9 @@ def table(
     """
     if columns is None and (named := texts().get(key, {}).get("columns")):
         both = [[plain(filled_in(text, **values)) for text in pair] for pair in named.items()]
-        heads = dict(both)
-        seen = rows if shown is None else shown
-        there = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
-        columns = there or heads
+        heads, seen = dict(both), rows if shown is None else shown
+        known = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
+        columns = known or heads
     about = text_of(key, "caption", **values) if caption is None else caption
     return TableBlock(key.split(".", 1)[1], rows, about, columns, shown)
 
@@ -289,14 +289,10 @@ def different_names(names: Iterable[str]) -> list[str]:
         >>> different_names(["ann", "Ann", "bob"])
         ['ann', 'Ann-2', 'bob']
     """
-    used: set[str] = set()
-    found = []
+    found: dict[str, str] = {}
     for long in names:
-        first = name = long[:_LONGEST_NAME]
-        number = 1
-        while name.casefold() in used:
-            number += 1
-            name = f"{first}-{number}"
-        used.add(name.casefold())
-        found.append(name)
-    return found
+        first = long[:_LONGEST_NAME]
+        further = (f"{first}-{number}" for number in count(2))
+        name = next(name for name in chain([first], further) if name.casefold() not in found)
+        found[name.casefold()] = name
+    return list(found.values())

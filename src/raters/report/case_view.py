@@ -111,6 +111,8 @@ def viewer_case(
     centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
     shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
     steps, spacing = (1, step, step), (1.0,) * flat + case.geometry.spacing
+    along = zip(stack.shape[1:], (low, 0, 0), steps, view.flipped, strict=True)
+    numbers = [(n - 1 - first, -by) if back else (first, by) for n, first, by, back in along]
     return viewer.ViewerCase(
         case.id,
         facts or {},
@@ -118,7 +120,7 @@ def viewer_case(
         tuple(by * spacing[axis] for by, axis in zip(steps, view.order, strict=True)),
         centre,
         _planes(case, view),
-        _numbers(stack.shape[1:], view, low, steps),
+        numbers,
         stack.shape[1],
         classes,
         coded,
@@ -275,16 +277,6 @@ def _planes(case: Case, view: View) -> list[viewer.Plane]:
         name = other.plane or f"axis {axis}"
         planes.append(viewer.Plane(name, order, flipped, other.letters or ()))
     return planes
-
-
-def _numbers(
-    shape: Sequence[int], view: View, low: int, steps: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Return the number in the file of the first place along each axis of the stack, and steps."""
-    return [
-        (length - 1 - first, -by) if back else (first, by)
-        for length, first, by, back in zip(shape, (low, 0, 0), steps, view.flipped, strict=True)
-    ]
 
 
 SHOWN = 24

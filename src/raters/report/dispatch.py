@@ -53,36 +53,23 @@ def kind_of(path: str | Path) -> Kind:
         return "fusion"
     if has(STUDY_FILE):
         return "study"
-    raise _foreign(folder)
-
-
-def _foreign(folder: Path) -> RatersError:
     expected = (
         "expected a study (a folder of 'raters import', a pattern, a table), a fusion "
         "(raters fuse -o) or a run (raters train -o)"
     )
-    if (folder / PREDICT_JOURNAL).exists():
-        return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
+    if has(PREDICT_JOURNAL):
+        raise RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
-    return RatersError(
-        f"found none of study, fusion and run in it, {expected}; {there(folder)}{hint}",
-        kind="not-a-report",
-        file=folder,
-    )
+    found = f"found none of study, fusion and run in it, {expected}; {there(folder)}{hint}"
+    raise RatersError(found, kind="not-a-report", file=folder)
 
 
 def study_of(folder: str | Path, changed: dict[str, Any] | None = None) -> tuple[Study | None, str]:
-    """Open the study that a run or a fusion comes from.
+    """Open the study that a run or a fusion comes from; None and why, where there is none.
 
-    A study that cannot be found is no error: the report shows what the folder holds.
-
-    Args:
-        folder: The run, or the fusion.
-        changed: Arguments of `raters.read` that take the place of the remembered ones.
-
-    Returns:
-        The study, or None and why there is none.
+    That is no error: the report shows what the folder holds. `changed` are arguments of
+    `raters.read` that take the place of the remembered ones.
 
     Raises:
         RatersError: `source.yaml` holds what it must not.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from raters.agreement.masks import mask_agreement
 from raters.agreement.readings import OneRater
 from raters.arrays import Array, Ints
 from raters.plots import style
-from raters.plots.pictures import border_path, disputed_slice
+from raters.plots.pictures import border_path, chosen_slice
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
 from raters.report.blocks import Section, figure, section
@@ -24,7 +25,6 @@ from raters.study.classes import MISSING
 from raters.study.study import Study
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from raters.study.case import Case
@@ -149,7 +149,7 @@ def _figure(
 ) -> tuple[Figure, str]:
     """Draw the outlines of each panel on the image; volumes at the slice that differs most."""
     masks = np.stack([mask for several in panels.values() for mask in several])
-    at = disputed_slice(case.geometry, masks)
+    at = chosen_slice(case.geometry, masks)
     image = seen_image(case, at)
     masks = np.stack([at.of(mask) for mask in masks])
     window = window_of(np.asarray((masks > 0).any(axis=0)))
@@ -160,17 +160,13 @@ def _figure(
     for axes, (name, several) in zip(made.subplots(1, len(panels)), panels.items(), strict=True):
         below = np.zeros(masks.shape[1:]) if image is None else image[window]
         axes.imshow(below, cmap="gray", vmin=0, vmax=1, aspect=at.aspect)
-        for _ in several:
-            _outline(axes, next(each), colours)
+        for mask in islice(each, len(several)):
+            for number in np.unique(mask[mask > 0]).tolist():
+                look = {"facecolor": "none", "edgecolor": colours[number], "lw": 1.4}
+                axes.add_patch(PathPatch(border_path(mask == number), **look))
         axes.set(xticks=[], yticks=[])
         axes.set_title(name, color=style.look("light").ink, **style.font(style.MEDIUM))
     if len(classes) > 2:
         patches = [Patch(facecolor=colour) for colour in colours[1:]]
         style.legend_below(made, patches, style.all_shown(classes[1:]), "light")
     return made, at.name
-
-
-def _outline(axes: Axes, mask: Array, colours: Sequence[str]) -> None:
-    for number in np.unique(mask[mask > 0]).tolist():
-        path = border_path(mask == number)
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=colours[number], lw=1.4))

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags
-from raters.plots.pictures import Slice, disputed_slice
+from raters.plots.pictures import Slice, chosen_slice
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
 from raters.progress import ordered_map
@@ -117,7 +117,7 @@ def closeup(
 ) -> Closeup:
     """Cut a case to what was drawn; volumes at the slice that `drawn` differ on most."""
     masks = {**drawn, **{name: np.asarray(mask) for name, mask in further.items()}}
-    at = disputed_slice(case.geometry, np.stack(list(drawn.values())))
+    at = chosen_slice(case.geometry, np.stack(list(drawn.values())))
     masks = {name: at.of(mask) for name, mask in masks.items()}
     window = window_of(np.any([mask > 0 for mask in masks.values()], axis=0))
     seen = np.stack([masks[name][window] for name in drawn])

@@ -107,14 +107,13 @@ def _raters(study: Study, agreement: Agreement) -> Section:
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
         caption = joined(say("class_shares", **findings.unusual_shares(chosen)), only)
         shares = figure("labels.shares-of-classes", plots.volumes(chosen), caption)
-    shown = sorted(rows, key=_trouble)
+
+    def trouble(row: Row) -> tuple[bool, float]:
+        rest = row["agreement_rest"]  # those with too few labels to tell come last
+        return rest is None or row["compared"] < findings.ENOUGH, 1.0 if rest is None else rest
+
+    shown = sorted(rows, key=trouble)
     return section("labels.raters", table("labels.raters", rows, shown), shares)
-
-
-def _trouble(row: Row) -> tuple[bool, float]:
-    """Sort by agreement; those with too few labels to tell come last."""
-    few = row["agreement_rest"] is None or row["compared"] < findings.ENOUGH
-    return few, 1.0 if row["agreement_rest"] is None else row["agreement_rest"]
 
 
 def _class_confusion(study: Study) -> Block | None:
@@ -134,11 +133,8 @@ def tasks_section(
 ) -> Section:
     """Show tasks with who said what, the most disputed first.
 
-    Args:
-        study: The study.
-        agreement: That of its raters.
-        consensus: The class of each task, if it was fused.
-        truth: How likely each class is, `(tasks, L)`: tasks that are least sure come first then.
+    Of a fusion, `consensus` is the class of each task and `truth` `(tasks, L)` how likely each
+    class is: tasks that are least sure come first then.
     """
     counts, names, said = votes_of(study), study.classes.names, who_said(study)
     place = {case: k for k, case in enumerate(study.cases)}

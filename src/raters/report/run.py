@@ -48,7 +48,6 @@ from raters.wording import many
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
     from raters.study.study import Study
-    from raters.training.config import ModelConfig
     from raters.training.model import Model
 
 _KINDS = 12  # raters whose kinds of annotation stand at the top
@@ -81,16 +80,19 @@ def run_report(
     for other in against:
         load(other)  # so that a wrong folder is reported before the long work
     seen, run = Seen.by_run(path), path.resolve().name
-    training = training_section(model.history, read_scores(path), _steps(model.config, seen))
+    trained = list(seen.parts.values()).count("train")
+    patches = model.config.training.patches_per_case if model.config.patch_size else 1
+    steps = -(-trained * patches // model.config.training.batch_size) or None  # about, per epoch
+    training = training_section(model.history, read_scores(path), steps)
     name = title if study is None else study.about.get("title") or title
     called = run if run.startswith("run") else f"run {run}"
     title = f"{name}: {called}" if name else called[0].upper() + called[1:]
     about = f"{model.config.method}: {learning_method(model.config.method).about}."
-    epochs = table("run.history", list(model.history)) if model.history else None
-    every = None if epochs is None else section("run.history", epochs)
+    history = table("run.history", list(model.history))
+    epochs = section("run.history", history) if model.history else None
     if study is None:
         own = [make(model, None) for make in SECTIONS.values()]
-        sections = there(training, *_without_study(model, why_not), *own, every)
+        sections = there(training, *_without_study(model, why_not), *own, epochs)
         return Report(title, _facts(model, seen), sections, about)
     refuse_unlike(model.config, study)
     whole, study = study, study.without_negatives()
@@ -113,7 +115,7 @@ def run_report(
         calibration_section(scores),
         comparison_section([path, *map(Path, against)], study, progress) if against else None,
         training,
-        every,
+        epochs,
     )
     first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
@@ -121,31 +123,22 @@ def run_report(
 
 
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
-    config = model.config
-    parts = list(seen.parts.values())
+    config, parts = model.config, list(seen.parts.values())
     width = f", width {config.network.width}" if config.network.width else ""
-    facts: dict[str, object] = {"method": config.method, "network": config.network.name + width}
-    if model.history:
-        facts["epochs"] = len(model.history)
-    if model.best_epoch:
-        facts["best epoch"] = model.best_epoch
-    facts |= {"raters": len(config.raters), "classes": len(config.classes)}
-    if config.annotations:
-        both = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=True)
-        facts["annotations"] = ", ".join(f"{rater}: {kind}" for rater, kind in both)
-    if config.unlabelled:
-        facts["raters without labels"] = ", ".join(config.unlabelled)
-    if seen.known:
-        facts["cases trained on"] = parts.count("train")
-        facts["cases held out"] = parts.count("held-out")
-    return facts
-
-
-def _steps(config: ModelConfig, seen: Seen) -> int | None:
-    """Return about how many steps there were per epoch; None if unknown."""
-    trained = list(seen.parts.values()).count("train")
-    patches = config.training.patches_per_case if config.patch_size else 1
-    return -(-trained * patches // config.training.batch_size) or None
+    kinds = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=False)
+    facts = {
+        "method": config.method,
+        "network": config.network.name + width,
+        "epochs": len(model.history) or None,
+        "best epoch": model.best_epoch or None,
+        "raters": len(config.raters),
+        "classes": len(config.classes),
+        "annotations": ", ".join(f"{rater}: {kind}" for rater, kind in kinds) or None,
+        "raters without labels": ", ".join(config.unlabelled) or None,
+        "cases trained on": parts.count("train") if seen.known else None,
+        "cases held out": parts.count("held-out") if seen.known else None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _without_study(model: Model, why_not: str) -> list[Section]:

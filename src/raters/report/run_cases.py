@@ -14,7 +14,7 @@ from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.watch import case_dice
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
-from raters.plots.pictures import disputed_slice
+from raters.plots.pictures import chosen_slice
 from raters.plots.style import ERROR_LEGEND
 from raters.prediction.prediction import most_likely
 from raters.progress import track
@@ -186,7 +186,7 @@ def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str,
 
 
 def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
-    at = disputed_slice(case.geometry, np.asarray(case.labels))
+    at = chosen_slice(case.geometry, np.asarray(case.labels))
     drawn = {name: at.of(mask) for name, mask in zip(part.raters, case.labels, strict=True)}
     shown = {name: at.of(picture) for name, picture in colours.items()}
     made = confusion_figure(at.of(said.labels), drawn, shown, at.aspect, at.letters)
@@ -219,16 +219,12 @@ def _row(part: Study, case: Case, watched: Watched) -> Row:
     row |= {"predicted": names[best], "p": float(truth[best])}
     if case.reference is not None:
         row["reference"] = names[int(case.reference)]
-    row["answers"] = _answers(part, case)
+    given = [f"{rater}: {names[label]}" for rater, label in case.answers]
+    more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
+    row["answers"] = ", ".join(given[:_MOST_ANSWERS]) + more
     if len(names) <= _MOST_CLASSES:
         row |= {f"p({name})": float(p) for name, p in zip(names, truth, strict=True)}
     return row
-
-
-def _answers(part: Study, case: Case) -> str:
-    given = [f"{rater}: {part.classes.names[label]}" for rater, label in case.answers]
-    more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
-    return ", ".join(given[:_MOST_ANSWERS]) + more
 
 
 def _pictured(case: Case, row: Row) -> viewer.ViewerCase | None:

@@ -7,7 +7,7 @@ drawings exclude (coarse), recurrences (prism), what a method does not answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -42,47 +42,43 @@ _MOST_CASES = 8  # that the trust of recurrences is averaged over
 
 
 def rater_section(found: Estimated) -> Section:
-    """Show measures of each rater and the matrices, beside true ones if they are known."""
-    if found.anonymous or found.shared:
-        return _shared_section(found)
-    rows, names = skill_rows(found), list(found.raters)
+    """Show measures of each rater and the matrices, beside true ones if they are known.
+
+    Where raters share a matrix or are anonymous, there is one for all.
+    """
+    matrices, true, names = found.matrices, found.true, list(found.raters)
+    if one := found.anonymous or found.shared:
+        more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
+        way = one_way([known(percent) for percent in more])
+        blocks: list[Block] = [note("not_ranked", "plain", anonymous=found.anonymous)]
+        blocks += [] if way is None else [note("one_way", "plain", way=way)]
+        matrices, names = mean_known(matrices), [ALL_RATERS]
+        true = None if true is None else mean_known(true)
+    else:
+        blocks, kept = _measures(found), _kept(matrices)
+        matrices, names = matrices[kept], [names[k] for k in kept]
+        true = None if true is None else true[kept]
+    drawn = plots.confusion(matrices, found.classes, names, truth=true)
+    few = 0 if one or len(names) == len(found.raters) else len(names)
+    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters), "few": few}
+    return section("run.raters", *blocks, figure("run.confusion", drawn, one=one, **of), one=one)
+
+
+def _measures(found: Estimated) -> list[Block]:
+    rows, raters = skill_rows(found), found.all_raters
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
-    masks = ", background included" if found.masks else ""
-    if len(names) <= _MOST_DOTS:
+    if len(rows) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
         both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
-        drawn = plots.skills(rows, both, raters=found.all_raters)
+        drawn = plots.skills(rows, both, raters=raters)
         blocks.append(figure("run.skill", drawn, foreground=foreground))
-    blocks.append(table("run.raters", rows, more=masks))
+    more = ", background included" if found.masks else ""
+    blocks.append(table("run.raters", rows, more=more))
     if found.true is not None:
         skills = skills_of(found.matrices), skills_of(found.true)
-        drawn = plots.skill_scatter(*skills, names, all_raters=found.all_raters)
+        drawn = plots.skill_scatter(*skills, list(found.raters), all_raters=raters)
         blocks.append(figure("run.skill_true", drawn))
-    kept = _kept(found.matrices)
-    true = None if found.true is None else found.true[kept]
-    blocks.append(_matrices(found, found.matrices[kept], true, [names[k] for k in kept]))
-    return section("run.raters", *blocks, one=False)
-
-
-def _matrices(found: Estimated, matrices: Floats, true: Floats | None, names: list[str]) -> Block:
-    one, few = names == [ALL_RATERS], len(names) if len(names) < len(found.raters) else 0
-    drawn = plots.confusion(matrices, found.classes, names, truth=true)
-    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters)}
-    return figure("run.confusion", drawn, one=one, few=0 if one else few, **of)
-
-
-def _shared_section(found: Estimated) -> Section:
-    """Show one matrix for all raters: they share it, or are anonymous."""
-    more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
-    way = one_way([known(percent) for percent in more])
-    true = None if found.true is None else mean_known(found.true)
-    return section(
-        "run.raters",
-        note("not_ranked", "plain", anonymous=found.anonymous),
-        None if way is None else note("one_way", "plain", way=way),
-        _matrices(found, mean_known(found.matrices), true, [ALL_RATERS]),
-        one=True,
-    )
+    return blocks
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -140,12 +136,9 @@ def _worst(matrix: Floats, classes: Sequence[str]) -> str:
 
 def _kept(matrices: Floats) -> list[int]:
     """Return the raters to draw: all, or the least and the most skilled ones."""
-    number = len(matrices)
-    if number <= MOST_MATRICES:
-        return list(range(number))
     order = np.argsort(skills_of(matrices), kind="stable").tolist()
     half = MOST_MATRICES // 2
-    return sorted([*order[:half], *order[-half:]])
+    return sorted({*order[:half], *order[-half:]})
 
 
 # Sections of single methods
@@ -197,33 +190,28 @@ def recurrence_section(model: Model, part: Study | None) -> Section | None:
     """Show what recurrences did; None for methods without them, or where nothing is drawn."""
     if "recurrences" not in model.method.answers or part is None or not len(part):
         return None
-    sums: Floats | None = None
-    first: tuple[str, Floats] | None = None
+    sums: Any = 0
     cases = list(part.cases)[:_MOST_CASES]
     for name in cases:
         turns, trust = model.recurrences(part[name])
-        first = first or (name, np.asarray(1 - turns[:, 0], np.float64))
+        if name == cases[0]:
+            shown = side_by_side(np.asarray(1 - turns[:, 0], np.float64))
         drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
         for place, rater in enumerate(part.raters):
             if rater in model.config.raters:
                 drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
         drawn |= turns[-1].argmax(0) > 0
         pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
-        found = np.stack([(trust * drawn).sum((2, 3)), pixels])
-        sums = found if sums is None else sums + found
-    assert sums is not None and first is not None  # there are cases
+        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
     rows = trust_rows(model.config.raters, sums, model.config.labelled)
-    shown = figure("run.recurrences", side_by_side(first[1]), case=first[0])
-    return section("run.recurrences", shown, table("run.trust", rows, cases=len(cases)))
+    block = figure("run.recurrences", shown, case=cases[0])
+    return section("run.recurrences", block, table("run.trust", rows, cases=len(cases)))
 
 
 def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:
-    """Return one row per rater: the mean trust after each recurrence.
+    """Return one row per rater who is `shown`: the mean trust after each recurrence.
 
-    Args:
-        raters: All raters of the model.
-        sums: Summed trust and numbers of pixels, `(2, recurrences, raters)`.
-        shown: Those raters who labelled.
+    `sums` are summed trust and numbers of pixels, `(2, recurrences, raters)`.
 
     Example:
         >>> sums = np.array([[[6.0], [9.0]], [[10.0], [10.0]]])
@@ -231,12 +219,14 @@ def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> lis
         [{'rater': 'ann', 'recurrence 1': 0.6, 'recurrence 2': 0.9}]
     """
     means = sums[0] / np.where(sums[1] > 0, sums[1], np.nan)
-    rows: list[Row] = []
-    for k, rater in enumerate(raters):
-        if rater in shown:
-            each = {f"recurrence {i}": float(value) for i, value in enumerate(means[:, k], start=1)}
-            rows.append({"rater": rater, **each})
-    return rows
+    return [
+        {
+            "rater": rater,
+            **{f"recurrence {i}": float(value) for i, value in enumerate(own, start=1)},
+        }
+        for rater, own in zip(raters, means.T, strict=True)
+        if rater in shown
+    ]
 
 
 def side_by_side(foreground: Floats) -> Figure:

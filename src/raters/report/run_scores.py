@@ -144,20 +144,14 @@ def raters_together(rows: Sequence[Row]) -> list[Row]:
         [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
     """
     kept = [row for row in rows if row["against"] == REFERENCE]
-    groups: dict[object, list[Row]] = {}
-    for row in rows:
-        if row["against"] != REFERENCE:
-            groups.setdefault(row.get("class"), []).append(row)
-    for own in groups.values():
-        new: Row = {"against": ALL_RATERS}
-        for name, value in own[0].items():
-            numbers = [row[name] for row in own if isinstance(row.get(name), float)]
-            if name.endswith(("_low", "_high")) or name == "against":
-                continue
-            if numbers:
-                new[name] = float(np.mean(numbers))
-            elif isinstance(value, str):
-                new[name] = value
+    others = [row for row in rows if row["against"] != REFERENCE]
+    for name in dict.fromkeys(row.get("class") for row in others):
+        own = [row for row in others if row.get("class") == name]
+        new = {k: v for k, v in own[0].items() if isinstance(v, str)} | {"against": ALL_RATERS}
+        for column in own[0]:
+            numbers = [row[column] for row in own if isinstance(row.get(column), float)]
+            if numbers and not column.endswith(("_low", "_high")):
+                new[column] = float(np.mean(numbers))
         kept.append(new)
     return kept
 
@@ -262,10 +256,7 @@ def training_section(
 ) -> Section:
     """Show the curves of a run, and a sentence or more on them.
 
-    Args:
-        history: A row per epoch.
-        scores: `scores.json` of the run.
-        steps: Steps per epoch; None if unknown.
+    `history` has a row per epoch, `scores` is `scores.json`, `steps` are those per epoch, if known.
     """
     if not history:
         return section("run.training", note("no_history"))

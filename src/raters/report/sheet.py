@@ -98,7 +98,9 @@ def write_sheets(
         return Sheets(note=ANONYMOUS if study.anonymous else ALONE)
     when = order_of(study, order)
     maker = _Maker(study, readings_of(study, gold, progress), when, gold, title)
-    names = different_names(_short(file_name(as_text(rater))) for rater in study.raters)
+    # Bytes that any system takes.
+    coded = (file_name(as_text(rater)).encode("utf-8")[:_LONGEST] for rater in study.raters)
+    names = different_names(name.decode("utf-8", "ignore") for name in coded)
     files = {rater: f"{name}.html" for rater, name in zip(study.raters, names, strict=True)}
     for rater, name in track(files.items(), len(files), "writing sheets", progress):
         written(Path(out) / FOLDER / name, maker.page(rater))
@@ -126,11 +128,6 @@ def with_sheets(report: Report, sheets: Sheets) -> Report:
 def _of_raters(block: TableBlock) -> bool:
     names = [row.get("rater") for row in block.rows]
     return bool(names) and None not in names and len(set(names)) == len(names)
-
-
-def _short(name: str) -> str:
-    """Cut a name to bytes that any system takes."""
-    return name.encode("utf-8")[:_LONGEST].decode("utf-8", "ignore")
 
 
 @dataclass(frozen=True)

@@ -82,12 +82,10 @@ def cell(value: object) -> Cell:
         value = value.tolist()
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return None
-    if isinstance(value, Real) and not isinstance(value, bool):
-        if not np.isfinite(float(value)):
-            return str(value)
-        return _number(value), float(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Real) and np.isfinite(float(value)):
+        return _number(value), float(value)
     if isinstance(value, list | tuple):
         return ", ".join(shown_value(part) for part in value)
     return str(value)

@@ -225,9 +225,7 @@ def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") 
 
 def _dash(line: object) -> str:
     """Turn a line style of matplotlib into dashes of SVG."""
-    if not isinstance(line, tuple):
-        return ""
-    return " ".join(f"{2 * length:g}" for length in line[1])
+    return " ".join(f"{2 * length:g}" for length in line[1]) if isinstance(line, tuple) else ""
 
 
 def index_data(
