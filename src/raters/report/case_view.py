@@ -211,17 +211,17 @@ def _channels(
     if coloured:
         stacks = {"colours": np.moveaxis(turned(array, 1), 0, -1)}
     else:
-        given = len(names) == len(array)
-        numbered = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
-        named = names if given else numbered
-        stacks = dict(zip(named, turned(array, 1), strict=True))
-    pictures, drawers = [], []
+        if len(names) != len(array):
+            names = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
+        stacks = dict(zip(names, turned(array, 1), strict=True))
+    pictures: list[viewer.Picture] = []
+    drawers: list[_Draw] = []
     for name, stack in stacks.items():
         whole = coloured and array.dtype == np.uint8
         window = (0.0, 255.0) if whole else value_window(stack, len(space) == 3)
         knots, windows = _tones(stack, window)
         pictures.append(viewer.Picture(name, (), coloured, knots, windows))
-        drawers.append(partial(_toned, stack, *zip(*knots, strict=True)))
+        drawers.append(partial(_toned, stack, knots))
     return pictures, drawers
 
 
@@ -247,7 +247,8 @@ def _tones(
     return [(float(f"{v:.6g}"), code) for v, code in knots], windows
 
 
-def _toned(stack: Array, values: Sequence[float], codes: Sequence[int], at: int, side: int) -> str:
+def _toned(stack: Array, knots: Sequence[tuple[float, int]], at: int, side: int) -> str:
+    values, codes = zip(*knots, strict=True)
     return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
 
 

@@ -25,17 +25,7 @@ from raters.fusion.against import (
 from raters.fusion.findings import border_errors, left_out, left_out_rows, mean_and_error, nearest
 from raters.fusion.read import FusionFiles, read_fusion
 from raters.report.agreement import matrix_beside
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    First,
-    Number,
-    Report,
-    Section,
-    note,
-    section,
-    table,
-)
+from raters.report.blocks import Block, First, Number, Report, Section, figure, note, section, table
 from raters.report.case_view import SHOWN, cases_block
 from raters.report.first import CARDS, mean_number, picture_cards, short_section
 from raters.report.labels import fused_report
@@ -210,7 +200,7 @@ class _Fused:
                 of = {"name": name, "whole": name == ALL_FOREGROUND, "sample": sample}
                 caption = text_of("fusion.borders", "caption", **of)
                 drawn = plots.bias(counts, self.names, found.unit)
-                blocks.append(FigureBlock(f"border-{name}", drawn, caption))
+                blocks.append(figure(f"fusion.border-{name}", drawn, caption))
         return section("fusion.borders", *(blocks or [note("no_border")]))
 
     def _left_out(self) -> Section:

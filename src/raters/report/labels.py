@@ -123,8 +123,8 @@ def _class_confusion(study: Study) -> Block | None:
         return None
     shares = normalise(counts)
     caption = say("class_confusion", **findings.most_mixed(shares, names))
-    title, of = ["two raters of one task"], {"rows": "one says", "columns": "the other says"}
-    drawn = plots.confusion(shares, names, title, **of)
+    title = ["two raters of one task"]
+    drawn = plots.confusion(shares, names, title, rows="one says", columns="the other says")
     return figure("labels.class-confusion", drawn, caption)
 
 

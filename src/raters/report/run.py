@@ -15,17 +15,7 @@ from raters.evaluation.masks import ALL
 from raters.evaluation.runs import Seen, refuse_unlike
 from raters.evaluation.watch import Estimated, Watched, draws_unlike, one_way, score_and_watch
 from raters.report.agreement import agreement_matrix, matrix_beside
-from raters.report.blocks import (
-    Card,
-    First,
-    Number,
-    Report,
-    Section,
-    TextBlock,
-    section,
-    table,
-    there,
-)
+from raters.report.blocks import Card, First, Number, Report, Section, TextBlock, section, there
 from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
 from raters.report.run_raters import SECTIONS, rater_section, skill_rows
@@ -34,6 +24,7 @@ from raters.report.run_scores import (
     as_rater_section,
     calibration_section,
     comparison_section,
+    epochs_section,
     score_name,
     score_section,
     shown_part,
@@ -88,8 +79,7 @@ def run_report(
     called = run if run.startswith("run") else f"run {run}"
     title = f"{name}: {called}" if name else called[0].upper() + called[1:]
     about = f"{model.config.method}: {learning_method(model.config.method).about}."
-    history = table("run.history", list(model.history))
-    epochs = section("run.history", history) if model.history else None
+    epochs = epochs_section(model.history)
     if study is None:
         own = [make(model, None) for make in SECTIONS.values()]
         sections = there(training, *_without_study(model, why_not), *own, epochs)

@@ -19,16 +19,7 @@ from raters.plots.style import ERROR_LEGEND
 from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report import viewer
-from raters.report.blocks import (
-    Card,
-    FigureBlock,
-    Section,
-    ViewerBlock,
-    figure,
-    note,
-    section,
-    table,
-)
+from raters.report.blocks import Block, Card, Section, ViewerBlock, figure, note, section, table
 from raters.report.case_view import viewer_case
 from raters.report.example_pictures import task_picture
 from raters.report.first import CARDS, picture_cards
@@ -78,7 +69,7 @@ def case_section(
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
     cards: list[Card] = []
-    drawn: FigureBlock | None = None
+    drawn: Block | None = None
     varies = False
 
     def view(name: str, draw: bool = False) -> viewer.ViewerCase:
@@ -185,7 +176,7 @@ def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str,
     return found
 
 
-def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
+def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> Block:
     at = chosen_slice(case.geometry, np.asarray(case.labels))
     drawn = {name: at.of(mask) for name, mask in zip(part.raters, case.labels, strict=True)}
     shown = {name: at.of(picture) for name, picture in colours.items()}

@@ -147,7 +147,8 @@ def raters_together(rows: Sequence[Row]) -> list[Row]:
     others = [row for row in rows if row["against"] != REFERENCE]
     for name in dict.fromkeys(row.get("class") for row in others):
         own = [row for row in others if row.get("class") == name]
-        new = {k: v for k, v in own[0].items() if isinstance(v, str)} | {"against": ALL_RATERS}
+        new: Row = {k: v for k, v in own[0].items() if isinstance(v, str)}
+        new["against"] = ALL_RATERS
         for column in own[0]:
             numbers = [row[column] for row in own if isinstance(row.get(column), float)]
             if numbers and not column.endswith(("_low", "_high")):
@@ -266,6 +267,11 @@ def training_section(
     curves = plots.curves(history, warm_up, best or None, list(drawn))
     shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up))
     return section("run.training", *told(history, scores, steps), shown)
+
+
+def epochs_section(history: Sequence[Row]) -> Section | None:
+    """Show the numbers of all epochs, if there are any."""
+    return section("run.history", table("run.history", history)) if history else None
 
 
 def told(
