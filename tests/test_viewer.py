@@ -629,7 +629,8 @@ def test_browser_slices_planes_and_cases(moved: Visit) -> None:
 @pytest.mark.parametrize("name", ["ü/2", "a&b #1"])
 def test_browser_opens_a_case_by_its_link(name: str, tmp_path: Path) -> None:
     study = many_cases(6)
-    block = cases_block(study, list(study.cases), {}, "")
+    block = cases_block("study.cases-in-order", study, {case: {} for case in study.cases})
+    assert block is not None
     filler = report.TextBlock("\n\n".join(["much text"] * 200))
     section = report.Section("s", blocks=[filler, block])
     page = report.render(report.Report("r", {}, [section]))

@@ -15,7 +15,7 @@ from raters import plots
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots import style
-from raters.plots.pictures import Letters, draw_letters, mask_stack, most_disputed, view_of
+from raters.plots.pictures import Letters, chosen_slice, draw_letters, mask_stack
 from raters.plots.style import Theme
 from raters.scores.conventions import label_array, label_pair
 from raters.study.classes import MISSING
@@ -81,27 +81,22 @@ def errors(
     if stack.shape[1:] != true.shape:
         raise RatersError(f"found masks of shape {stack.shape[1:]}, expected {true.shape}")
     names = style.names_of(raters, len(stack))
-    aspect, letters = 1.0, None
-    if true.ndim == 3:
-        grid = None if affine is None else np.asarray(affine, np.float64)
-        space, view = true.shape, view_of(true.shape, grid, axis)
-        true, stack = view.turn(true), view.turn(stack, 1)
-        whole = np.concatenate([true[np.newaxis], stack])
-        at = most_disputed(whole) if slice is None else view.place(slice, space)
-        true, stack = true[at], stack[:, at]
-        aspect, letters = view.aspect(Geometry(space, grid).spacing), view.letters
+    flat = affine is None or true.ndim == 2
+    grid = Geometry(true.shape, None if flat else np.asarray(affine, np.float64))
+    at = chosen_slice(grid, np.concatenate([true[np.newaxis], stack]), slice, axis)
+    true, stack = at.of(true), np.stack([at.of(mask) for mask in stack])
     rows, columns = style.grid_shape(len(stack), 5)
     side = min(3.0, 11 / columns)
-    ratio = min(1.6, max(0.4, aspect * true.shape[0] / true.shape[1]))
+    ratio = min(1.6, max(0.4, at.aspect * true.shape[0] / true.shape[1]))
     figure = style.new_figure(
         max(columns * side, 4.2), rows * (side * ratio + 0.3) + 0.3, pictures=True
     )
     panels = style.picture_panels(figure, rows, columns, theme).ravel()
     for panel, name, mask in zip(panels, names, stack, strict=False):
         colours = error_colours(true, mask, number)
-        panel.imshow(colours, aspect=aspect, interpolation="nearest")
+        panel.imshow(colours, aspect=at.aspect, interpolation="nearest")
         panel.set_title(style.shown(name))
-        draw_letters(panel, letters)
+        draw_letters(panel, at.letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
     _legend(figure, used, theme)
     return figure
@@ -185,7 +180,7 @@ def confusion_figure(
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")
         for panel in panels[row : row + 2, column]:
             panel.set_aspect(aspect)
-            draw_letters(panel, letters)
+            draw_letters(panel, at.letters)
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")

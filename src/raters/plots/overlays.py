@@ -24,9 +24,9 @@ from raters.plots.pictures import (
     Letters,
     border_lines,
     border_path,
+    chosen_slice,
     draw_letters,
     mask_stack,
-    most_disputed,
     picture,
     view_of,
 )
@@ -148,22 +148,16 @@ def _scene(
     labels = list(classes) if classes is not None else [str(k) for k in range(highest + 1)]
     if highest >= len(labels):
         raise RatersError(f"found label {highest}, expected a class from 0 to {len(labels) - 1}")
-    flat = None if image is None else picture(image, space, channel)
-    sizes = Geometry(space, affine).spacing if spacing is None else spacing
-    if len(space) == 2:
-        return _Scene(flat, stack, names, truth, labels, sizes[0] / sizes[1], "")
-    view = view_of(space, affine, axis)
-    stack = view.turn(stack, 1)
-    at = most_disputed(stack) if at is None else view.place(at, space)
+    seen = chosen_slice(Geometry(space, affine), stack, at, axis, spacing)
     return _Scene(
-        None if flat is None else view.turn(flat)[at],
-        stack[:, at],
+        None if image is None else seen.of(picture(image, space, channel)),
+        np.stack([seen.of(mask) for mask in stack]),
         names,
-        None if truth is None else view.turn(truth)[at],
+        None if truth is None else seen.of(truth),
         labels,
-        view.aspect(sizes),
-        view.name(at, space),
-        view.letters,
+        seen.aspect,
+        seen.name,
+        seen.letters,
     )
 
 

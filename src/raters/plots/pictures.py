@@ -16,6 +16,7 @@ from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
+from raters.study.geometry import Geometry
 
 _AIR = 0.1  # of the voxels, from which on the value of the corners is what is around a patient
 _LARGE = 4_000_000  # values
@@ -330,6 +331,47 @@ def view_of(space: Sequence[int], affine: ArrayLike | None = None, axis: int | N
         _PLANES[world[across]],
         Letters(left, right, top, bottom),
     )
+
+
+class Slice(NamedTuple):
+    """A slice of a volume as it is drawn; of a flat picture all of it.
+
+    Attributes:
+        aspect: Height of a pixel over its width.
+        letters: The sides of the patient at the edges; None where unknown.
+        name: 'axial slice 12'; '' of a flat picture.
+        view: How volumes are turned; None of a flat picture.
+        at: Which slice of a turned volume it is.
+    """
+
+    aspect: float
+    letters: Letters | None = None
+    name: str = ""
+    view: View | None = None
+    at: int = 0
+
+    def of(self, volume: Array) -> Array:
+        """Return what is seen of a volume `(i, j, k, ...)`."""
+        return volume if self.view is None else self.view.turn(volume)[self.at]
+
+
+def chosen_slice(
+    grid: Geometry,
+    masks: Array,
+    number: int | None = None,
+    axis: int | None = None,
+    spacing: Sequence[float] | None = None,
+) -> Slice:
+    """Return the slice that masks `(raters, *space)` differ on most, or that of a number.
+
+    See `most_disputed` and `view_of`; `spacing` takes the place of that of the grid.
+    """
+    sizes = grid.spacing if spacing is None else spacing
+    if len(grid.shape) == 2:
+        return Slice(sizes[0] / sizes[1])
+    view = view_of(grid.shape, grid.affine, axis)
+    at = most_disputed(view.turn(masks, 1)) if number is None else view.place(number, grid.shape)
+    return Slice(view.aspect(sizes), view.letters, view.name(at, grid.shape), view, at)
 
 
 def _nearest_axes(affine: Floats) -> tuple[list[int], list[bool]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -13,8 +14,8 @@ from raters.agreement.findings import hardest_class, of_all
 from raters.arrays import Flags, Floats, mean_known
 from raters.plots.pairs import pair_matrix
 from raters.plots.style import rater_colours
-from raters.report.blocks import Block, Matrix, Number, Section, TextBlock, figure, section, table
-from raters.report.say import in_line, say, text_of
+from raters.report.blocks import Block, Matrix, Number, Section, figure, note, section, table
+from raters.report.say import joined, say, text_of
 from raters.report.viewer import free_name
 from raters.rows import Row, known
 from raters.study.study import Study
@@ -51,20 +52,15 @@ def agreement_matrix(study: Study, agreement: Agreement) -> Matrix | None:
 
 
 def matrix_beside(
-    study: Study, dice: Floats, name: str, own: Mapping[str, float | None], key: str
+    study: Study, dice: Floats, key: str, own: Mapping[str, float | None]
 ) -> Matrix | None:
-    """Return who agrees with whom, a consensus or a prediction among them.
+    """Return who agrees with whom, the 'consensus' or the 'prediction' (`key`) among them.
 
-    Args:
-        study: The study of masks.
-        dice: Of each case and pair of raters.
-        name: What stands beside the raters.
-        own: Its Dice with each rater; the lowest come first.
-        key: 'consensus' or 'prediction', for what is said below.
+    `dice` is that of each case and pair of raters, `own` that with each rater, lowest first.
     """
     if study.anonymous:
         return _case_bins(mean_known(dice, axis=1))
-    name = free_name(name, study.raters)
+    name = free_name(key, study.raters)
     means = zip(combinations(study.raters, 2), mean_known(dice).tolist(), strict=True)
     pairs: list[Row] = [{"rater_a": a, "rater_b": b, "dice": known(d)} for (a, b), d in means]
     pairs += [{"rater_a": name, "rater_b": rater, "dice": d} for rater, d in own.items()]
@@ -102,46 +98,39 @@ def _matrix(
 
 
 def agreement_section(
-    study: Study, agreement: Agreement, labelled: Flags | None = None, more: Sequence[Block] = ()
+    study: Study, agreement: Agreement, labelled: Flags | None = None, more: Block | None = None
 ) -> Section:
     """Show who agrees with whom: a heat map, classes and pairs; of anonymous raters no pairs.
 
-    `labelled` `(cases, raters)` is of masks; `more` are further blocks.
+    `labelled` `(cases, raters)` is of masks; `more` is a further block.
     """
     masks, several = agreement.kind == "segmentation", len(agreement.overall) > 1
     alpha = hard = say("alpha", alpha=of_all(agreement.overall)[0]["krippendorff_alpha"])
-    blocks: list[Block] = []
+    heat = classes = pairs = None
     if not study.anonymous:
-        blocks += _heat_map(study, agreement, "dice" if masks else "agreement")
+        heat = _heat_map(study, agreement, "dice" if masks else "agreement")
         if masks and several:
             hard = say("hardest_class", low=hardest_class(agreement))
     if study.anonymous or not masks or several:
-        blocks.append(table("study.agreement-by-class", agreement.overall, caption=hard))
-    blocks += more
+        classes = table("study.agreement-by-class", agreement.overall, caption=hard)
     if labelled is not None and study.anonymous:
-        numbers, cases = np.unique(labelled.sum(axis=1), return_counts=True)
-        rows: list[Row] = [
-            {"raters of a case": int(n), "cases": int(k)}
-            for n, k in zip(numbers, cases, strict=True)
-        ]
-        blocks.append(table("study.raters-of-a-case", rows))
+        both = zip(*np.unique(labelled.sum(axis=1), return_counts=True), strict=True)
+        rows = [{"raters of a case": int(n), "cases": int(k)} for n, k in both]
+        pairs = table("study.raters-of-a-case", rows)
     elif masks:
-        pairs = None if several else [{**pair, "class": None} for pair in agreement.pairs]
-        blocks.append(table("study.pairs", agreement.pairs, pairs, alpha))
+        shown = None if several else [{**pair, "class": None} for pair in agreement.pairs]
+        pairs = table("study.pairs", agreement.pairs, shown, alpha)
     elif not study.anonymous:
-        ordered = sorted(agreement.pairs, key=lambda p: -int(p["cases"]))
-        blocks.append(table("labels.pairs", ordered))
-    return section("study.agreement", blocks)
+        pairs = table("labels.pairs", sorted(agreement.pairs, key=lambda p: -int(p["cases"])))
+    return section("study.agreement", heat, classes, more, pairs)
 
 
 def compared_raters(
     pairs: Sequence[Row], raters: Sequence[str], least: int, most: int = MOST_RATERS
 ) -> list[str]:
     """Return the raters with most pairs that share enough cases, in the order of the study."""
-    number = dict.fromkeys(raters, 0)
-    for pair in pairs:
-        for rater in (pair["rater_a"], pair["rater_b"]):
-            number[rater] += pair["cases"] >= least
+    enough = [pair for pair in pairs if pair["cases"] >= least]
+    number = Counter(pair[name] for pair in enough for name in ("rater_a", "rater_b"))
     return with_most(number, raters, most)
 
 
@@ -163,14 +152,13 @@ def _least_shared(study: Study) -> int:
     return _LEAST_SHARED if many else 1
 
 
-def _heat_map(study: Study, agreement: Agreement, score: str) -> list[Block]:
+def _heat_map(study: Study, agreement: Agreement, score: str) -> Block | None:
     least, every = _least_shared(study), of_all(agreement.pairs)
     names = compared_raters(every, study.raters, least)
     pairs = [p for p in every if p["cases"] >= least and p[score] is not None]
     among = [p for p in pairs if {p["rater_a"], p["rater_b"]} <= set(names)]
     if not among:
-        text = say("nothing_in_common", least=least)
-        return [] if score == "dice" else [TextBlock(text, "note")]
+        return None if score == "dice" else note("nothing_in_common", least=least)
     order: plots.pairs.Order = "clustered" if len(names) > 8 else "given"
     drawn = plots.agreement(among, names, score=score, order=order)
     caption = say("only_most", shown=len(names), all=len(study.raters), what="pairs to compare")
@@ -178,5 +166,5 @@ def _heat_map(study: Study, agreement: Agreement, score: str) -> list[Block]:
         low = min(among, key=lambda p: (p[score], -p["cases"]))
         high = max(among, key=lambda p: (p[score], p["cases"]))
         ends = {"low": low, "high": None if high is low else high}
-        caption = in_line(say("answer_pairs", **ends, least=least), caption)
-    return [figure("study.agreement", drawn, caption)]
+        caption = joined(say("answer_pairs", **ends, least=least), caption)
+    return figure("study.agreement", drawn, caption)

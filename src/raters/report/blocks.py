@@ -6,18 +6,22 @@ Names of raters and cases may hold anything, they are only shown. Texts are plai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from typing import Any, Literal, TypeVar
 
 from matplotlib.figure import Figure
 
-from raters.report.say import filled_in, plain, text_of, texts
+from raters.report.say import filled_in, plain, say, text_of, texts
+from raters.report.tables import shown_value
 from raters.report.viewer import Layer, MapLayer, ViewerCase
 from raters.rows import Row
 from raters.study.paths import file_name
 
 _LONGEST_NAME = 60
+T = TypeVar("T")
+TextKind = Literal["plain", "note", "warning"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class TextBlock:
     """
 
     text: str
-    kind: Literal["plain", "note", "warning"] = "plain"
+    kind: TextKind = "plain"
 
 
 Block = FigureBlock | TableBlock | ViewerBlock | TextBlock
@@ -129,6 +133,11 @@ class Number:
     high: float | None = None
     about: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The number as text."""
+        return f"{self.value:.2f}" if isinstance(self.value, float) else shown_value(self.value)
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -143,6 +152,11 @@ class Matrix:
     values: Sequence[Sequence[float | None]]
     about: str = ""
     colours: Mapping[str, str] = field(default_factory=dict)
+
+    def shade(self, value: float) -> int:
+        """Spread shades over the values that there are, so that small differences are seen."""
+        known = [value for row in self.values for value in row if value is not None]
+        return round(6 + 50 * (value - min(known)) / max(max(known) - min(known), 0.1))
 
 
 @dataclass(frozen=True)
@@ -212,11 +226,10 @@ def table(
         values: What caption and headings are made of. Columns without any value are left out.
     """
     if columns is None and (named := texts().get(key, {}).get("columns")):
-        heads = {plain(filled_in(k, **values)): plain(filled_in(v, **values))
-                 for k, v in named.items()}  # fmt: skip
-        seen = rows if shown is None else shown
-        there = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
-        columns = there or heads
+        both = [[plain(filled_in(text, **values)) for text in pair] for pair in named.items()]
+        heads, seen = dict(both), rows if shown is None else shown
+        known = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
+        columns = known or heads
     about = text_of(key, "caption", **values) if caption is None else caption
     return TableBlock(key.split(".", 1)[1], rows, about, columns, shown)
 
@@ -232,15 +245,31 @@ def figure(
     return FigureBlock(key.split(".", 1)[1], drawn, about)
 
 
-def section(key: str, blocks: Sequence[Block], **values: Any) -> Section:  # noqa: ANN401
-    """Return a section with the title and the sentence that `texts.yaml` has for it."""
-    return Section(plain(text_of(key, "title", **values)), text_of(key, "about", **values), blocks)
+def section(key: str, *blocks: Block | None, **values: Any) -> Section:  # noqa: ANN401
+    """Return blocks (None is none) with the title and the sentence that `texts.yaml` has."""
+    title, about = plain(text_of(key, "title", **values)), text_of(key, "about", **values)
+    return Section(title, about, there(*blocks))
 
 
-def all_blocks(report: Report) -> Iterator[Block]:
+def there(*items: T | None) -> list[T]:
+    """Leave out what is None."""
+    return [item for item in items if item is not None]
+
+
+def note(sentence: str, kind: TextKind = "note", /, **values: Any) -> TextBlock:  # noqa: ANN401
+    """Return a sentence of the template as a paragraph."""
+    return TextBlock(say(sentence, **values), kind)
+
+
+def all_blocks(report: Report) -> list[Block]:
     """Return the blocks of all sections."""
-    for section in report.sections:
-        yield from section.blocks
+    return [block for section in report.sections for block in section.blocks]
+
+
+def with_blocks(report: Report, change: Callable[[Block], Block]) -> Report:
+    """Return a report whose blocks are changed, one by one."""
+    sections = [replace(s, blocks=[change(block) for block in s.blocks]) for s in report.sections]
+    return replace(report, sections=sections)
 
 
 def file_names(report: Report) -> dict[int, str]:
@@ -260,14 +289,10 @@ def different_names(names: Iterable[str]) -> list[str]:
         >>> different_names(["ann", "Ann", "bob"])
         ['ann', 'Ann-2', 'bob']
     """
-    used: set[str] = set()
-    found = []
+    found: dict[str, str] = {}
     for long in names:
-        first = name = long[:_LONGEST_NAME]
-        number = 1
-        while name.casefold() in used:
-            number += 1
-            name = f"{first}-{number}"
-        used.add(name.casefold())
-        found.append(name)
-    return found
+        first = long[:_LONGEST_NAME]
+        further = (f"{first}-{number}" for number in count(2))
+        name = next(name for name in chain([first], further) if name.casefold() not in found)
+        found[name.casefold()] = name
+    return list(found.values())

@@ -6,7 +6,8 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from raters.progress import ordered_map, track
 from raters.report import viewer
 from raters.report.blocks import ViewerBlock
 from raters.report.figures import colours_picture, map_picture, picture
+from raters.report.say import text_of
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -36,6 +38,7 @@ _HOUNSFIELD = {
     "bone": (-450.0, 1050.0),
 }
 
+_FLAT = View((0, 1, 2), (False, False, False))
 _Draw = Callable[[int, int], str]
 """How a slice, with a longest side, becomes a data URI."""
 
@@ -83,24 +86,23 @@ def viewer_case(
             f"({len(raters)}, i, j, k)",
             case=case.id,
         )
-    view = None if flat else view_of(space, case.geometry.affine, axis)
+    view = _FLAT if flat else view_of(space, case.geometry.affine, axis)
 
     def turned(array: Array, lead: int = 0) -> Array:
-        return np.expand_dims(array, lead) if view is None else view.turn(array, lead)
+        return view.turn(np.expand_dims(array, lead) if flat else array, lead)
 
     said = {k: turned(mask) for k, mask in _said(case, labels, raters, layers or {}).items()}
     stack = turned(labels, 1)
     start = most_disputed(stack)
     pictures, drawers = _channels(case, space, channels, turned)
     drawn = {k: turned(_fitting(np.asarray(v), space, k, case)) for k, v in (maps or {}).items()}
-    drawers += [_map_drawer(values) for values in drawn.values()]
+    drawers += [partial(_mapped, values) for values in drawn.values()]
     drawers = [lru_cache(1)(draw) for draw in drawers]  # the picture that was tried is kept
     step = -(-max(stack.shape[2:]) // _MOST_LABELLED[len(space)])
     coded = list(label_maps({k: mask[:, ::step, ::step] for k, mask in said.items()}))
-    marked = np.any(
-        [(mask > 0).any(axis=(1, 2)) for mask in [np.zeros(stack.shape[1:]), *said.values()]],
-        axis=0,
-    )
+    marked = np.zeros(stack.shape[1], bool)
+    for mask in said.values():
+        marked |= (mask > 0).any(axis=(1, 2))
     left = budget - sum(len(one.data) for one in coded)
     low, high, side = _fit(drawers, marked, start, left)
     if high - low < stack.shape[1]:
@@ -108,14 +110,17 @@ def viewer_case(
     slices = [[draw(k, side) for k in range(low, high)] for draw in drawers]
     centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
     shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
+    steps, spacing = (1, step, step), (1.0,) * flat + case.geometry.spacing
+    along = zip(stack.shape[1:], (low, 0, 0), steps, view.flipped, strict=True)
+    numbers = [(n - 1 - first, -by) if back else (first, by) for n, first, by, back in along]
     return viewer.ViewerCase(
         case.id,
         facts or {},
         shape,
-        _spacing(case, view, step),
+        tuple(by * spacing[axis] for by, axis in zip(steps, view.order, strict=True)),
         centre,
         _planes(case, view),
-        _numbers(stack.shape[1:], view, low, step),
+        numbers,
         stack.shape[1],
         classes,
         coded,
@@ -206,17 +211,17 @@ def _channels(
     if coloured:
         stacks = {"colours": np.moveaxis(turned(array, 1), 0, -1)}
     else:
-        given = len(names) == len(array)
-        numbered = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
-        named = names if given else numbered
-        stacks = dict(zip(named, turned(array, 1), strict=True))
-    pictures, drawers = [], []
+        if len(names) != len(array):
+            names = [f"channel {k + 1}" for k in range(len(array))] if len(array) > 1 else ["image"]
+        stacks = dict(zip(names, turned(array, 1), strict=True))
+    pictures: list[viewer.Picture] = []
+    drawers: list[_Draw] = []
     for name, stack in stacks.items():
         whole = coloured and array.dtype == np.uint8
         window = (0.0, 255.0) if whole else value_window(stack, len(space) == 3)
         knots, windows = _tones(stack, window)
         pictures.append(viewer.Picture(name, (), coloured, knots, windows))
-        drawers.append(_drawer(stack, knots))
+        drawers.append(partial(_toned, stack, knots))
     return pictures, drawers
 
 
@@ -242,21 +247,14 @@ def _tones(
     return [(float(f"{v:.6g}"), code) for v, code in knots], windows
 
 
-def _drawer(stack: Array, knots: Sequence[tuple[float, int]]) -> _Draw:
+def _toned(stack: Array, knots: Sequence[tuple[float, int]], at: int, side: int) -> str:
     values, codes = zip(*knots, strict=True)
-
-    def draw(at: int, side: int) -> str:
-        return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
-
-    return draw
+    return picture(np.interp(stack[at], values, codes), side, (0.0, 255.0))
 
 
-def _map_drawer(stack: Array) -> _Draw:
-    def draw(at: int, side: int) -> str:
-        shown = stack[at]
-        return colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
-
-    return draw
+def _mapped(stack: Array, at: int, side: int) -> str:
+    shown = stack[at]
+    return colours_picture(shown, side) if shown.ndim == 3 else map_picture(shown, side=side)
 
 
 def _centre(labels: Array, num_classes: int) -> tuple[int, int]:
@@ -268,15 +266,9 @@ def _centre(labels: Array, num_classes: int) -> tuple[int, int]:
     return int(there.sum(axis=1).argmax()), int(there.sum(axis=0).argmax())
 
 
-def _spacing(case: Case, view: View | None, step: int) -> tuple[float, ...]:
-    spacing = case.geometry.spacing
-    along = (1.0, *spacing) if view is None else [spacing[axis] for axis in view.order]
-    return (along[0], step * along[1], step * along[2])
-
-
-def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
+def _planes(case: Case, view: View) -> list[viewer.Plane]:
     """Return the three ways to cut a stack, that of its slices first."""
-    if view is None:
+    if view is _FLAT:
         return [viewer.Plane()]
     planes = []
     for axis in view.order:
@@ -288,16 +280,6 @@ def _planes(case: Case, view: View | None) -> list[viewer.Plane]:
     return planes
 
 
-def _numbers(shape: Sequence[int], view: View | None, low: int, step: int) -> list[tuple[int, int]]:
-    """Return the number in the file of the first place along each axis of the stack, and steps."""
-    flipped = (False,) * 3 if view is None else view.flipped
-    steps, firsts = (1, step, step), (low, 0, 0)
-    return [
-        (length - 1 - first, -by) if back else (first, by)
-        for length, first, by, back in zip(shape, firsts, steps, flipped, strict=True)
-    ]
-
-
 SHOWN = 24
 """How many cases a report shows by default."""
 BUDGET = 6_000_000
@@ -306,46 +288,38 @@ _LEAST, _MOST = 600_000, 3_000_000
 
 
 def cases_block(
+    key: str,
     study: Study,
-    cases: Sequence[str],
     facts: Mapping[str, Mapping[str, object]],
-    caption: str,
-    found: Callable[[Case], Mapping[str, ArrayLike]] | None = None,
-    extra: Sequence[str] = (),
+    extra: Mapping[str, Callable[[Case], ArrayLike]] = MappingProxyType({}),
     progress: bool = False,
     shown: int = SHOWN,
-) -> ViewerBlock:
-    """Make a viewer of the first cases, which can make the others too.
+) -> ViewerBlock | None:
+    """Make a viewer of the first cases, which can make the others too; None where none is shown.
 
     Args:
+        key: The entry of `texts.yaml` whose caption says what to look for.
         study: The study of masks.
-        cases: Names of cases, the most telling ones first.
-        facts: What is said beside each case.
-        caption: What to look for.
-        found: Gives further labels of a case, such as `{"consensus": labels}`.
-        extra: The names of those labels.
+        facts: What is said beside each case, the most telling ones first.
+        extra: What gives further labels of a case, by name.
         progress: Show a progress bar.
         shown: How many cases are made at most; as many as fit into the page.
     """
-    first = cases[:shown]
-    budget = min(_MOST, max(_LEAST, BUDGET // max(1, len(first))))
+    first = list(facts)[:shown]
+    if not first:
+        return None
+    budget = min(_MOST, max(_LEAST, BUDGET // len(first)))
     names = study.classes.names
 
     def view(case: str) -> viewer.ViewerCase:
         one = study[case]
-        layers = {} if found is None else found(one)
-        own = facts.get(case, {})
+        layers = {name: read(one) for name, read in extra.items()}
         return viewer_case(
-            one, study.raters, names, layers, None, own, study.channels, budget=budget
+            one, study.raters, names, layers, None, facts[case], study.channels, budget=budget
         )
 
-    made: list[viewer.ViewerCase] = []
-    left = BUDGET
-    for one in track(ordered_map(view, first), len(first), "drawing cases", progress):
-        left -= one.size
-        if made and left < 0:
-            break
-        made.append(one)
+    views = track(ordered_map(view, first), len(first), "drawing cases", progress)
+    made = viewer.within(views, BUDGET)
     reference = viewer.free_name(viewer.REFERENCE, study.raters)
     further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
     excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
@@ -353,4 +327,5 @@ def cases_block(
         *viewer.rater_layers(study.raters, excluding=excluding),
         *viewer.extra_layers(further),
     ]
-    return ViewerBlock("cases", made, caption, layers, (), cases[len(made) :], view)
+    rest, caption = list(facts)[len(made) :], text_of(key, "caption")
+    return ViewerBlock("cases", made, caption, layers, (), rest, view)

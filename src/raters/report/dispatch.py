@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["study", "fusion", "run"]
 
-_RUN_FILES = ("config.yaml", "weights.safetensors", "history.csv")
-_FUSION_FILES = ("raters.json", ".fuse.jsonl")
-
 
 def kind_of(path: str | Path) -> Kind:
     """Return what a path is.
@@ -42,48 +39,37 @@ def kind_of(path: str | Path) -> Kind:
         >>> kind_of("masks/{rater}/{case}.png")
         'study'
     """
-    text = os.fspath(path)
-    folder = Path(text)
+    folder = Path(path)
+
+    def has(*names: str) -> bool:
+        return any((folder / name).exists() for name in names)
+
     if not folder.is_dir():
         return "study"  # a pattern, a manifest or a table: reading it says what is wrong
-    if (folder / "config.yaml").exists() and any((folder / f).exists() for f in _RUN_FILES[1:]):
+    fused = has("raters.json", ".fuse.jsonl")
+    if has("config.yaml") and (has("weights.safetensors", "history.csv") or not fused):
         return "run"
-    if any((folder / name).exists() for name in _FUSION_FILES):
+    if fused:
         return "fusion"
-    if (folder / "config.yaml").exists():
-        return "run"
-    if (folder / STUDY_FILE).exists():
+    if has(STUDY_FILE):
         return "study"
-    raise _foreign(folder)
-
-
-def _foreign(folder: Path) -> RatersError:
     expected = (
         "expected a study (a folder of 'raters import', a pattern, a table), a fusion "
         "(raters fuse -o) or a run (raters train -o)"
     )
-    if (folder / PREDICT_JOURNAL).exists():
-        return RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
+    if has(PREDICT_JOURNAL):
+        raise RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
     guess = suggest_pattern(folder)
     hint = f"; did you mean the pattern {guess}?" if guess else ""
-    return RatersError(
-        f"found none of study, fusion and run in it, {expected}; {there(folder)}{hint}",
-        kind="not-a-report",
-        file=folder,
-    )
+    found = f"found none of study, fusion and run in it, {expected}; {there(folder)}{hint}"
+    raise RatersError(found, kind="not-a-report", file=folder)
 
 
 def study_of(folder: str | Path, changed: dict[str, Any] | None = None) -> tuple[Study | None, str]:
-    """Open the study that a run or a fusion comes from.
+    """Open the study that a run or a fusion comes from; None and why, where there is none.
 
-    A study that cannot be found is no error: the report shows what the folder holds.
-
-    Args:
-        folder: The run, or the fusion.
-        changed: Arguments of `raters.read` that take the place of the remembered ones.
-
-    Returns:
-        The study, or None and why there is none.
+    That is no error: the report shows what the folder holds. `changed` are arguments of
+    `raters.read` that take the place of the remembered ones.
 
     Raises:
         RatersError: `source.yaml` holds what it must not.
@@ -149,14 +135,13 @@ def report(
     refuse_without_sheets(sheets, order, gold)
     with allowing(network):
         if sheets and study is None:
-            study = source if isinstance(source, Study) else _its_study(source)
+            if isinstance(source, Study):
+                study = source
+            else:
+                study = read(source) if kind_of(source) == "study" else study_of(source)[0]
         files = sheets_of(study, out, order, gold, progress) if sheets else None
         made = make_report(source, study, against, cases_shown, progress)
         return write(made if files is None else with_sheets(made, files), out, all_cases, progress)
-
-
-def _its_study(source: str | Path) -> Study | None:
-    return read(source) if kind_of(source) == "study" else study_of(source)[0]
 
 
 def refuse_without_sheets(sheets: bool, order: Given | None, gold: bool) -> None:

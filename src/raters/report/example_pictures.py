@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,18 +14,17 @@ from raters.agreement.masks import mask_agreement
 from raters.agreement.readings import OneRater
 from raters.arrays import Array, Ints
 from raters.plots import style
-from raters.plots.pictures import border_path, most_disputed, view_of
+from raters.plots.pictures import border_path, chosen_slice
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
 from raters.report.blocks import Section, figure, section
-from raters.report.figures import outline_path, picture
-from raters.report.first import Closeup, closeup, drawing, window_of
+from raters.report.figures import SIDE, outline_path, picture
+from raters.report.first import Closeup, closeup, drawing, seen_image, window_of
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from raters.study.case import Case
@@ -104,18 +104,17 @@ def task_examples(
                 "others": given,
                 "total": int(rest.sum()),
                 "reference": "" if true == MISSING else names[true],
-                "picture": _task_picture(study, task),
+                "picture": task_picture(study[task], _SIDE),
             }
         )
     return found
 
 
-def _task_picture(study: Study, task: int) -> str:
+def task_picture(case: Case, side: int = SIDE) -> str:
     """Return the image of a task; '' if there is none in two dimensions."""
-    image = study[task].image
-    if image is None or np.ndim(image) != 3:
+    if case.image is None or np.ndim(case.image) != 3:
         return ""
-    return picture(scaled(image, image.shape[1:], None), _SIDE, (0.0, 1.0))
+    return picture(scaled(case.image, case.image.shape[1:], None), side, (0.0, 1.0))
 
 
 SAMPLES = 4
@@ -142,7 +141,7 @@ def samples_section(model: Model, study: Study | None) -> Section | None:
     shown, where = _figure(case, panels, study.classes.names)
     facts: Row = {"case": case.id, "where": where, "disputed": disputed, "raters": len(drawn)}
     block = figure("run.samples", shown, None, number=len(said.samples), **facts)
-    return section("run.samples", [block])
+    return section("run.samples", block)
 
 
 def _figure(
@@ -150,15 +149,9 @@ def _figure(
 ) -> tuple[Figure, str]:
     """Draw the outlines of each panel on the image; volumes at the slice that differs most."""
     masks = np.stack([mask for several in panels.values() for mask in several])
-    space, spacing, where = masks.shape[1:], case.geometry.spacing, ""
-    image = None if case.image is None else scaled(case.image, space, None)
-    aspect = spacing[0] / spacing[1]
-    if len(space) == 3:
-        view = view_of(space, case.geometry.affine)
-        at = most_disputed(view.turn(masks, 1))
-        where, aspect = f", {view.name(at, space)}", view.aspect(spacing)
-        masks = view.turn(masks, 1)[:, at]
-        image = None if image is None else view.turn(image)[at]
+    at = chosen_slice(case.geometry, masks)
+    image = seen_image(case, at)
+    masks = np.stack([at.of(mask) for mask in masks])
     window = window_of(np.asarray((masks > 0).any(axis=0)))
     masks = masks[(slice(None), *window)]
     colours = ["", *class_colours(classes[1:]).values()]
@@ -166,18 +159,14 @@ def _figure(
     each = iter(masks)
     for axes, (name, several) in zip(made.subplots(1, len(panels)), panels.items(), strict=True):
         below = np.zeros(masks.shape[1:]) if image is None else image[window]
-        axes.imshow(below, cmap="gray", vmin=0, vmax=1, aspect=aspect)
-        for _ in several:
-            _outline(axes, next(each), colours)
+        axes.imshow(below, cmap="gray", vmin=0, vmax=1, aspect=at.aspect)
+        for mask in islice(each, len(several)):
+            for number in np.unique(mask[mask > 0]).tolist():
+                look = {"facecolor": "none", "edgecolor": colours[number], "lw": 1.4}
+                axes.add_patch(PathPatch(border_path(mask == number), **look))
         axes.set(xticks=[], yticks=[])
         axes.set_title(name, color=style.look("light").ink, **style.font(style.MEDIUM))
     if len(classes) > 2:
         patches = [Patch(facecolor=colour) for colour in colours[1:]]
         style.legend_below(made, patches, style.all_shown(classes[1:]), "light")
-    return made, where
-
-
-def _outline(axes: Axes, mask: Array, colours: Sequence[str]) -> None:
-    for number in np.unique(mask[mask > 0]).tolist():
-        path = border_path(mask == number)
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=colours[number], lw=1.4))
+    return made, at.name

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
 from xml.etree import ElementTree
 
 import matplotlib
@@ -19,7 +18,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from raters.arrays import Array, Floats
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.plots.pictures import border_lines, value_window
 from raters.plots.style import look
@@ -44,12 +43,9 @@ def figure_svg(figure: Figure, dense: bool = False) -> str:
 def inline_svg(svg: str, prefix: str) -> str:
     """Turn an SVG file of matplotlib into a piece of HTML.
 
-    Ink becomes `currentColor`, so that one drawing serves light and dark pages. Ids get a prefix,
-    so that figures do not share them. What could act or leave the page is taken out.
-
-    Args:
-        svg: The file.
-        prefix: Letters and digits, another one for each figure.
+    Ink becomes `currentColor`, so that one drawing serves light and dark pages. Ids get a prefix of
+    letters and digits, so that figures do not share them. What could act or leave the page is taken
+    out.
 
     Example:
         >>> inline_svg('<svg><path id="a" style="fill: #1a1a1a"/></svg>', "f1-")
@@ -62,11 +58,9 @@ def inline_svg(svg: str, prefix: str) -> str:
                 parent.remove(child)
     for element in root.iter():
         element.tag = _plain(element.tag)
-        kept = {_plain(name): value for name, value in element.attrib.items()}
+        own = [_own(_plain(name), value, prefix) for name, value in element.attrib.items()]
         element.attrib.clear()
-        for name, value in kept.items():
-            if _harmless(name, value):
-                element.set(name, _own(name, value, prefix))
+        element.attrib.update(pair for pair in own if pair is not None)
     root.set("role", "img")
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
@@ -109,21 +103,17 @@ def _plain(name: object) -> str:
     return str(name).rpartition("}")[2]
 
 
-def _harmless(name: str, value: str) -> bool:
+def _own(name: str, value: str, prefix: str) -> tuple[str, str] | None:
+    """Return an attribute with the ids and colours of the page; None for what could act."""
+    if name.lower().startswith("on"):
+        return None
     if name == "href":
-        return value.startswith(("#", "data:image/"))
-    return not name.lower().startswith("on")
-
-
-def _own(name: str, value: str, prefix: str) -> str:
-    if name == "id":
-        return prefix + value
-    if name == "href":
-        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
+        inside = f"#{prefix}{value[1:]}" if value.startswith("#") else value
+        return (name, inside) if value.startswith(("#", "data:image/")) else None
     if name in ("style", "fill", "stroke"):
         for colour, own in _PAGE_COLOURS.items():
             value = re.sub(re.escape(colour), own, value, flags=re.IGNORECASE)
-    return _REFERENCES.sub(rf"url(#{prefix}\1)", value)
+    return name, prefix + value if name == "id" else _REFERENCES.sub(rf"url(#{prefix}\1)", value)
 
 
 _BLOCK = 1 << 18  # values
@@ -141,14 +131,13 @@ def outline_path(mask: ArrayLike) -> str:
         >>> outline_path([[0, 1, 1], [0, 1, 0]])
         'M1 0h2v1h-1v1h-1z'
     """
-    return "".join(_closed(line) for line in border_lines(mask))
-
-
-def _closed(line: Floats) -> str:
-    points = np.rint(line + 0.5).astype(int)
-    steps = np.diff(points, axis=0)[:-1]  # the last one is 'z'
-    parts = [f"h{dx}" if dx else f"v{dy}" for dx, dy in steps.tolist()]
-    return f"M{points[0, 0]} {points[0, 1]}{''.join(parts)}z"
+    path = ""
+    for line in border_lines(mask):
+        points = np.rint(line + 0.5).astype(int)
+        steps = np.diff(points, axis=0)[:-1].tolist()  # the last one is 'z'
+        parts = "".join(f"h{dx}" if dx else f"v{dy}" for dx, dy in steps)
+        path += f"M{points[0, 0]} {points[0, 1]}{parts}z"
+    return path
 
 
 def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | None = None) -> str:
@@ -179,7 +168,7 @@ def picture(array: ArrayLike, side: int = SIDE, window: tuple[float, float] | No
         for rows in _rows(values):
             scaled = (values[rows].astype(np.float64) - low) / ((high - low) or 1.0)
             eight[rows] = (np.nan_to_num(scaled).clip(0, 1) * 255).round()
-    return _data_uri(_smaller(Image.fromarray(eight), side), lossy=True)
+    return _data_uri(eight, side, lossy=True)
 
 
 def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) -> str:
@@ -197,7 +186,7 @@ def map_picture(values: ArrayLike, colour: str = "#e040fb", side: int = SIDE) ->
         # Few steps: they cannot be told apart, and the file is much smaller.
         coloured[rows, ..., 3] = np.rint(strength * 31) * 255 // 31
         coloured[rows, ..., :3] *= coloured[rows, ..., 3:] > 0
-    return _data_uri(_smaller(Image.fromarray(coloured), side), lossy=False)
+    return _data_uri(coloured, side, lossy=False)
 
 
 def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
@@ -209,7 +198,7 @@ def colours_picture(colours: ArrayLike, side: int = SIDE) -> str:
     if array.ndim != 3 or array.shape[2] != 3:
         raise RatersError(f"found colours of shape {array.shape}, expected (rows, columns, 3)")
     eight = (np.nan_to_num(array).clip(0, 1) * 255).round().astype(np.uint8)
-    return _data_uri(_smaller(Image.fromarray(eight), side, sharp=True), lossy=False)
+    return _data_uri(eight, side, lossy=False, sharp=True)
 
 
 def _rows(array: Array) -> Iterator[slice]:
@@ -218,24 +207,15 @@ def _rows(array: Array) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(array), step))
 
 
-def _smaller(image: Image.Image, side: int, sharp: bool = False) -> Image.Image:
-    if max(image.size) <= side:
-        return image
-    scale = side / max(image.size)
-    width, height = (max(1, round(n * scale)) for n in image.size)
-    way = Image.Resampling.NEAREST if sharp else Image.Resampling.BOX
-    return image.resize((width, height), way)
-
-
-def _data_uri(image: Image.Image, lossy: bool) -> str:
-    """Return the smaller one of WebP and PNG."""
-    webp = _encoded(image, "WEBP", quality=80, method=2, lossless=not lossy, exact=False)
-    png = _encoded(image, "PNG", optimize=False, compress_level=6)
-    kind, content = ("webp", webp) if len(webp) <= len(png) else ("png", png)
-    return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
-
-
-def _encoded(image: Image.Image, kind: Literal["WEBP", "PNG"], **options: Any) -> bytes:  # noqa: ANN401
-    buffer = BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
+def _data_uri(array: Array, side: int, lossy: bool, sharp: bool = False) -> str:
+    """Return a picture, made smaller if it is larger, as the shorter one of WebP and PNG."""
+    image = Image.fromarray(array)
+    if max(image.size) > side:
+        width, height = (max(1, round(n * side / max(image.size))) for n in image.size)
+        way = Image.Resampling.NEAREST if sharp else Image.Resampling.BOX
+        image = image.resize((width, height), way)
+    webp, png = BytesIO(), BytesIO()
+    image.save(webp, "WEBP", quality=80, method=2, lossless=not lossy, exact=False)
+    image.save(png, "PNG", optimize=False, compress_level=6)
+    kind, content = min(("webp", webp), ("png", png), key=lambda pair: pair[1].getbuffer().nbytes)
+    return f"data:image/{kind};base64,{b64encode(content.getvalue()).decode('ascii')}"

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags
-from raters.plots.pictures import most_disputed, view_of
+from raters.plots.pictures import Slice, chosen_slice
 from raters.plots.pictures import picture as scaled
 from raters.plots.style import rater_colours
 from raters.progress import ordered_map
-from raters.report.blocks import Card, First, Number, Report, Section, TextBlock
+from raters.report.blocks import Card, Number, Section, TextBlock
 from raters.report.figures import outline_path, picture
-from raters.report.say import paragraphs, sentence
+from raters.report.say import joined, sentence
 from raters.rows import known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
@@ -38,28 +38,6 @@ _PART = 4
 _MOST_NOTES = 8
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a report of a study or a fusion is made of.
-
-    Attributes:
-        findings: Sentences that say what was found; empty ones are left out.
-        notes: What has to be said beside them.
-        sections: All further sections.
-        first: The first screen.
-    """
-
-    findings: Sequence[str]
-    notes: Sequence[str]
-    sections: Sequence[Section]
-    first: First
-
-    def report(self, title: str, facts: Mapping[str, object]) -> Report:
-        """Put them together."""
-        short = short_section(self.findings, self.notes)
-        return Report(title, facts, [short, *self.sections], first=self.first)
-
-
 def short_section(findings: Sequence[str], notes: Sequence[str] = ()) -> Section:
     """Return the findings as one section, and notes below them.
 
@@ -70,7 +48,8 @@ def short_section(findings: Sequence[str], notes: Sequence[str] = ()) -> Section
     kept = [sentence(note) for note in dict.fromkeys(notes)]
     if len(kept) > _MOST_NOTES:
         kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
-    blocks = [TextBlock(paragraphs(findings)), TextBlock(paragraphs(kept), "note")]
+    said, noted = (joined(*texts, by="\n\n") for texts in (findings, kept))
+    blocks = [TextBlock(said), TextBlock(noted, "note")]
     return Section("In short", "", [block for block in blocks if block.text])
 
 
@@ -100,62 +79,37 @@ def picture_cards(study: Study, notes: Mapping[str, str], further: Further = {})
 
     def card(name: str) -> Card:
         case = study[name]
-        drawn = dict(zip(study.raters, case.labels, strict=True))
         more = further(case) if callable(further) else further
-        hidden = study.raters if study.anonymous else ()
-        return Card(name, notes[name], thumbnail(case, drawn, more, study.classes.names, hidden))
+        return Card(name, notes[name], _thumbnail(study, case, more))
 
     return list(ordered_map(card, list(notes)[:CARDS])) if study.raters else []
 
 
-def thumbnail(
-    case: Case,
-    drawn: Mapping[str, Array],
-    further: Mapping[str, ArrayLike],
-    classes: Sequence[str],
-    hidden: Sequence[str] = (),
-) -> Markup:
+def _thumbnail(study: Study, case: Case, further: Mapping[str, ArrayLike]) -> Markup:
     """Return a case as a small drawing: the image, and an outline of each rater and class.
 
-    Volumes are shown at the slice that raters differ on most.
-
-    Args:
-        case: The case.
-        drawn: Class numbers by rater, all raters of the study.
-        further: More class numbers, outlined in white: the consensus, the reference.
-        classes: Names of the classes.
-        hidden: Names that are not shown: of raters who are anonymous.
+    Volumes are shown at the slice that raters differ on most. Further masks (the consensus, the
+    reference) are outlined in white; raters who are anonymous are not named.
     """
-    shown = closeup(case, drawn, further)
-    masks = shown.masks
-    colours, paths = rater_colours(list(drawn)), []
-    for place, (name, mask) in enumerate(masks.items()):
-        look = {"colour": colours.get(name, "#fff"), "width": 1.2 + (len(masks) - place) * 0.25}
+    shown = closeup(case, dict(zip(study.raters, case.labels, strict=True)), further)
+    colours, paths = rater_colours(study.raters), []
+    for place, (name, mask) in enumerate(shown.masks.items()):
+        width = 1.2 + (len(shown.masks) - place) * 0.25
+        look = {"colour": colours.get(name, "#fff"), "width": width}
         look["dash"] = "" if name in colours else "5 4"
+        who = "" if study.anonymous and name in colours else f"{name}: "
         for number in np.unique(mask[mask > 0]).tolist():
-            who = classes[number] if name in hidden else f"{name}: {classes[number]}"
-            path = outline_path(mask == number)
-            paths.append(Markup(_PATH).format(d=path, title=who, **look))
+            title, path = f"{who}{study.classes.names[number]}", outline_path(mask == number)
+            paths.append(Markup(_PATH).format(d=path, title=title, **look))
     return drawing(shown, paths)
 
 
-@dataclass(frozen=True)
-class Closeup:
+class Closeup(NamedTuple):
     """A case cut to what was drawn, small: the picture ('' for none) and the masks by name."""
 
     picture: str
     masks: dict[str, Array]
     aspect: float
-
-    @property
-    def height(self) -> int:
-        """Rows of the masks."""
-        return len(next(iter(self.masks.values())))
-
-    @property
-    def width(self) -> int:
-        """Columns of the masks."""
-        return int(next(iter(self.masks.values())).shape[1])
 
 
 def closeup(
@@ -163,15 +117,8 @@ def closeup(
 ) -> Closeup:
     """Cut a case to what was drawn; volumes at the slice that `drawn` differ on most."""
     masks = {**drawn, **{name: np.asarray(mask) for name, mask in further.items()}}
-    space = next(iter(masks.values())).shape
-    image = None if case.image is None else scaled(case.image, space, None)
-    spacing = case.geometry.spacing
-    aspect = spacing[0] / spacing[1]
-    if len(space) == 3:
-        view = view_of(space, case.geometry.affine)
-        at = most_disputed(view.turn(np.stack(list(drawn.values())), 1))
-        masks = {name: view.turn(mask)[at] for name, mask in masks.items()}
-        image, aspect = None if image is None else view.turn(image)[at], view.aspect(spacing)
+    at = chosen_slice(case.geometry, np.stack(list(drawn.values())))
+    masks = {name: at.of(mask) for name, mask in masks.items()}
     window = window_of(np.any([mask > 0 for mask in masks.values()], axis=0))
     seen = np.stack([masks[name][window] for name in drawn])
     coarse = max(1, max(seen.shape[1:]) // _SIDE)
@@ -179,17 +126,23 @@ def closeup(
         window = _closer(window, (seen != seen[0]).any(axis=0))
     cut = {name: mask[window] for name, mask in masks.items()}
     step = max(1, -(-max(next(iter(cut.values())).shape) // _SIDE))
+    image = seen_image(case, at)
     href = "" if image is None else picture(image[window], _SIDE, (0.0, 1.0))
-    return Closeup(href, {name: mask[::step, ::step] for name, mask in cut.items()}, aspect)
+    return Closeup(href, {name: mask[::step, ::step] for name, mask in cut.items()}, at.aspect)
+
+
+def seen_image(case: Case, at: Slice) -> Array | None:
+    """Return a slice of the image in values from 0 to 1; None without an image."""
+    return None if case.image is None else at.of(scaled(case.image, case.geometry.shape, None))
 
 
 def drawing(shown: Closeup, paths: Sequence[Markup]) -> Markup:
     """Draw paths on a picture."""
-    size = {"width": shown.width, "height": shown.height}
-    below = Markup(_IMAGE).format(href=shown.picture, **size) if shown.picture else ""
-    high, aspect = f"{shown.height * shown.aspect:g}", f"{shown.aspect:g}"
-    inner = Markup("").join([below, *paths])
-    return Markup(_DRAWING).format(inner=inner, wide=shown.width, high=high, aspect=aspect)
+    height, width = next(iter(shown.masks.values())).shape
+    image = Markup(_IMAGE).format(href=shown.picture, width=width, height=height)
+    inner = Markup("").join([image if shown.picture else "", *paths])
+    high, aspect = f"{height * shown.aspect:g}", f"{shown.aspect:g}"
+    return Markup(_DRAWING).format(inner=inner, wide=width, high=high, aspect=aspect)
 
 
 _PATH = (

@@ -6,9 +6,8 @@ Masks and tables of class labels have the same parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,27 +25,16 @@ from raters.fusion.against import (
 from raters.fusion.findings import border_errors, left_out, left_out_rows, mean_and_error, nearest
 from raters.fusion.read import FusionFiles, read_fusion
 from raters.report.agreement import matrix_beside
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    First,
-    Number,
-    Report,
-    Section,
-    TextBlock,
-    section,
-    table,
-)
+from raters.report.blocks import Block, First, Number, Report, Section, figure, note, section, table
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.first import CARDS, Parts, mean_number, picture_cards
-from raters.report.labels import fused_parts
+from raters.report.first import CARDS, mean_number, picture_cards, short_section
+from raters.report.labels import fused_report
 from raters.report.performance import performance_section, report_without_study, scores_block
 from raters.report.say import ALL_RATERS, say, text_of
 from raters.report.study import study_notes
 from raters.report.viewer import free_name
 from raters.rows import Row
 from raters.scores.bootstrap import mean_sums
-from raters.study.case import Case
 from raters.study.study import Study
 from raters.wording import many
 
@@ -63,15 +51,9 @@ def fusion_report(
     progress: bool = False,
     title: str = "",
 ) -> Report:
-    """Make the report of a folder that `raters fuse` wrote.
+    """Make the report of a folder that `raters fuse` wrote, as `raters.report.report` says.
 
-    Args:
-        folder: The folder.
-        study: The study that was fused; without it only what the folder holds is shown.
-        why_not: Why there is no study.
-        cases_shown: How many cases can be looked at: those raters differ on most.
-        progress: Show progress bars.
-        title: The name of the study.
+    Without the study only what the folder holds is shown, and `why_not` there is none.
     """
     files = read_fusion(folder)
     method = files.method + (", pooled" if files.pooled else "")
@@ -83,19 +65,16 @@ def fusion_report(
     notes = [*files.said_of(study), *study_notes(study)]
     facts: dict[str, object] = {"raters": len(study.raters), "folder": Path(folder).resolve().name}
     if study.kind == "classification":
-        return fused_parts(files, study, notes).report(title, {"tasks": len(study), **facts})
+        made = fused_report(files, study, notes)
+        return replace(made, title=title, facts={"tasks": len(study), **facts})
     masks = PredictedMasks(folder, study)
     there = [case for case in study.cases if case in masks]
     refit, by = files.refit("segmentation")
     found = compare(study, there, masks.read, refit, targets_of(study.classes.names), progress)
     fused = _Fused(study, files, found, by, masks)
-    parts = Parts(
-        fused.findings(),
-        [*notes, *fused.notes()],
-        [*fused.sections(), fused.cases(cases_shown, progress)],
-        fused.first(),
-    )
-    return parts.report(title, {"cases": len(there), **facts})
+    short = short_section(fused.findings(), [*notes, *fused.notes()])
+    sections = [short, *fused.sections(), fused.cases(cases_shown, progress)]
+    return Report(title, {"cases": len(there), **facts}, sections, first=fused.first())
 
 
 def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
@@ -115,12 +94,7 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
 class _Fused:
     """Fused masks beside their raters; raters who are anonymous are taken as one.
 
-    Args:
-        study: The study.
-        files: What the folder says.
-        found: Raters against the consensus.
-        by: The method that raters were left out by.
-        masks: The consensus masks.
+    `found` has raters against the consensus, `by` is the method that raters were left out by.
     """
 
     def __init__(
@@ -131,7 +105,8 @@ class _Fused:
         self.shown = pooled(found) if study.anonymous else found
         dice = zip(self.names, self.shown.dice.T, strict=True)
         self.dice = {rater: mean_and_error(own) for rater, own in dice}
-        self.near = nearest({rater: mean for rater, (mean, _) in self.dice.items()})
+        self.means = {rater: mean for rater, (mean, _) in self.dice.items()}
+        self.near = nearest(self.means)
         self.foreground = foreground_rows(self.shown.counts, self.names)
         self.two = len(study.raters) == 2 and not study.anonymous
         size = found.counts.sum(axis=-1).max(axis=1)
@@ -186,13 +161,9 @@ class _Fused:
             say("act_consensus", minority=self.minority, method=self.files.method),
         ]
         notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
-        cards = picture_cards(study, notes, partial(self._consensus, CONSENSUS))
-        means = {rater: mean for rater, (mean, _) in self.dice.items()}
-        matrix = matrix_beside(study, found.pairs, CONSENSUS, means, "consensus")
+        cards = picture_cards(study, notes, lambda case: {CONSENSUS: self.masks.read(case)})
+        matrix = matrix_beside(study, found.pairs, CONSENSUS, self.means)
         return First(numbers, matrix, cards, actions, text_of("first.cards-consensus", "title"))
-
-    def _consensus(self, name: str, case: Case) -> dict[str, Any]:
-        return {name: self.masks.read(case)}
 
     def sections(self) -> list[Section]:
         study, found = self.study, self.found
@@ -215,16 +186,11 @@ class _Fused:
             rows.append({**row, **own})
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
         key, several = "fusion.raters-against-consensus", len(self.study.classes) > 2
-        blocks: list[Block] = [table(key, rows, worst, several=several)]
-        blocks += scores_block(
-            "fusion.dice-with-consensus",
-            rows,
-            "dice",
-            "Dice with the consensus",
-            self.names,
-            bars=len(self.found.cases) > 1,
+        title, bars = "Dice with the consensus", len(self.found.cases) > 1
+        drawn = scores_block(
+            "fusion.dice-with-consensus", rows, "dice", title, self.names, bars=bars
         )
-        return section(key, blocks)
+        return section(key, table(key, rows, worst, several=several), drawn)
 
     def _borders(self) -> Section:
         found, blocks = self.shown, list[Block]()
@@ -234,34 +200,28 @@ class _Fused:
                 of = {"name": name, "whole": name == ALL_FOREGROUND, "sample": sample}
                 caption = text_of("fusion.borders", "caption", **of)
                 drawn = plots.bias(counts, self.names, found.unit)
-                blocks.append(FigureBlock(f"border-{name}", drawn, caption))
-        return section("fusion.borders", blocks or [TextBlock(say("no_border"), "note")])
+                blocks.append(figure(f"fusion.border-{name}", drawn, caption))
+        return section("fusion.borders", *(blocks or [note("no_border")]))
 
     def _left_out(self) -> Section:
         rows, key = self.left_rows, "fusion.without-each-rater"
         if not rows:
-            return section(key, [TextBlock(say("left_out_needs"), "note")])
+            return section(key, note("left_out_needs"))
         title, raters = "Dice with and without", self.study.raters
-        blocks = scores_block("fusion.without-a-rater", rows, "dice", title, raters)
-        return section(key, [*blocks, table(key, rows)])
+        drawn = scores_block("fusion.without-a-rater", rows, "dice", title, raters)
+        return section(key, drawn, table(key, rows))
 
     def cases(self, shown: int, progress: bool) -> Section:
         study, rows = self.study, far_cases(self.found, self.study.raters)
-        blocks: list[Block] = []
-        columns = None
-        if rows:
-            dice = [column for column in rows[0] if column.startswith("dice ")]
-            columns = ["case", "dice", *dice[:8]]
-        if rows and shown:
-            name = free_name(CONSENSUS, study.raters)
-            facts = {
-                r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}
-                for r in rows
-            }
-            caption, read = text_of("fusion.cases", "caption"), partial(self._consensus, name)
-            block = cases_block(
-                study, list(facts), facts, caption, read, [name], progress, shown=shown
-            )
-            blocks.append(block)
-        blocks.append(table("fusion.cases-by-distance", rows, columns=columns))
-        return section("fusion.cases", blocks)
+        name = free_name(CONSENSUS, study.raters)
+        facts = {
+            r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}
+            for r in rows
+        }
+        read = self.masks.read
+        viewer = cases_block("fusion.cases", study, facts, {name: read}, progress, shown)
+        dice = [column for column in rows[0] if column.startswith("dice ")] if rows else []
+        columns = ["case", "dice", *dice[:8]] if rows else None
+        return section(
+            "fusion.cases", viewer, table("fusion.cases-by-distance", rows, columns=columns)
+        )

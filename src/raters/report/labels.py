@@ -9,18 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from raters import plots
+from raters.agreement import findings
 from raters.agreement.agree import Agreement, agree
 from raters.agreement.answers import class_confusion, pairs_of_tasks, votes_of, who_said
-from raters.agreement.findings import (
-    ENOUGH,
-    accuracies,
-    disputed_tasks,
-    given_labels,
-    majority,
-    most_mixed,
-    troubled,
-    unusual_shares,
-)
 from raters.arrays import Flags, Floats, Labels
 from raters.confusion import count_triplets, normalise
 from raters.errors import RatersError
@@ -28,10 +19,10 @@ from raters.fusion.against import counted_rows
 from raters.fusion.findings import fused_rater_rows, left_out_tasks
 from raters.fusion.read import FusionFiles
 from raters.report.agreement import agreement_matrix, agreement_section, alpha_number, with_most
-from raters.report.blocks import Block, Card, First, Number, Section, figure, section, table
-from raters.report.first import CARDS, Parts, mean_number
+from raters.report.blocks import Block, Card, First, Number, Report, Section, figure, section, table
+from raters.report.first import CARDS, mean_number, short_section
 from raters.report.performance import performance_section, scores_block
-from raters.report.say import in_line, link, say
+from raters.report.say import joined, link, say
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -45,19 +36,22 @@ _LABELS = "labels.csv"
 _MOST_LEFT_OUT = 20
 
 
-def table_parts(study: Study, notes: Sequence[str]) -> Parts:
+def table_report(study: Study, notes: Sequence[str]) -> Report:
     """Return what a study of class labels shows; `notes` are those of the study."""
     agreement = agree(study)
-    tasks, workers = disputed_tasks(agreement.cases), troubled(agreement.raters)
+    tasks, workers = findings.disputed_tasks(agreement.cases), findings.troubled(agreement.raters)
     alpha = agreement.overall[-1]["krippendorff_alpha"]
-    findings = [
+    short = [
         "" if study.anonymous else say("workers", **workers),
         say("alpha", alpha=alpha),
         say("disputed", **tasks),
     ]
-    sections = [] if study.anonymous else [_raters(study, agreement)]
-    sections.append(agreement_section(study, agreement, more=_class_confusion(study)))
-    sections.append(tasks_section(study, agreement))
+    sections = [
+        short_section(short, [*agreement.notes, *notes]),
+        *([] if study.anonymous else [_raters(study, agreement)]),
+        agreement_section(study, agreement, more=_class_confusion(study)),
+        tasks_section(study, agreement),
+    ]
     sums = pairs_of_tasks(study)
     pairs = f"over {many(int(sums[:, 1].sum()), 'pair')} of labels of one task by two raters"
     numbers = [
@@ -74,7 +68,7 @@ def table_parts(study: Study, notes: Sequence[str]) -> Parts:
     split = [row["case"] for row in agreement.cases if (row["entropy"] or 0) > 0]
     cards = task_cards(study, split[:CARDS])
     first = First(numbers, agreement_matrix(study, agreement), cards, actions)
-    return Parts(findings, [*agreement.notes, *notes], sections, first)
+    return Report("", {}, sections, first=first)
 
 
 def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) -> list[Card]:
@@ -104,33 +98,34 @@ def _names(study: Study, who: Sequence[str], links: bool = False) -> str:
 def _raters(study: Study, agreement: Agreement) -> Section:
     rows = [dict(row) for row in agreement.raters]
     if study.reference_labels is not None:
-        found = accuracies(study, study.reference_labels)
+        found = findings.accuracies(study, study.reference_labels)
         rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
-    blocks: list[Block] = [table("labels.raters", rows, sorted(rows, key=_trouble))]
-    names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
+    shares = None
     if len(study.classes) <= _MOST_CLASSES:
+        names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
         chosen = study.select(raters=names)
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
-        caption = in_line(say("class_shares", **unusual_shares(chosen)), only)
-        blocks.append(figure("labels.shares-of-classes", plots.volumes(chosen), caption))
-    return section("labels.raters", blocks)
+        caption = joined(say("class_shares", **findings.unusual_shares(chosen)), only)
+        shares = figure("labels.shares-of-classes", plots.volumes(chosen), caption)
+
+    def trouble(row: Row) -> tuple[bool, float]:
+        rest = row["agreement_rest"]  # those with too few labels to tell come last
+        return rest is None or row["compared"] < findings.ENOUGH, 1.0 if rest is None else rest
+
+    shown = sorted(rows, key=trouble)
+    return section("labels.raters", table("labels.raters", rows, shown), shares)
 
 
-def _trouble(row: Row) -> tuple[bool, float]:
-    """Sort by agreement; those with too few labels to tell come last."""
-    few = row["agreement_rest"] is None or row["compared"] < ENOUGH
-    return few, 1.0 if row["agreement_rest"] is None else row["agreement_rest"]
-
-
-def _class_confusion(study: Study) -> list[Block]:
+def _class_confusion(study: Study) -> Block | None:
     """Show which classes two raters of one task take for each other."""
     counts, names = class_confusion(study), study.classes.names
     if len(counts) > _MOST_CLASSES or not counts.any():
-        return []
+        return None
     shares = normalise(counts)
-    caption, title = say("class_confusion", **most_mixed(shares, names)), ["two raters of one task"]
+    caption = say("class_confusion", **findings.most_mixed(shares, names))
+    title = ["two raters of one task"]
     drawn = plots.confusion(shares, names, title, rows="one says", columns="the other says")
-    return [figure("labels.class-confusion", drawn, caption)]
+    return figure("labels.class-confusion", drawn, caption)
 
 
 def tasks_section(
@@ -138,11 +133,8 @@ def tasks_section(
 ) -> Section:
     """Show tasks with who said what, the most disputed first.
 
-    Args:
-        study: The study.
-        agreement: That of its raters.
-        consensus: The class of each task, if it was fused.
-        truth: How likely each class is, `(tasks, L)`: tasks that are least sure come first then.
+    Of a fusion, `consensus` is the class of each task and `truth` `(tasks, L)` how likely each
+    class is: tasks that are least sure come first then.
     """
     counts, names, said = votes_of(study), study.classes.names, who_said(study)
     place = {case: k for k, case in enumerate(study.cases)}
@@ -152,7 +144,7 @@ def tasks_section(
     for row in agreement.cases:
         k = place[row["case"]]
         new = {"task": row["case"], "labels": row["labels"]}
-        new["given"] = given_labels(counts[k], names)
+        new["given"] = findings.given_labels(counts[k], names)
         new |= {name: row[name] for name in ("majority", "share", "entropy")}
         for name, labels in fixed.items():
             if labels is not None:
@@ -160,19 +152,20 @@ def tasks_section(
         rows.append(new)
         who = "; ".join(f"{names[c]}: {_names(study, of)}" for c, of in said[k].items())
         sure = None if truth is None or not counts[k].any() else float(truth[k].max())
-        shown.append({**new, "who": who, "majority": majority(counts[k], names), "p": sure})
+        most = findings.majority(counts[k], names)
+        shown.append({**new, "who": who, "majority": most, "p": sure})
     if truth is not None:
         shown.sort(key=lambda row: (row["p"] is None, row["p"]))
-    blocks: list[Block] = [table("labels.tasks", rows, shown, sure=truth is not None)]
-    if any(row["labels"] >= 2 for row in agreement.cases):
-        blocks.append(figure("labels.difficulty", plots.difficulty(agreement)))
-    return section("labels.tasks", blocks)
+    tasks = table("labels.tasks", rows, shown, sure=truth is not None)
+    several = any(row["labels"] >= 2 for row in agreement.cases)
+    hard = figure("labels.difficulty", plots.difficulty(agreement)) if several else None
+    return section("labels.tasks", tasks, hard)
 
 
 # Fused labels
 
 
-def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts:
+def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Report:
     """Return what a fused table shows; `notes` are those of the fusion and the study."""
     consensus, said = _consensus_labels(files.folder, study), study.triplets
     sizes = (len(study.raters), len(study.classes))
@@ -187,16 +180,16 @@ def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts
     undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
     low, high = _ends(rows)
     most, least = (changed[0], changed[-1]) if changed else (None, None)
-    findings: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
+    short: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
     names = with_most(number, study.raters)
     ordered = sorted(names, key=lambda name: -number[name])
     measured = files.rows or counted_rows(counts, study.raters, study.classes.names)
     sections = [performance_section(files, measured, counts, study, ordered)]
     if not study.anonymous:
         left = say("left_out_worker", most=most, least=least, method=by, number=len(changed))
-        findings = [say("closest_worker", low=low, high=high), left, *findings]
+        short = [say("closest_worker", low=low, high=high), left, *short]
         key = "fused_labels.without-each-rater"
-        without = section(key, [table(key, changed)] if changed else [])
+        without = section(key, table(key, changed) if changed else None)
         sections = [_fused_raters(study, rows, names), *sections, without]
     tasks, matrix = {} if truth is None else _least_sure(study, truth, labelled), None
     if len(study.raters) > 1:
@@ -204,7 +197,7 @@ def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts
         sections.append(tasks_section(study, agreement, consensus, truth))
         matrix = agreement_matrix(study, agreement)
         if truth is None:
-            tasks = dict.fromkeys(disputed_tasks(agreement.cases)["first"], "")
+            tasks = dict.fromkeys(findings.disputed_tasks(agreement.cases)["first"], "")
     actions = [
         say("act_tasks", first=list(tasks)[:3], sure=truth is not None),
         say("act_worker", most=most, low=low, anonymous=study.anonymous),
@@ -214,12 +207,13 @@ def fused_parts(files: FusionFiles, study: Study, notes: Sequence[str]) -> Parts
     shown = "Least sure" if truth is not None else "Most disputed"
     cards = task_cards(study, list(tasks), list(tasks.values()))
     first = First([*_agreed(study, consensus), without_label], matrix, cards, actions, shown)
-    return Parts(findings, notes, sections, first)
+    return Report("", {}, [short_section(short, notes), *sections], first=first)
 
 
 def _ends(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
     """Return who is farthest from the consensus and who closest, of those with enough labels."""
-    enough = [row for row in rows if row["accuracy"] is not None and row["labels"] >= ENOUGH]
+    known = [row for row in rows if row["accuracy"] is not None]
+    enough = [row for row in known if row["labels"] >= findings.ENOUGH]
     enough.sort(key=lambda row: float(row["accuracy"]))
     return (enough[0], enough[-1]) if len(enough) > 1 else (None, None)
 
@@ -260,10 +254,9 @@ def _agreed(study: Study, consensus: Labels) -> list[Number]:
 
 
 def _fused_raters(study: Study, rows: list[Row], names: list[str]) -> Section:
-    worst = sorted(rows, key=lambda row: (row["labels"] < ENOUGH, row["accuracy"] or 0.0))
+    worst = sorted(rows, key=lambda row: (row["labels"] < findings.ENOUGH, row["accuracy"] or 0.0))
     key, title = "fused_labels.raters-against-consensus", "share equal to the consensus"
-    blocks: list[Block] = [table(key, rows, worst)]
     shown = [row for row in rows if row["rater"] in set(names)]
     only = {"shown": len(names), "all": len(study.raters)}
-    blocks += scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)
-    return section(key, blocks)
+    drawn = scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)
+    return section(key, table(key, rows, worst), drawn)

@@ -17,13 +17,12 @@ Policy), so that nothing in it can act or be fetched.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,9 +33,6 @@ from raters.progress import track
 from raters.report.blocks import (
     Block,
     FigureBlock,
-    First,
-    Matrix,
-    Number,
     Report,
     Section,
     TableBlock,
@@ -44,23 +40,14 @@ from raters.report.blocks import (
     ViewerBlock,
     all_blocks,
     file_names,
+    with_blocks,
 )
 from raters.report.figures import figure_svg, inline_svg, write_figure
-from raters.report.say import templates
-from raters.report.tables import (
-    LINKS,
-    MOST_ROWS,
-    SHOWN_ROWS,
-    cells,
-    headings,
-    numeric,
-    rater_names,
-    shown_value,
-)
+from raters.report.say import filled_page
+from raters.report.tables import rater_names, shown_value, table_view
 from raters.report.viewer import ViewerCase, case_data, index_data, within
 from raters.rows import write_csv
 from raters.study.paths import written_whole
-from raters.version import __version__
 
 VIEWERS_BUDGET = 6_500_000
 """Bytes that all viewers of a page may take together."""
@@ -73,100 +60,38 @@ View = dict[str, Any]
 
 def rendered(report: Report) -> tuple[str, dict[int, str]]:
     """Return the page, and the SVG files of its figures by `id()` of their blocks."""
-    drawings = {
-        id(block): figure_svg(block.figure, block.dense)
-        for block in all_blocks(report)
-        if isinstance(block, FigureBlock)
-    }
+    blocks = all_blocks(report)
+    drawings = {id(b): figure_svg(b.figure, b.dense) for b in blocks if isinstance(b, FigureBlock)}
     names, budget = file_names(report), viewer_budget(report)
-    tables = (block.rows for block in all_blocks(report) if isinstance(block, TableBlock))
-    raters = rater_names(tables)
+    raters = rater_names(block.rows for block in blocks if isinstance(block, TableBlock))
     if report.first is not None and report.first.matrix is not None:
         raters |= set(report.first.matrix.colours)
-    numbers = iter(range(1, 1_000_000))
-    sections = [
-        {
-            "id": f"section-{number}",
-            "title": section.title,
-            "about": section.about,
-            "blocks": [
-                _view(block, f"b{next(numbers)}", names, drawings, budget)
-                for block in section.blocks
-            ],
-        }
-        for number, section in enumerate(report.sections, 1)
+    keys = (f"b{number}" for number in count(1))
+    views = [
+        [_view(block, next(keys), names, drawings, budget) for block in section.blocks]
+        for section in report.sections
     ]
+    viewers = [block for block in blocks if isinstance(block, ViewerBlock)]
+    viewed = [case.id for block in viewers for case in within(block.cases, budget)]
+    viewed += [name for block in viewers for name, _ in block.elsewhere]
     page = _page(
         title=report.title,
         about=report.about,
         facts=[(name, shown_value(value)) for name, value in report.facts.items()],
-        first=None if report.first is None else _first(report.first),
-        sections=sections,
+        first=report.first,
+        sections=report.sections,
+        views=views,
         raters=raters,
-        names=script_json({"viewed": _viewed(report, budget), "raters": sorted(raters)}),
+        # Links to cases that no viewer opens open their row in a table.
+        names={"viewed": viewed, "raters": sorted(raters)},
     )
     return page, drawings
-
-
-def _viewed(report: Report, budget: int) -> list[str]:
-    """Return the cases that a viewer opens; links to others open their row in a table."""
-    blocks = [block for block in all_blocks(report) if isinstance(block, ViewerBlock)]
-    here = [case.id for block in blocks for case in within(block.cases, budget)]
-    return here + [name for block in blocks for name, _ in block.elsewhere]
-
-
-def _first(first: First) -> View:
-    return {
-        "numbers": [_number(number) for number in first.numbers],
-        "matrix": None if first.matrix is None else _matrix(first.matrix),
-        "cards": first.cards,
-        "actions": first.actions,
-        "cases": first.cases,
-    }
-
-
-def _number(number: Number) -> View:
-    value = number.value
-    shown = f"{value:.2f}" if isinstance(value, float) else shown_value(value)
-    ends = "" if number.low is None else f"{number.low:.2f} to {number.high:.2f}"
-    return {"name": number.name, "value": shown, "ends": ends, "about": number.about}
-
-
-def _matrix(matrix: Matrix) -> View:
-    """Spread shades over the values that there are, so that small differences are seen."""
-    known = [value for row in matrix.values for value in row if value is not None]
-    low, high = min(known), max(known)
-    wide = max(high - low, 0.1)
-    cells = [
-        [None if v is None else (f"{v:.2f}", round(6 + 50 * (v - low) / wide)) for v in row]
-        for row in matrix.values
-    ]
-    colours = [matrix.colours.get(name, "") for name in matrix.rows]
-    return {
-        "title": matrix.title,
-        "about": matrix.about,
-        "columns": matrix.columns,
-        "rows": list(zip(matrix.rows, colours, cells, strict=True)),
-    }
 
 
 def viewer_budget(report: Report) -> int:
     """Return the bytes that each viewer of a page may take."""
     viewers = sum(isinstance(block, ViewerBlock) for block in all_blocks(report))
     return VIEWERS_BUDGET // max(1, viewers)
-
-
-def script_json(data: Any) -> Markup:  # noqa: ANN401
-    r"""Return data as JSON that can stand in a `<script>` of a page, whatever they hold.
-
-    Example:
-        >>> print(script_json(["</script><!--"]))
-        ["\u003c/script\u003e\u003c!--"]
-    """
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
 
 
 def _page(**values: Any) -> str:  # noqa: ANN401
@@ -178,15 +103,8 @@ def _page(**values: Any) -> str:  # noqa: ANN401
     style = read("page.css") + read("viewer.css")
     script = "\n".join(map(read, SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    page = (
-        templates()
-        .get_template("page.html")
-        .render(
-            style=Markup(style), script=Markup(script), digest=digest, version=__version__, **values
-        )
-    )
-    # Names of files may hold bytes that are no text; the page is written all the same.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    values |= {"style": Markup(style), "script": Markup(script), "digest": digest}
+    return filled_page("page.html", **values)
 
 
 def _view(
@@ -194,32 +112,15 @@ def _view(
 ) -> View:
     """Return what the template needs of a block; `key` is its id in the page."""
     if isinstance(block, TextBlock):
-        parts = [part.strip() for part in block.text.split("\n\n")]
-        return {"type": "text", "kind": block.kind, "paragraphs": [part for part in parts if part]}
+        return {"type": "text", "kind": block.kind, "text": block.text}
     view = {"key": key, "name": names[id(block)], "caption": block.caption}
     if isinstance(block, FigureBlock):
         svg = Markup(inline_svg(drawings[id(block)], f"{key}-"))
         return view | {"type": "figure", "svg": svg, "title": block.name}
     if isinstance(block, TableBlock):
-        return view | _table(block)
+        rows = block.rows if block.shown is None else block.shown
+        return view | {"type": "table"} | table_view(rows, block.columns)
     return view | _viewer(block, budget)
-
-
-def _table(block: TableBlock) -> View:
-    rows = block.rows if block.shown is None else block.shown
-    heads = headings(rows, block.columns)
-    table = cells(rows[:MOST_ROWS], list(heads))
-    opens = [LINKS.get(column, "") for column in heads]
-    data = {"columns": list(heads.values()), "links": opens, "rows": table, "shown": SHOWN_ROWS}
-    return {
-        "type": "table",
-        "heads": [(text, numeric(table, k)) for k, text in enumerate(heads.values())],
-        "links": opens,
-        "rows": table[:SHOWN_ROWS],
-        "count": len(rows),
-        "held": len(table),
-        "data": script_json(data),
-    }
 
 
 def _viewer(block: ViewerBlock, budget: int) -> View:
@@ -233,8 +134,8 @@ def _viewer(block: ViewerBlock, budget: int) -> View:
         "held": len(cases),
         "rest": rest,
         "back": block.back,
-        "index": script_json(index_data(cases, block.layers, block.maps, block.elsewhere)),
-        "cases": [script_json(case_data(case)) for case in cases],
+        "index": index_data(cases, block.layers, block.maps, block.elsewhere),
+        "cases": [case_data(case) for case in cases],
     }
 
 
@@ -269,10 +170,11 @@ def write(
             write_figure(block.figure, drawings[id(block)], target / "figures" / names[id(block)])
         elif isinstance(block, TableBlock):
             write_csv(target / "tables" / f"{names[id(block)]}.csv", block.rows)
-    return _written(target / "report.html", text)
+    return written(target / "report.html", text)
 
 
-def _written(path: Path, text: str) -> Path:
+def written(path: Path, text: str) -> Path:
+    """Write a page, whole or not at all."""
     with written_whole(path) as file:
         file.write(text)
     return path
@@ -295,15 +197,14 @@ def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
             name = f"{names[id(block)]}-{number}.html"
             section = Section("Cases", blocks=[replace(plain, cases=cases)])
             page = Report(f"{report.title}: cases, page {number}", {}, [section])
-            _written(target / "cases" / name, render(page))
+            written(target / "cases" / name, render(page))
             links += [
                 (one.id, f"cases/{quote(name)}#case={quote(one.id, '', errors='replace')}")
                 for one in cases
             ]
         return replace(block, cases=kept, count=count, elsewhere=links)
 
-    sections = [replace(s, blocks=[linked(block) for block in s.blocks]) for s in report.sections]
-    return replace(report, sections=sections)
+    return with_blocks(report, linked)
 
 
 def _pages(cases: Iterable[ViewerCase]) -> Iterator[list[ViewerCase]]:

@@ -13,16 +13,7 @@ from raters.confusion import normalise
 from raters.fusion.against import summary_rows
 from raters.fusion.findings import low_skills
 from raters.fusion.read import FusionFiles
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TextBlock,
-    figure,
-    section,
-    table,
-)
+from raters.report.blocks import Block, FigureBlock, Report, Section, figure, note, section, table
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row
 from raters.study.study import Study
@@ -39,18 +30,18 @@ def scores_block(
     title: str,
     raters: Sequence[str],
     **values: Any,  # noqa: ANN401
-) -> list[Block]:
-    """Draw a score of each rater with its error, under a name in words; nothing if there is none.
+) -> Block | None:
+    """Draw a score of each rater with its error, under a name in words; None if there is none.
 
     Colours go by the order of `raters`, all those of the study.
     """
     if all(row[score] is None for row in rows):
-        return []
+        return None
     shown = [
         {"rater": r["rater"], "class": "", title: r[score], f"{title}_se": r.get(f"{score}_se")}
         for r in rows
     ]
-    return [figure(key, plots.skills(shown, [title], raters=raters), **values)]
+    return figure(key, plots.skills(shown, [title], raters=raters), **values)
 
 
 def most_matrices(num_classes: int) -> int:
@@ -84,23 +75,22 @@ def performance_section(
     everybody = [ALL_RATERS] if study.anonymous else list(study.raters)
     counts = counts.sum(axis=0, keepdims=True) if study.anonymous else counts
     names = everybody if shown is None or study.anonymous else list(shown)
-    blocks: list[Block] = []
+    skills = None
     if foreground:
         drawn = plots.skills(foreground, ["sensitivity", "ppv"], raters=everybody)
         # A consensus that is one rater's doing, or what both drew, cannot rank the two.
         said = say("neither") if two else say("skill", **low_skills(foreground))
         bars = any(row["sensitivity_se"] is not None for row in foreground)
         caption = say("foreground", skill=said, several=len(classes) > 2, bars=bars)
-        blocks.append(figure("fusion.performance", drawn, caption))
+        skills = figure("fusion.performance", drawn, caption)
     elif not study.anonymous:
-        blocks += _classes_blocks(files, rows, classes, counts, everybody, names)
+        skills = _classes_block(files, rows, classes, counts, everybody, names)
     chosen = names[: most_matrices(len(classes))]
     estimated = None if study.anonymous else files.confusion_of(chosen)
     own = normalise(counts[[everybody.index(name) for name in chosen]])
-    blocks.append(_matrices(estimated, own, chosen, classes, doubtful, len(everybody)))
-    if not study.anonymous:
-        blocks.append(_table(files, rows))
-    return section("fusion.performance", blocks)
+    matrices = _matrices(estimated, own, chosen, classes, doubtful, len(everybody))
+    measures = None if study.anonymous else _table(files, rows)
+    return section("fusion.performance", skills, matrices, measures)
 
 
 def _table(files: FusionFiles, rows: Sequence[Row]) -> Block:
@@ -145,18 +135,18 @@ def _matrices(
     return figure("fusion.confusion", drawn, caption)
 
 
-def _classes_blocks(
+def _classes_block(
     files: FusionFiles,
     rows: list[Row],
     classes: Sequence[str],
     counts: Ints,
     raters: Sequence[str],
     names: Sequence[str],
-) -> list[Block]:
+) -> FigureBlock | None:
     """Show measures of class labels: of the second of two classes, else the accuracy."""
     kept = [row for row in summary_rows(rows) if row["rater"] in set(names)]
     if not kept:
-        return []
+        return None
     if len(classes) == 2:
         drawn = plots.skills(kept, ["sensitivity", "ppv", "specificity"], raters=raters)
     else:
@@ -167,7 +157,7 @@ def _classes_blocks(
         ]
         drawn = plots.skills(shown, [title], raters=raters, weights=weights)
     caption = _measures_said(files, rows, classes, weighted=True)
-    return [figure("fusion.performance", drawn, caption)]
+    return figure("fusion.performance", drawn, caption)
 
 
 def _measures_said(
@@ -186,8 +176,8 @@ def _measures_said(
 
 def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report:
     """Show what the folder of a fusion holds, where its study is not there."""
-    missing = say("no_fused_study", why=why_not, folder=str(files.folder))
-    blocks: list[Block] = [TextBlock(missing, "warning")]
+    missing = note("no_fused_study", "warning", why=why_not, folder=str(files.folder))
+    blocks: list[Block] = [missing]
     raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
     classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
     if summary := summary_rows(files.rows):
@@ -199,4 +189,4 @@ def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report
             blocks.append(_matrices(some, None, raters[: len(some)], classes))
         blocks.append(_table(files, files.rows))
     facts = {"method": files.method, "raters": len(raters) or None, "cases": len(files.cases)}
-    return Report(title, facts, [section("fusion.performance", blocks)])
+    return Report(title, facts, [section("fusion.performance", *blocks)])

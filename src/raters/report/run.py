@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,44 +12,25 @@ from raters.agreement.agree import agree
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
-from raters.evaluation.runs import Seen, compare_runs, held_out_notes, refuse_unlike, warnings_of
+from raters.evaluation.runs import Seen, refuse_unlike
 from raters.evaluation.watch import Estimated, Watched, draws_unlike, one_way, score_and_watch
 from raters.report.agreement import agreement_matrix, matrix_beside
-from raters.report.blocks import (
-    Block,
-    Card,
-    First,
-    Matrix,
-    Number,
-    Report,
-    Section,
-    TextBlock,
-    section,
-    table,
-)
-from raters.report.example_pictures import samples_section
+from raters.report.blocks import Card, First, Number, Report, Section, TextBlock, section, there
 from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
-from raters.report.run_raters import (
-    negative_section,
-    rater_section,
-    recurrence_section,
-    skill_rows,
-    unanswered_section,
-    weight_section,
-)
+from raters.report.run_raters import SECTIONS, rater_section, skill_rows
 from raters.report.run_scores import (
     Part,
     as_rater_section,
     calibration_section,
     comparison_section,
+    epochs_section,
     score_name,
     score_section,
     shown_part,
     training_section,
 )
-from raters.report.say import paragraphs, say, sentence, text_of
-from raters.report.study import study_notes
+from raters.report.say import joined, say, text_of
 from raters.rows import known
 from raters.scores.bootstrap import mean_sums
 from raters.training.run import read_scores
@@ -60,21 +39,10 @@ from raters.wording import many
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
     from raters.study.study import Study
-    from raters.training.config import ModelConfig
     from raters.training.model import Model
 
 _KINDS = 12  # raters whose kinds of annotation stand at the top
 _MORE = 0.02  # Dice that another cut must gain to be advised
-
-SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
-    "weights": weight_section,
-    "negatives": negative_section,
-    "recurrences": recurrence_section,
-    "samples": samples_section,
-    "unanswered": unanswered_section,
-}
-"""Sections of methods that have something of their own to show, given the model and the cases
-(None without a study); one that has nothing to show returns None. Add a line for yours."""
 
 
 def run_report(
@@ -86,21 +54,15 @@ def run_report(
     why_not: str = "",
     title: str = "",
 ) -> Report:
-    """Make the report of a trained run.
+    """Make the report of a trained run; `raters.report.report` says what the arguments mean.
 
-    Args:
-        folder: The folder of the run (`raters train -o`).
-        study: The study to look at, with images; without it the report shows what the folder holds.
-        against: Folders of other runs to compare with, on the same cases.
-        shown: How many cases the viewer has at most.
-        progress: Show progress bars.
-        why_not: Why there is no study, if that is known.
-        title: The name of the study.
+    Without a study it shows what the folder holds, and `why_not` there is none.
 
     Raises:
         RatersError: The run is not finished, or the study does not fit it.
     """
     from raters import load  # says what to install if torch is not there
+    from raters.methods.registry import learning_method
 
     path = Path(folder)
     if against and study is None:
@@ -109,13 +71,19 @@ def run_report(
     for other in against:
         load(other)  # so that a wrong folder is reported before the long work
     seen, run = Seen.by_run(path), path.resolve().name
-    training = training_section(model.history, read_scores(path), _steps(model.config, seen))
+    trained = list(seen.parts.values()).count("train")
+    patches = model.config.training.patches_per_case if model.config.patch_size else 1
+    steps = -(-trained * patches // model.config.training.batch_size) or None  # about, per epoch
+    training = training_section(model.history, read_scores(path), steps)
     name = title if study is None else study.about.get("title") or title
     called = run if run.startswith("run") else f"run {run}"
     title = f"{name}: {called}" if name else called[0].upper() + called[1:]
+    about = f"{model.config.method}: {learning_method(model.config.method).about}."
+    epochs = epochs_section(model.history)
     if study is None:
-        sections = [training, *_without_study(model, why_not), *_own(model, None), *_epochs(model)]
-        return Report(title, _facts(model, seen), sections, _about(model))
+        own = [make(model, None) for make in SECTIONS.values()]
+        sections = there(training, *_without_study(model, why_not), *own, epochs)
+        return Report(title, _facts(model, seen), sections, about)
     refuse_unlike(model.config, study)
     whole, study = study, study.without_negatives()
     part = shown_part(study, [seen])
@@ -126,70 +94,49 @@ def run_report(
         cases, cards = case_section(model, part.study, scores, watched, shown, progress)
     else:
         cases, cards = answer_section(part.study, watched, shown)
-    sections = [_scores(part, seen, scores), cases]
-    sections += [] if estimated is None else [rater_section(estimated)]
-    sections += _own(model, whole.select(cases=list(part.study.index.ids)))
-    # 'As X' means nothing where X is not one person.
-    told = None if part.study.anonymous else as_rater_section(scores)
-    sections += [one for one in (told, calibration_section(scores)) if one is not None]
-    if against:
-        sections.append(_compared([path, *map(Path, against)], study, progress))
+    looked_at = whole.select(cases=list(part.study.index.ids))
+    sections = there(
+        score_section(scores, part, seen),
+        cases,
+        None if estimated is None else rater_section(estimated),
+        *(make(model, looked_at) for make in SECTIONS.values()),
+        # 'As X' means nothing where X is not one person.
+        None if part.study.anonymous else as_rater_section(scores),
+        calibration_section(scores),
+        comparison_section([path, *map(Path, against)], study, progress) if against else None,
+        training,
+        epochs,
+    )
     first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
-    about = f"{_about(model)} {part.said}"
-    return Report(title, facts, [*sections, training, *_epochs(model)], about, first)
-
-
-def _own(model: Model, study: Study | None) -> list[Section]:
-    return [one for make in SECTIONS.values() if (one := make(model, study)) is not None]
-
-
-def _epochs(model: Model) -> list[Section]:
-    """Show the numbers of all epochs, if there are any."""
-    block = table("run.history", list(model.history))
-    return [section("run.history", [block])] if model.history else []
-
-
-def _about(model: Model) -> str:
-    from raters.methods.registry import learning_method
-
-    return f"{model.config.method}: {learning_method(model.config.method).about}."
+    return Report(title, facts, sections, f"{about} {part.said}", first)
 
 
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
-    config = model.config
-    parts = list(seen.parts.values())
+    config, parts = model.config, list(seen.parts.values())
     width = f", width {config.network.width}" if config.network.width else ""
-    facts: dict[str, object] = {"method": config.method, "network": config.network.name + width}
-    if model.history:
-        facts["epochs"] = len(model.history)
-    if model.best_epoch:
-        facts["best epoch"] = model.best_epoch
-    facts |= {"raters": len(config.raters), "classes": len(config.classes)}
-    if config.annotations:
-        both = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=True)
-        facts["annotations"] = ", ".join(f"{rater}: {kind}" for rater, kind in both)
-    if config.unlabelled:
-        facts["raters without labels"] = ", ".join(config.unlabelled)
-    if seen.known:
-        facts["cases trained on"] = parts.count("train")
-        facts["cases held out"] = parts.count("held-out")
-    return facts
-
-
-def _steps(config: ModelConfig, seen: Seen) -> int | None:
-    """Return about how many steps there were per epoch; None if unknown."""
-    trained = list(seen.parts.values()).count("train")
-    patches = config.training.patches_per_case if config.patch_size else 1
-    return -(-trained * patches // config.training.batch_size) or None
+    kinds = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=False)
+    facts = {
+        "method": config.method,
+        "network": config.network.name + width,
+        "epochs": len(model.history) or None,
+        "best epoch": model.best_epoch or None,
+        "raters": len(config.raters),
+        "classes": len(config.classes),
+        "annotations": ", ".join(f"{rater}: {kind}" for rater, kind in kinds) or None,
+        "raters without labels": ", ".join(config.unlabelled) or None,
+        "cases trained on": parts.count("train") if seen.known else None,
+        "cases held out": parts.count("held-out") if seen.known else None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _without_study(model: Model, why_not: str) -> list[Section]:
     """Return what a model knows by itself: matrices that are the same everywhere."""
     from raters.prediction.predict import same_confusion
 
-    missing = TextBlock(paragraphs([say("no_study"), why_not]), "warning")
-    sections = [section("run.no_cases", [missing])]
+    missing = TextBlock(joined(say("no_study"), why_not, by="\n\n"), "warning")
+    sections = [section("run.no_cases", missing)]
     fixed = "confusion" in model.method.answers and not model.method.varies
     matrices = same_confusion(model) if fixed else None
     if matrices is not None and len(matrices):
@@ -229,33 +176,6 @@ def _estimated(
     )
 
 
-def _scores(part: Part, seen: Seen, scores: Evaluation) -> Section:
-    """Show the scores, of which cases they are, and what makes them worth less."""
-    blocks: list[Block] = [TextBlock(part.said)]
-    blocks += [TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)]
-    chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
-    notes = [*scores.notes, *chosen, *study_notes(part.study)]
-    blocks += [TextBlock(sentence(text), "note") for text in notes]
-    if scores.failures:
-        errors = [str(error) for error in scores.failures]
-        text = say("failed", number=len(errors), errors=errors[:3])
-        blocks.append(TextBlock(text, "warning"))
-    made = score_section(scores, part.study.anonymous)
-    return replace(made, blocks=[*blocks, *made.blocks])
-
-
-def _compared(runs: Sequence[Path], study: Study, progress: bool) -> Section:
-    """Compare runs on cases that none of them was trained on, if there are any."""
-    part = shown_part(study, [Seen.by_run(run) for run in runs])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # they are shown below
-        found = compare_runs(list(runs), part.study, progress=progress)
-    made = comparison_section(found)
-    said = [TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}")]
-    said += [TextBlock(f"{text}.", "warning") for text in found.warnings]
-    return replace(made, blocks=[*said, *made.blocks])
-
-
 def _first(
     part: Part,
     scores: Evaluation,
@@ -264,8 +184,11 @@ def _first(
     cards: list[Card],
     training: Section,
 ) -> First:
-    study, masks = part.study, part.study.kind == "segmentation"
-    numbers = [_score(scores, part), _baseline(scores, watched, masks)]
+    study, masks, main = part.study, part.study.kind == "segmentation", scores.main
+    name, of = score_name(scores.score) if scores.score else "score", f"{part.name} case".strip()
+    ends = main.get("score"), main.get("score_low"), main.get("score_high")
+    score = Number(name, *ends, f"of {many(scores.scored, of)}")
+    numbers = [score, _baseline(scores, watched, masks)]
     row = scores.cuts[0] if scores.cuts else {}
     best, half = row.get("dice_best"), row.get("dice_half")
     gain = best is not None and half is not None and best - half >= _MORE
@@ -285,8 +208,12 @@ def _first(
         say("act_run_raters", **judged, **cut),
         say("act_run_train", said=advice[0] if advice else "", part=part.name),
     ]
-    title = text_of("first.cards-prediction", "title", masks=masks)
-    return First(numbers, _matrix(study, watched, fits), cards, actions, title)
+    title, matrix = text_of("first.cards-prediction", "title", masks=masks), None
+    if masks and (dice := np.array(list(watched.pairs.values()))).size:
+        matrix = matrix_beside(study, dice, "prediction", fits)
+    elif not masks and len(study.raters) > 1:
+        matrix = agreement_matrix(study, agree(study))
+    return First(numbers, matrix, cards, actions, title)
 
 
 def _judged(
@@ -309,13 +236,6 @@ def _judged(
     }
 
 
-def _score(scores: Evaluation, part: Part) -> Number:
-    main, name = scores.main, score_name(scores.score) if scores.score else "score"
-    of = f"of {many(scores.scored, f'{part.name} case'.strip())}"
-    ends = main.get("score_low"), main.get("score_high")
-    return Number(name, main.get("score"), *ends, of)
-
-
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
     names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
@@ -329,12 +249,3 @@ def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     if sums is None:
         return Number(title, "none", about=about)
     return mean_number(title, sums, groups, about)
-
-
-def _matrix(study: Study, watched: Watched, fits: dict[Any, float | None]) -> Matrix | None:
-    """Return who agrees with whom, the prediction among them."""
-    if study.kind == "segmentation":
-        dice = np.array(list(watched.pairs.values()))
-        key = "prediction"
-        return matrix_beside(study, dice, key, fits, key) if dice.size else None
-    return agreement_matrix(study, agree(study)) if len(study.raters) > 1 else None

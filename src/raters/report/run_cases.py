@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,28 +14,17 @@ from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.watch import case_dice
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
-from raters.plots.pictures import most_disputed, view_of
-from raters.plots.pictures import picture as scaled
+from raters.plots.pictures import chosen_slice
 from raters.plots.style import ERROR_LEGEND
 from raters.prediction.prediction import most_likely
 from raters.progress import track
 from raters.report import viewer
-from raters.report.blocks import (
-    Block,
-    Card,
-    FigureBlock,
-    Section,
-    TextBlock,
-    ViewerBlock,
-    figure,
-    section,
-    table,
-)
+from raters.report.blocks import Block, Card, Section, ViewerBlock, figure, note, section, table
 from raters.report.case_view import viewer_case
-from raters.report.figures import picture
+from raters.report.example_pictures import task_picture
 from raters.report.first import CARDS, picture_cards
 from raters.report.labels import task_cards
-from raters.report.say import say, text_of
+from raters.report.say import text_of
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
@@ -48,30 +38,9 @@ if TYPE_CHECKING:
 
 MOST_RATERS = 8
 """Raters who get an outline 'as X' and a map of confusion in the viewer."""
+_UNSURE = "uncertainty"
 _BUDGET = 500_000  # bytes of a case: `page.VIEWERS_BUDGET` holds the default of 12
 _MOST_NUMBERS = 150_000_000  # of matrices of one case in memory: 600 MB
-
-
-@dataclass(frozen=True)
-class _Names:
-    """Names of layers and maps; none of them is that of a rater."""
-
-    truth: str
-    uncertainty: str
-    told: dict[str, str]
-    confusion: dict[str, str]
-
-    @classmethod
-    def of(cls, raters: Sequence[str], shown: Sequence[str], shared: bool = False) -> _Names:
-        def free(name: str) -> str:
-            return viewer.free_name(name, raters, " (model)")
-
-        return cls(
-            free("predicted consensus"),
-            "uncertainty",
-            {name: free(f"as {'any rater' if shared else name}") for name in shown},
-            {name: f"confusion of {'any rater' if shared else name}" for name in shown},
-        )
 
 
 def case_section(
@@ -93,16 +62,18 @@ def case_section(
     shared = model.method.shares_matrix
     raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
     raters = raters if "as_rater" in model.method.answers else []
-    names = _Names.of(part.raters, raters, shared)
+    whom = {name: "any rater" if shared else name for name in raters}
+    free = partial(viewer.free_name, raters=part.raters, more=" (model)")
+    truth, told = free("predicted consensus"), {r: free(f"as {who}") for r, who in whom.items()}
     rows = dict(case_dice(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
     cards: list[Card] = []
-    figures: list[Block] = []
+    drawn: Block | None = None
     varies = False
 
     def view(name: str, draw: bool = False) -> viewer.ViewerCase:
-        nonlocal varies
+        nonlocal drawn, varies
         case = part[name]
         said = _predicted(model, case, raters)
         facts = {"dice with raters": rows[name]["with_raters"]}
@@ -113,10 +84,16 @@ def case_section(
         colours = _colours(model, said, raters)
         varies |= bool(colours)
         if draw and len(cards) < CARDS:
-            cards.extend(picture_cards(part, {name: why[name]}, {names.truth: said.labels}))
-        if draw and colours and not figures and not shared:
-            figures.append(_figure(case, part, said, colours))
-        return _view(case, part, said, colours, names, known)
+            cards.extend(picture_cards(part, {name: why[name]}, {truth: said.labels}))
+        if draw and colours and not shared:
+            drawn = drawn or _figure(case, part, said, colours)
+        layers = {truth: said.labels}
+        layers |= {told[r]: most_likely(said.as_rater(r)) for r in said.raters}
+        maps: dict[str, Any] = {_UNSURE: said.entropy / np.log2(len(said.truth))}
+        maps |= {f"confusion of {whom[r]}": picture for r, picture in colours.items()}
+        return viewer_case(
+            case, part.raters, part.classes.names, layers, maps, known, part.channels, None, _BUDGET
+        )
 
     views = [view(name, draw=True) for name in track(why, len(why), "drawing cases", progress)]
     rest = [name for name in uncertainty if name not in why]
@@ -124,30 +101,30 @@ def case_section(
         {"case": name, **rows[name], "uncertainty": bits, "shown_as": why.get(name)}
         for name, bits in sorted(uncertainty.items(), key=lambda item: -item[1])
     ]
-    own = viewer.rater_layers(part.raters)
+    own = {layer.name: layer for layer in viewer.rater_layers(part.raters)}
     layers = [
-        *viewer.extra_layers([names.truth, viewer.free_name(REFERENCE, part.raters)]),
-        *own,
-        *(
-            replace(layer, name=names.told[layer.name], dash="2 3", shown=False)
-            for layer in own
-            if layer.name in names.told
-        ),
+        *viewer.extra_layers([truth, viewer.free_name(REFERENCE, part.raters)]),
+        *own.values(),
+        *(replace(own[r], name=name, dash="2 3", shown=False) for r, name in told.items()),
     ]
-    maps = [viewer.MapLayer(names.uncertainty, {"model unsure": viewer.DIFFER})]
-    coloured = names.confusion.values() if varies else ()
+    maps = [viewer.MapLayer(_UNSURE, {"model unsure": viewer.DIFFER})]
+    coloured = [f"confusion of {who}" for who in whom.values()] if varies else []
     maps += [viewer.MapLayer(name, ERROR_LEGEND, opacity=1.0) for name in coloured]
     meaning = f"{MEANING[0].lower()}{MEANING[1:]}"
     of = {"told": len(raters), "raters": len(watched.raters), "meaning": meaning}
     most = len(watched.raters) > len(raters) == MOST_RATERS
     caption = text_of("run.cases", "caption", varies=varies, first=most, **of)
     block = ViewerBlock("cases", views, caption, layers, maps, rest, view)
-    blocks: list[Block] = [block, *figures] if views else [TextBlock(say("no_cases_asked"))]
-    if not varies and watched.matrices is not None and not model.method.varies:
-        blocks.append(TextBlock(say("one_matrix", method=model.config.method)))
-    if scored:
-        blocks.append(table("run.cases-by-uncertainty", scored))
-    return section("run.cases", blocks, number=len(uncertainty)), cards
+    same = not varies and watched.matrices is not None and not model.method.varies
+    made = section(
+        "run.cases",
+        block if views else note("no_cases_asked", "plain"),
+        drawn,
+        note("one_matrix", "plain", method=model.config.method) if same else None,
+        table("run.cases-by-uncertainty", scored) if scored else None,
+        number=len(uncertainty),
+    )
+    return made, cards
 
 
 def telling(
@@ -199,38 +176,12 @@ def _colours(model: Model, said: Prediction, raters: Sequence[str]) -> dict[str,
     return found
 
 
-def _view(
-    case: Case,
-    part: Study,
-    said: Prediction,
-    colours: Mapping[str, Array],
-    names: _Names,
-    facts: Mapping[str, object],
-) -> viewer.ViewerCase:
-    layers = {names.truth: said.labels}
-    layers |= {names.told[r]: most_likely(said.as_rater(r)) for r in said.raters}
-    maps: dict[str, Any] = {names.uncertainty: said.entropy / np.log2(len(said.truth))}
-    maps |= {names.confusion[r]: picture for r, picture in colours.items()}
-    return viewer_case(
-        case, part.raters, part.classes.names, layers, maps, facts, part.channels, budget=_BUDGET
-    )
-
-
-def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> FigureBlock:
-    labels, truth = np.asarray(case.labels), said.labels
-    drawn = dict(zip(part.raters, labels, strict=True))
-    where, spacing = "", case.geometry.spacing
-    aspect, letters = spacing[0] / spacing[1], None
-    if truth.ndim == 3:
-        view = view_of(truth.shape, case.geometry.affine)
-        at = most_disputed(view.turn(labels, 1))
-        where = f", {view.name(at, truth.shape)}"
-        truth, aspect, letters = view.turn(truth)[at], view.aspect(spacing), view.letters
-        drawn = {name: view.turn(mask)[at] for name, mask in drawn.items()}
-        colours = {name: view.turn(picture)[at] for name, picture in colours.items()}
-    drawn_maps = confusion_figure(truth, drawn, colours, aspect, letters)
-    of = {"case": case.id, "where": where, "meaning": MEANING}
-    return figure("run.confusion_maps", drawn_maps, **of)
+def _figure(case: Case, part: Study, said: Prediction, colours: Mapping[str, Array]) -> Block:
+    at = chosen_slice(case.geometry, np.asarray(case.labels))
+    drawn = {name: at.of(mask) for name, mask in zip(part.raters, case.labels, strict=True)}
+    shown = {name: at.of(picture) for name, picture in colours.items()}
+    made = confusion_figure(at.of(said.labels), drawn, shown, at.aspect, at.letters)
+    return figure("run.confusion_maps", made, case=case.id, where=at.name, meaning=MEANING)
 
 
 _MOST_CLASSES = 12
@@ -244,14 +195,12 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
     key, several = "run.uncertain_cases", len(part.classes) > _MOST_CLASSES
-    blocks: list[Block] = [table(key, rows, many=several)]
-    views = [_pictured(part[row["case"]], row) for row in rows[:shown]]
-    if views and all(view is not None for view in views):
-        pictures = [view for view in views if view is not None]
-        blocks.append(ViewerBlock("cases", pictures, "The most uncertain cases."))
+    views = [view for row in rows[:shown] if (view := _pictured(part[row["case"]], row))]
+    pictured = views and len(views) == len(rows[:shown])
+    viewed = ViewerBlock("cases", views, "The most uncertain cases.") if pictured else None
     notes = [f"{row['predicted']}: {row['p']:.2f} sure" for row in rows[:CARDS]]
     cards = task_cards(part, [row["case"] for row in rows[:CARDS]], notes)
-    return section(key, blocks), cards
+    return section(key, table(key, rows, many=several), viewed), cards
 
 
 def _row(part: Study, case: Case, watched: Watched) -> Row:
@@ -261,25 +210,20 @@ def _row(part: Study, case: Case, watched: Watched) -> Row:
     row |= {"predicted": names[best], "p": float(truth[best])}
     if case.reference is not None:
         row["reference"] = names[int(case.reference)]
-    row["answers"] = _answers(part, case)
+    given = [f"{rater}: {names[label]}" for rater, label in case.answers]
+    more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
+    row["answers"] = ", ".join(given[:_MOST_ANSWERS]) + more
     if len(names) <= _MOST_CLASSES:
         row |= {f"p({name})": float(p) for name, p in zip(names, truth, strict=True)}
     return row
 
 
-def _answers(part: Study, case: Case) -> str:
-    given = [f"{rater}: {part.classes.names[label]}" for rater, label in case.answers]
-    more = f", and {len(given) - _MOST_ANSWERS} more" if len(given) > _MOST_ANSWERS else ""
-    return ", ".join(given[:_MOST_ANSWERS]) + more
-
-
 def _pictured(case: Case, row: Row) -> viewer.ViewerCase | None:
     """Show the picture of a case; None if there is none in two dimensions."""
-    image = None if case.image is None else np.asarray(case.image)
-    if image is None or image.ndim != 3:
+    drawn = task_picture(case)
+    if case.image is None or not drawn:
         return None
-    shape = image.shape[1:]
-    drawn = picture(scaled(image, shape, None), window=(0.0, 1.0))
     facts = {k: v for k, v in row.items() if k != "case" and not k.startswith("p(")}
-    pictures = [viewer.Picture("image", [drawn], len(image) == 3)]
-    return viewer.ViewerCase(case.id, facts, (1, shape[0], shape[1]), pictures=pictures)
+    channels, height, width = np.shape(case.image)
+    pictures = [viewer.Picture("image", [drawn], channels == 3)]
+    return viewer.ViewerCase(case.id, facts, (1, height, width), pictures=pictures)

@@ -1,13 +1,13 @@
 """How far each rater can be trusted, by a run: measures, confusion matrices, and their errors.
 
-Below are sections of single methods, which `raters.report.run.SECTIONS` lists: weights of raters,
-what negative drawings exclude (coarse), recurrences (prism), what a method does not answer.
+Below are sections of single methods, which `SECTIONS` lists: weights of raters, what negative
+drawings exclude (coarse), recurrences (prism), what a method does not answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -25,7 +25,8 @@ from raters.evaluation.watch import (
 )
 from raters.fusion.findings import low_skills
 from raters.plots import style
-from raters.report.blocks import Block, FigureBlock, Section, TextBlock, figure, section, table
+from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
+from raters.report.example_pictures import samples_section
 from raters.report.say import ALL_RATERS, say
 from raters.rows import Row, known
 
@@ -41,47 +42,43 @@ _MOST_CASES = 8  # that the trust of recurrences is averaged over
 
 
 def rater_section(found: Estimated) -> Section:
-    """Show measures of each rater and the matrices, beside true ones if they are known."""
-    if found.anonymous or found.shared:
-        return _shared_section(found)
-    rows = skill_rows(found)
+    """Show measures of each rater and the matrices, beside true ones if they are known.
+
+    Where raters share a matrix or are anonymous, there is one for all.
+    """
+    matrices, true, names = found.matrices, found.true, list(found.raters)
+    if one := found.anonymous or found.shared:
+        more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
+        way = one_way([known(percent) for percent in more])
+        blocks: list[Block] = [note("not_ranked", "plain", anonymous=found.anonymous)]
+        blocks += [] if way is None else [note("one_way", "plain", way=way)]
+        matrices, names = mean_known(matrices), [ALL_RATERS]
+        true = None if true is None else mean_known(true)
+    else:
+        blocks, kept = _measures(found), _kept(matrices)
+        matrices, names = matrices[kept], [names[k] for k in kept]
+        true = None if true is None else true[kept]
+    drawn = plots.confusion(matrices, found.classes, names, truth=true)
+    few = 0 if one or len(names) == len(found.raters) else len(names)
+    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters), "few": few}
+    return section("run.raters", *blocks, figure("run.confusion", drawn, one=one, **of), one=one)
+
+
+def _measures(found: Estimated) -> list[Block]:
+    rows, raters = skill_rows(found), found.all_raters
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
-    names = list(found.raters)
-    masks = ", background included" if found.masks else ""
-    if len(names) <= _MOST_DOTS:
+    if len(rows) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
         both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
-        drawn = plots.skills(rows, both, raters=found.all_raters)
+        drawn = plots.skills(rows, both, raters=raters)
         blocks.append(figure("run.skill", drawn, foreground=foreground))
-    blocks.append(table("run.raters", rows, more=masks))
+    more = ", background included" if found.masks else ""
+    blocks.append(table("run.raters", rows, more=more))
     if found.true is not None:
         skills = skills_of(found.matrices), skills_of(found.true)
-        drawn = plots.skill_scatter(*skills, names, all_raters=found.all_raters)
+        drawn = plots.skill_scatter(*skills, list(found.raters), all_raters=raters)
         blocks.append(figure("run.skill_true", drawn))
-    kept = _kept(found.matrices)
-    true = None if found.true is None else found.true[kept]
-    blocks.append(_matrices(found, found.matrices[kept], true, [names[k] for k in kept]))
-    return section("run.raters", blocks, one=False)
-
-
-def _matrices(
-    found: Estimated, matrices: Floats, true: Floats | None, names: list[str]
-) -> FigureBlock:
-    one, few = names == [ALL_RATERS], len(names) if len(names) < len(found.raters) else 0
-    drawn = plots.confusion(matrices, found.classes, names, truth=true)
-    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters)}
-    return figure("run.confusion", drawn, one=one, few=0 if one else few, **of)
-
-
-def _shared_section(found: Estimated) -> Section:
-    """Show one matrix for all raters: they share it, or are anonymous."""
-    more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
-    way = one_way([known(percent) for percent in more])
-    blocks: list[Block] = [TextBlock(say("not_ranked", anonymous=found.anonymous))]
-    blocks += [] if way is None else [TextBlock(say("one_way", way=way))]
-    true = None if found.true is None else mean_known(found.true)
-    blocks.append(_matrices(found, mean_known(found.matrices), true, [ALL_RATERS]))
-    return section("run.raters", blocks, one=True)
+    return blocks
 
 
 def skill_rows(found: Estimated) -> list[Row]:
@@ -139,12 +136,9 @@ def _worst(matrix: Floats, classes: Sequence[str]) -> str:
 
 def _kept(matrices: Floats) -> list[int]:
     """Return the raters to draw: all, or the least and the most skilled ones."""
-    number = len(matrices)
-    if number <= MOST_MATRICES:
-        return list(range(number))
     order = np.argsort(skills_of(matrices), kind="stable").tolist()
     half = MOST_MATRICES // 2
-    return sorted([*order[:half], *order[-half:]])
+    return sorted({*order[:half], *order[-half:]})
 
 
 # Sections of single methods
@@ -156,7 +150,7 @@ def weight_section(model: Model, study: Study | None) -> Section | None:  # noqa
 
     rows = sorted(rows_of_weights(model.rater_weights), key=lambda row: -row["weight"])
     key = "run.rater_weights"
-    return section(key, [table(key, rows)]) if rows else None
+    return section(key, table(key, rows)) if rows else None
 
 
 def unanswered_section(model: Model, study: Study | None = None) -> Section | None:  # noqa: ARG001
@@ -165,8 +159,8 @@ def unanswered_section(model: Model, study: Study | None = None) -> Section | No
     lacking = [answer for answer in ("as_rater", "confusion") if answer not in answers]
     if not lacking:
         return None
-    text = say("unanswered", method=model.config.method, lacking=lacking, can=sorted(answers))
-    return section("run.unanswered", [TextBlock(text)])
+    of = {"method": model.config.method, "lacking": lacking, "can": sorted(answers)}
+    return section("run.unanswered", note("unanswered", "plain", **of))
 
 
 def negative_section(model: Model, study: Study | None = None) -> Section | None:
@@ -184,46 +178,40 @@ def negative_section(model: Model, study: Study | None = None) -> Section | None
         shown["excluded"] = (found.excluded, beside)
         shown["negative_confusion"] = (found.said, {"columns": "would be called"})
     true = found.counted is not None
-    blocks: list[Block] = [
+    blocks = [
         figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), true=true)
         for name, (m, more) in shown.items()
     ]
-    if rows := error_rows(found):
-        blocks.append(table("run.negatives", rows))
-    return section("run.transition", blocks)
+    rows = error_rows(found)
+    return section("run.transition", *blocks, table("run.negatives", rows) if rows else None)
 
 
 def recurrence_section(model: Model, part: Study | None) -> Section | None:
     """Show what recurrences did; None for methods without them, or where nothing is drawn."""
     if "recurrences" not in model.method.answers or part is None or not len(part):
         return None
-    sums: Floats | None = None
-    first: tuple[str, Floats] | None = None
+    sums: Any = 0
     cases = list(part.cases)[:_MOST_CASES]
     for name in cases:
         turns, trust = model.recurrences(part[name])
-        first = first or (name, np.asarray(1 - turns[:, 0], np.float64))
+        if name == cases[0]:
+            shown = side_by_side(np.asarray(1 - turns[:, 0], np.float64))
         drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
         for place, rater in enumerate(part.raters):
             if rater in model.config.raters:
                 drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
         drawn |= turns[-1].argmax(0) > 0
         pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
-        found = np.stack([(trust * drawn).sum((2, 3)), pixels])
-        sums = found if sums is None else sums + found
-    assert sums is not None and first is not None  # there are cases
+        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
     rows = trust_rows(model.config.raters, sums, model.config.labelled)
-    shown = figure("run.recurrences", side_by_side(first[1]), case=first[0])
-    return section("run.recurrences", [shown, table("run.trust", rows, cases=len(cases))])
+    block = figure("run.recurrences", shown, case=cases[0])
+    return section("run.recurrences", block, table("run.trust", rows, cases=len(cases)))
 
 
 def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:
-    """Return one row per rater: the mean trust after each recurrence.
+    """Return one row per rater who is `shown`: the mean trust after each recurrence.
 
-    Args:
-        raters: All raters of the model.
-        sums: Summed trust and numbers of pixels, `(2, recurrences, raters)`.
-        shown: Those raters who labelled.
+    `sums` are summed trust and numbers of pixels, `(2, recurrences, raters)`.
 
     Example:
         >>> sums = np.array([[[6.0], [9.0]], [[10.0], [10.0]]])
@@ -231,12 +219,14 @@ def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> lis
         [{'rater': 'ann', 'recurrence 1': 0.6, 'recurrence 2': 0.9}]
     """
     means = sums[0] / np.where(sums[1] > 0, sums[1], np.nan)
-    rows: list[Row] = []
-    for k, rater in enumerate(raters):
-        if rater in shown:
-            each = {f"recurrence {i}": float(value) for i, value in enumerate(means[:, k], start=1)}
-            rows.append({"rater": rater, **each})
-    return rows
+    return [
+        {
+            "rater": rater,
+            **{f"recurrence {i}": float(value) for i, value in enumerate(own, start=1)},
+        }
+        for rater, own in zip(raters, means.T, strict=True)
+        if rater in shown
+    ]
 
 
 def side_by_side(foreground: Floats) -> Figure:
@@ -249,3 +239,14 @@ def side_by_side(foreground: Floats) -> Figure:
         axes.set_title(f"recurrence {k}", **style.font(9))
         axes.set_axis_off()
     return drawn
+
+
+SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {
+    "weights": weight_section,
+    "negatives": negative_section,
+    "recurrences": recurrence_section,
+    "samples": samples_section,
+    "unanswered": unanswered_section,
+}
+"""Sections of methods that have something of their own to show, given the model and the cases
+(None without a study); one that has nothing to show returns None. Add a line for yours."""

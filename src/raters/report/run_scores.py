@@ -6,8 +6,10 @@ Scores are of the truth, of calibration, of 'as rater X', and beside other runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +17,17 @@ import numpy as np
 from raters import plots
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.runs import Seen, choose_split
-from raters.report.blocks import Block, Section, TextBlock, figure, section, table
-from raters.report.say import ALL_RATERS, filled_in, plain, say, texts
+from raters.evaluation.runs import Seen, choose_split, compare_runs, held_out_notes, warnings_of
+from raters.report.blocks import Block, Section, TextBlock, TextKind, figure, note, section, table
+from raters.report.say import ALL_RATERS, filled_in, plain, say, sentence, texts
+from raters.report.study import study_notes
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve
+from raters.wording import many
 
 if TYPE_CHECKING:
-    from raters.evaluation.result import Comparison, Evaluation
+    from raters.evaluation.result import Evaluation
     from raters.study.study import Study
 
 MOST_CASES = 300
@@ -64,26 +68,32 @@ def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Pa
     return Part(part, name, say("part", name=name, taken=len(part), all=number))
 
 
-def score_section(found: Evaluation, anonymous: bool = False) -> Section:
+def score_section(found: Evaluation, part: Part, seen: Seen) -> Section:
     """Show how well the truth and 'as rater' fit references and raters.
 
-    Args:
-        found: The scores.
-        anonymous: Whether raters are anonymous: their rows become one.
+    First comes of which cases the scores are, and what makes them worth less. Raters who are
+    anonymous have one row.
     """
-    blocks: list[Block] = []
+    anonymous = part.study.anonymous
+    chosen = held_out_notes(part.study, seen) if part.name != "held-out" else []  # said already
+    notes = [*found.notes, *chosen, *study_notes(part.study)]
+    errors = [str(error) for error in found.failures]
+    main = None
     if "score" in found.main:
-        said = with_interval(found.main, "score")
-        blocks.append(TextBlock(f"{score_name(found.score)}: {said}."))
+        main = TextBlock(f"{score_name(found.score)}: {with_interval(found.main, 'score')}.")
     rows = raters_together(found.summary) if anonymous else found.summary
-    blocks.append(table("run.summary", rows, columns=brief(rows), anonymous=anonymous))
     further = {"cuts": found.cuts, "variability": found.variability}
-    blocks += [
-        table(f"run.{name}", own, columns=brief(own)) for name, own in further.items() if own
-    ]
-    if found.likelihood:
-        blocks.append(table("run.likelihood", found.likelihood))
-    return section("run.summary", blocks)
+    return section(
+        "run.summary",
+        TextBlock(part.said),
+        *(TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)),
+        *(TextBlock(sentence(text), "note") for text in notes),
+        note("failed", "warning", number=len(errors), errors=errors[:3]) if errors else None,
+        main,
+        table("run.summary", rows, columns=brief(rows), anonymous=anonymous),
+        *(table(f"run.{k}", own, columns=brief(own)) for k, own in further.items() if own),
+        table("run.likelihood", found.likelihood) if found.likelihood else None,
+    )
 
 
 def calibration_section(found: Evaluation) -> Section | None:
@@ -94,11 +104,10 @@ def calibration_section(found: Evaluation) -> Section | None:
     for row in found.calibration:
         curve = reliability_of([r for r in found.reliability if r["of"] == row["of"]])
         name = f"reliability_{row['of']}".replace(" ", "_")
-        drawn = plots.reliability(curve)
-        blocks.append(figure(f"run.{name}", drawn, _calibration_said(row, curve)))
-    columns = brief(found.calibration)
-    blocks.append(table("run.calibration", found.calibration, columns=columns))
-    return section("run.calibration", blocks)
+        said = _calibration_said(row, curve)
+        blocks.append(figure(f"run.{name}", plots.reliability(curve), said))
+    measures = table("run.calibration", found.calibration, columns=brief(found.calibration))
+    return section("run.calibration", *blocks, measures)
 
 
 def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
@@ -135,20 +144,15 @@ def raters_together(rows: Sequence[Row]) -> list[Row]:
         [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
     """
     kept = [row for row in rows if row["against"] == REFERENCE]
-    groups: dict[object, list[Row]] = {}
-    for row in rows:
-        if row["against"] != REFERENCE:
-            groups.setdefault(row.get("class"), []).append(row)
-    for own in groups.values():
-        new: Row = {"against": ALL_RATERS}
-        for name, value in own[0].items():
-            numbers = [row[name] for row in own if isinstance(row.get(name), float)]
-            if name.endswith(("_low", "_high")) or name == "against":
-                continue
-            if numbers:
-                new[name] = float(np.mean(numbers))
-            elif isinstance(value, str):
-                new[name] = value
+    others = [row for row in rows if row["against"] != REFERENCE]
+    for name in dict.fromkeys(row.get("class") for row in others):
+        own = [row for row in others if row.get("class") == name]
+        new: Row = {k: v for k, v in own[0].items() if isinstance(v, str)}
+        new["against"] = ALL_RATERS
+        for column in own[0]:
+            numbers = [row[column] for row in own if isinstance(row.get(column), float)]
+            if numbers and not column.endswith(("_low", "_high")):
+                new[column] = float(np.mean(numbers))
         kept.append(new)
     return kept
 
@@ -180,67 +184,60 @@ def as_rater_section(found: Evaluation) -> Section | None:
     if not found.raters:
         return None
     fit = "dice" if "dice" in found.raters[0] else "accuracy"
-    blocks: list[Block] = [TextBlock(text) for text in _own_said(found.raters, fit)]
-    names = [row["rater"] for row in found.raters]
-    if found.as_rater and len(names) <= _MOST_COLUMNS:
-        heads = ["as", *(f"against {name}" for name in names)]
-        rows = _pivot(found.as_rater, fit)
-        blocks.append(table("run.as_rater_matrix", rows, columns=heads, fit=fit))
-    blocks.append(table("run.as_rater_own", found.raters, fit=fit))
-    blocks += [table("run.as_rater", found.as_rater, fit=fit)] if found.as_rater else []
-    return section("run.as_rater_own", blocks)
+    own = table("run.as_rater_own", found.raters, fit=fit)
+    every = table("run.as_rater", found.as_rater, fit=fit) if found.as_rater else None
+    matrix, by_rater = None, dict[str, Row]()
+    for row in found.as_rater:
+        new = by_rater.setdefault(row["as"], {"as": row["as"]})
+        new[f"against {row['against']}"] = row[fit]
+    if by_rater and len(found.raters) <= _MOST_COLUMNS:
+        heads = ["as", *(f"against {row['rater']}" for row in found.raters)]
+        matrix = table("run.as_rater_matrix", list(by_rater.values()), columns=heads, fit=fit)
+    return section("run.as_rater_own", _own_said(found.raters, fit), matrix, own, every)
 
 
-def _pivot(rows: Sequence[Row], fit: str) -> list[Row]:
-    table: dict[str, Row] = {}
-    for row in rows:
-        own = table.setdefault(row["as"], {"as": row["as"]})
-        own[f"against {row['against']}"] = row[fit]
-    return list(table.values())
-
-
-def _own_said(rows: Sequence[Row], fit: str) -> list[str]:
+def _own_said(rows: Sequence[Row], fit: str) -> TextBlock | None:
     """Report for which raters 'as X' fits X better than 'as another' does."""
     key = f"{fit}_better"
     compared = [row for row in rows if row.get(key) is not None]
-    if not compared:
-        return []
     lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
-    least = {rater: value if low is None else low for rater, low, value in lows}
-    weak = [rater for rater, low in least.items() if not low > 0]
-    return [say("own", better=len(compared) - len(weak), compared=len(compared), weak=weak)]
+    weak = [rater for rater, low, value in lows if not (value if low is None else low) > 0]
+    of = {"better": len(compared) - len(weak), "compared": len(compared), "weak": weak}
+    return note("own", "plain", **of) if compared else None
 
 
-def comparison_section(found: Comparison) -> Section:
-    """Show this run beside others, with paired differences."""
-    score = found.runs[0].score
-    names = texts()["run.differences"]["scores"]
+def comparison_section(runs: Sequence[Path], study: Study, progress: bool) -> Section:
+    """Show a run beside others, on cases that none was trained on, with paired differences."""
+    part = shown_part(study, [Seen.by_run(run) for run in runs])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # they are shown below
+        found = compare_runs(list(runs), part.study, progress=progress)
+    first = found.runs[0]
+    run, score, names = first.run, first.score, texts()["run.differences"]["scores"]
     rows = [
         {**row, "score": plain(filled_in(names.get(row["score"], row["score"]), score=score))}
         for row in found.differences
     ]
-    blocks: list[Block] = [TextBlock(text) for text in _compared(found.differences, score)]
-    groups = 0 if found.runs[0].sums is None else len(set(found.runs[0].sums.groups))
-    if groups < LEAST_GROUPS:
-        blocks.append(TextBlock(say("few_groups", groups=groups), "note"))
-    run, columns = found.runs[0].run, brief(found.rows)
-    blocks.append(table("run.comparison", found.rows, columns=columns, score=score))
-    blocks.append(table("run.differences", rows, run=run))
-    return section("run.comparison", blocks, run=run)
+    groups = 0 if first.sums is None else len(set(first.sums.groups))
+    return section(
+        "run.comparison",
+        TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}"),
+        *(TextBlock(f"{text}.", "warning") for text in found.warnings),
+        *_compared(found.differences, score),
+        note("few_groups", groups=groups) if groups < LEAST_GROUPS else None,
+        table("run.comparison", found.rows, columns=brief(found.rows), score=score),
+        table("run.differences", rows, run=run),
+        run=run,
+    )
 
 
-def _compared(rows: Sequence[Row], score: str) -> list[str]:
+def _compared(rows: Sequence[Row], score: str) -> Iterator[TextBlock]:
     """Return for each other run whether its main score is really different."""
-    main = [r for r in rows if r["score"] == "score" and r["difference"] is not None]
-    return [
-        say(
-            "compared",
-            **{name: row[name] for name in ("run", "against", "difference")},
-            **{end: row.get(f"difference_{end}") for end in ("low", "high")},
-            score=score,
-        )
-        for row in main
-    ]
+    for row in rows:
+        if row["score"] == "score" and row["difference"] is not None:
+            of = {name: row[name] for name in ("run", "against", "difference")}
+            of |= {end: row.get(f"difference_{end}") for end in ("low", "high")}
+            yield note("compared", "plain", **of, score=score)
 
 
 # How the training went
@@ -260,19 +257,21 @@ def training_section(
 ) -> Section:
     """Show the curves of a run, and a sentence or more on them.
 
-    Args:
-        history: A row per epoch.
-        scores: `scores.json` of the run.
-        steps: Steps per epoch; None if unknown.
+    `history` has a row per epoch, `scores` is `scores.json`, `steps` are those per epoch, if known.
     """
     if not history:
-        return section("run.training", [TextBlock(say("no_history"), "note")])
+        return section("run.training", note("no_history"))
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
     drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
     curves = plots.curves(history, warm_up, best or None, list(drawn))
     shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up))
-    return section("run.training", [*told(history, scores, steps), shown])
+    return section("run.training", *told(history, scores, steps), shown)
+
+
+def epochs_section(history: Sequence[Row]) -> Section | None:
+    """Show the numbers of all epochs, if there are any."""
+    return section("run.history", table("run.history", history)) if history else None
 
 
 def told(
@@ -288,16 +287,15 @@ def told(
     best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
     said = []
     if any(_number(row.get("loss", 0.0)) is None for row in history):
-        said.append(TextBlock(say("no_loss"), "warning"))
+        said.append(note("no_loss", "warning"))
     said += _trend(history, last, bool(scores.get("stopped_early")))
     if steps is not None and steps * len(history) < _FEW_STEPS:
-        text = say("few_steps", total=steps * len(history), steps=steps)
-        said.append(TextBlock(text, "note"))
+        said.append(note("few_steps", total=steps * len(history), steps=steps))
     if best:
-        said.append(TextBlock(say("kept", best=best, last=last)))
+        said.append(note("kept", "plain", best=best, last=last))
     said += _dominance(history, best)
     waiting = float(scores.get("waiting", 0.0))
-    return said + [TextBlock(say("waiting", share=waiting), "note")] * (waiting > _MUCH_WAITING)
+    return said + [note("waiting", share=waiting)] * (waiting > _MUCH_WAITING)
 
 
 def _trend(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
@@ -312,9 +310,9 @@ def _trend(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
         trend = "overfit"
     trend = "stopped" if stopped else "still" if still_falling(values) else trend
     ends = {"best": min(loss, default=None), "end": loss[-1] if loss else None}
-    text = say("trend", trend=trend, name=name, way=way, last=last, **ends)
-    kind = "note" if trend in ("still", "overfit") else "plain"
-    return [TextBlock(text, kind)] if trend else []  # type: ignore[arg-type]
+    kind: TextKind = "note" if trend in ("still", "overfit") else "plain"
+    said = note("trend", kind, trend=trend, name=name, way=way, last=last, **ends)
+    return [said] if trend else []
 
 
 def still_falling(values: Sequence[float]) -> bool:
@@ -352,9 +350,9 @@ def _dominance(history: Sequence[Row], best: int) -> list[TextBlock]:
         return []
     lost = [epoch for epoch, margin in margins.items() if margin <= 0]
     margin = margins[best] if best in lost else None
-    first = lost[0] if lost else None
-    text = say("dominance", margin=margin, lost=len(lost), epochs=len(margins), first=first)
-    return [TextBlock(text, "warning" if margin is not None else "note" if lost else "plain")]
+    of = {"lost": len(lost), "epochs": len(margins), "first": lost[0] if lost else None}
+    kind: TextKind = "warning" if margin is not None else "note" if lost else "plain"
+    return [note("dominance", kind, margin=margin, **of)]
 
 
 def _number(value: object) -> float | None:

@@ -1,14 +1,14 @@
 """Sentences of reports: the macros of `sentences*.jinja`, fed with plain data; names are links.
 
 `say("draws_more", more=..., less=...)` gives `Markup`: names in it are escaped, and open what they
-name (`#case=NAME`, `#rater=NAME`). Put pieces together with `paragraphs` or in the template: an
+name (`#case=NAME`, `#rater=NAME`). Put pieces together with `joined` or in the template: an
 f-string would make plain text of them, links and all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +18,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from raters.version import __version__
 from raters.wording import many
 
 ALL_RATERS = "all raters"
@@ -54,14 +55,9 @@ def filled_in(text: str, **values: Any) -> Markup:  # noqa: ANN401
     return Markup(" ".join(found.split()))
 
 
-def paragraphs(texts: Iterable[str]) -> Markup:
-    """Join texts, each a paragraph; empty ones are left out, plain ones escaped."""
-    return Markup("\n\n").join(text for text in texts if text)
-
-
-def in_line(*texts: str) -> Markup:
-    """Join sentences of one paragraph; empty ones are left out, plain ones escaped."""
-    return Markup(" ").join(text for text in texts if text)
+def joined(*texts: str, by: str = " ") -> Markup:
+    """Join sentences (or paragraphs, by an empty line); empty ones are left out, plain escaped."""
+    return Markup(by).join(text for text in texts if text)
 
 
 def sentence(note: str) -> str:
@@ -79,7 +75,7 @@ def plain(text: str) -> str:
     """Return a text without its links.
 
     Example:
-        >>> plain(rater("a<b")), plain("1 < 2")
+        >>> plain(link("a<b")), plain("1 < 2")
         ('a<b', '1 < 2')
     """
     return text.striptags() if isinstance(text, Markup) else text
@@ -114,11 +110,6 @@ def link(name: object, kind: str = "rater", what: str | None = None) -> Markup:
         return escape(name)
     shown = named(name, kind if what is None else what).lstrip()
     return Markup('<a href="{}">{}</a>').format(address(name, kind), shown)
-
-
-def rater(name: object) -> Markup:
-    """Return the name of a rater as a link."""
-    return link(name)
 
 
 def percent(share: float) -> str:
@@ -181,7 +172,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     found.filters |= {
-        "rater": rater,
+        "rater": link,
         "case": lambda name: link(name, "case"),
         "task": lambda name: link(name, "case", "task"),
         "bare": lambda name: link(name, "case", ""),
@@ -195,7 +186,19 @@ def templates() -> Environment:
         "address": address,
     }
     found.globals["between"] = between
+    own = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    found.policies["json.dumps_kwargs"] = own
     return found
+
+
+def filled_page(template: str, **values: Any) -> str:  # noqa: ANN401
+    """Return a page; names of files in it may hold bytes that are no text."""
+    return as_text(templates().get_template(template).render(version=__version__, **values))
+
+
+def as_text(name: str) -> str:
+    """Return a name as text that any system takes: names of files may hold bytes that are none."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache

@@ -13,29 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from raters.agreement import one_rater
 from raters.agreement.answers import votes_of
-from raters.agreement.one_rater import (
-    ENOUGH,
-    ClassScore,
-    Trend,
-    beside,
-    class_scores,
-    drift,
-    farthest,
-    mixed_up,
-    size_ratio,
-)
 from raters.agreement.readings import OneRater, Readings, readings_of
 from raters.arrays import Array, Floats, Ints
 from raters.progress import track
-from raters.report.blocks import Report, TableBlock, TextBlock, different_names
+from raters.report.blocks import (
+    Report,
+    TableBlock,
+    TextBlock,
+    all_blocks,
+    different_names,
+    with_blocks,
+)
 from raters.report.example_pictures import class_colours, mask_examples, task_examples
-from raters.report.say import percent, templates
+from raters.report.page import written
+from raters.report.say import as_text, filled_page, percent
+from raters.report.tables import headings
 from raters.scores.bootstrap import Interval
 from raters.study.order import Given, Order, order_of
-from raters.study.paths import file_name, written_whole
+from raters.study.paths import file_name
 from raters.study.study import Study
-from raters.version import __version__
 
 FOLDER = "sheets"
 """Where sheets are written, beside the report."""
@@ -100,11 +98,12 @@ def write_sheets(
         return Sheets(note=ANONYMOUS if study.anonymous else ALONE)
     when = order_of(study, order)
     maker = _Maker(study, readings_of(study, gold, progress), when, gold, title)
-    names = different_names(_short(file_name(_text(rater))) for rater in study.raters)
+    # Bytes that any system takes.
+    coded = (file_name(as_text(rater)).encode("utf-8")[:_LONGEST] for rater in study.raters)
+    names = different_names(name.decode("utf-8", "ignore") for name in coded)
     files = {rater: f"{name}.html" for rater, name in zip(study.raters, names, strict=True)}
     for rater, name in track(files.items(), len(files), "writing sheets", progress):
-        with written_whole(Path(out) / FOLDER / name) as file:
-            file.write(maker.page(rater))
+        written(Path(out) / FOLDER / name, maker.page(rater))
     return Sheets(files)
 
 
@@ -114,40 +113,21 @@ def with_sheets(report: Report, sheets: Sheets) -> Report:
         said = TextBlock(sheets.note, "note")
         first = replace(report.sections[0], blocks=[*report.sections[0].blocks, said])
         return replace(report, sections=[first, *report.sections[1:]])
-    sections, done = [], False
-    for section in report.sections:
-        blocks = []
-        for block in section.blocks:
-            if not done and isinstance(block, TableBlock) and _of_raters(block):
-                block, done = _linked(block, sheets), True
-            blocks.append(block)
-        sections.append(replace(section, blocks=blocks))
-    return replace(report, sections=sections)
+    tables = [block for block in all_blocks(report) if isinstance(block, TableBlock)]
+    found = next(filter(_of_raters, tables), None)
+    if found is None:
+        return report
+    rows = found.rows if found.shown is None else found.shown
+    shown = [{**row, "sheet": sheets.files.get(row["rater"])} for row in rows]
+    linked = replace(
+        found, shown=shown, columns=headings(shown, found.columns) | {"sheet": "sheet"}
+    )
+    return with_blocks(report, lambda block: linked if block is found else block)
 
 
 def _of_raters(block: TableBlock) -> bool:
     names = [row.get("rater") for row in block.rows]
     return bool(names) and None not in names and len(set(names)) == len(names)
-
-
-def _linked(block: TableBlock, sheets: Sheets) -> TableBlock:
-    rows = block.rows if block.shown is None else block.shown
-    shown = [{**row, "sheet": sheets.files.get(row["rater"])} for row in rows]
-    columns = block.columns
-    if columns is not None:
-        old = columns if isinstance(columns, dict) else {name: name for name in columns}
-        columns = {**old, "sheet": "sheet"}
-    return replace(block, shown=shown, columns=columns)
-
-
-def _text(name: str) -> str:
-    """Return a name as text that any system takes: names of files may hold bytes that are none."""
-    return name.encode("utf-8", "replace").decode("utf-8")
-
-
-def _short(name: str) -> str:
-    """Cut a name to bytes that any system takes."""
-    return name.encode("utf-8")[:_LONGEST].decode("utf-8", "ignore")
 
 
 @dataclass(frozen=True)
@@ -184,70 +164,67 @@ class _Maker:
         number = self.study.raters.index(rater)
         own = self.readings.of(number)
         groups = np.asarray(self.study.index.groups[own.cases], str)
-        scores = class_scores(self.readings, number, own, groups)
-        page = templates().get_template("sheet.html").render(
+        return filled_page(
+            "sheet.html",
             rater=rater,
             title=self.title,
-            version=__version__,
             masks=self.masks,
             two=len(self.study.raters) == 2,
             raters=len(self.study.raters),
             cases=len(self.study),
             labelled=len(np.unique(own.cases)),
             compared=int(np.isfinite(own.scores[:, -1]).sum()),
-            enough=ENOUGH,
-            score="Dice" if self.masks else "equal labels",
-            rows=self._rows(scores, own, groups),
-            whole=_scored(scores[-1], self.crowd) if scores else None,
-            mixed=mixed_up(own.confusion, self.everybody, self.study.classes.names, self.masks),
+            enough=one_rater.ENOUGH,
             matrix=self._matrix(own.confusion),
             examples=self._examples(own, rater),
             legend=list(class_colours(self.readings.names).items()) if self.masks else [],
             order=self.order,
             drift=self._drift(own, rater, groups),
-            gold=self._gold(number, own, groups) if self.gold else None,
-        )  # fmt: skip
-        return _text(page)
+            gold=self._judged(number, own, groups, gold=True) if self.gold else None,
+            **self._judged(number, own, groups),
+        )
 
-    def _rows(
-        self, scores: Sequence[ClassScore], own: OneRater, groups: Array, gold: bool = False
-    ) -> list[dict[str, Any]]:
-        """Return the lines of the table of classes; one class alone is the same as all."""
-        names = self.readings.names
+    def _judged(
+        self, number: int, own: OneRater, groups: Array, gold: bool = False
+    ) -> dict[str, Any]:
+        """Return the lines of the table of classes, the last one, and classes that are mixed up.
+
+        One class alone is the same as all. Gold cases are those with references.
+        """
+        scores = one_rater.class_scores(self.readings, number, own, groups, gold)
+        counts, every = (own.gold_confusion,) * 2 if gold else (own.confusion, self.everybody)
+        names, rows = self.readings.names, []
         kept = scores[-1:] if len(names) == 1 else scores
-        scale = _Scale.of(kept)
-        counts = own.gold_confusion if gold else own.confusion
-        found = []
+        low = _lowest(kept)
         for one in kept:
-            column = names.index(one.name) if one.name else len(names)
-            row = _scored(one, self.crowd) | {
-                "name": one.name or (names[0] if len(names) == 1 else "")
-            }
-            row["strip"] = scale.strip(one, self.crowd)
+            row = _scored(one, self.crowd, low)
+            name = row["name"] = one.name or (names[0] if len(names) == 1 else "")
             if self.masks:
+                column = names.index(one.name) if one.name else len(names)
                 if not gold:
-                    row["size"] = _size(size_ratio(own.sizes[:, column], groups))
-                chosen = column + 1 if one.name else 1 if len(names) == 1 else None
-                row["beside"] = None if chosen is None else beside(counts, chosen)
-            found.append(row)
-        return found
+                    row["size"] = _size(one_rater.size_ratio(own.sizes[:, column], groups))
+                row["beside"] = one_rater.beside(counts, names.index(name) + 1) if name else None
+            rows.append(row)
+        most = 2 if gold else 4
+        mixed = one_rater.mixed_up(counts, every, self.study.classes.names, self.masks, most)
+        return {"rows": rows, "whole": rows[-1] if rows else None, "mixed": mixed}
 
     def _matrix(self, counts: Ints) -> list[dict[str, Any]] | None:
         """Return the shares of a table's classes by row, without rows that nobody uses."""
         names = self.study.classes.names
         if self.masks or len(names) > _MATRIX:
             return None
-        rows = []
-        for k, name in enumerate(names):
-            if total := int(counts[k].sum()):
-                rows.append({"name": name, "number": total, "shares": (counts[k] / total).tolist(),
-                             "at": k})  # fmt: skip
+        rows = [
+            {"name": name, "number": own.sum(), "shares": (own / own.sum()).tolist(), "at": k}
+            for k, (name, own) in enumerate(zip(names, counts, strict=True))
+            if own.any()
+        ]
         return [{"names": names, "rows": rows}] if rows else None
 
     def _examples(self, own: OneRater, rater: str) -> list[dict[str, Any]]:
         if self.masks:
-            return mask_examples(self.study, own, rater, farthest(own, self.votes, 4))
-        chosen = farthest(own, self.votes, 6)
+            return mask_examples(self.study, own, rater, one_rater.farthest(own, self.votes, 4))
+        chosen = one_rater.farthest(own, self.votes, 6)
         return task_examples(self.study, own, self.votes, chosen, self.gold)
 
     def _drift(self, own: OneRater, rater: str, groups: Array) -> dict[str, Any] | None:
@@ -255,37 +232,42 @@ class _Maker:
             return None
         ids = self.study.index.ids
         when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
-        found, known = drift(own, when, groups), np.isfinite(when)
+        found, known = one_rater.drift(own, when, groups), np.isfinite(when)
         score = "{:.2f}".format if self.masks else percent
         charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
         if found.size is not None:
             charts.append(_chart(found.size, own.sizes[:, -1], True, _more, -0.999))
         ends = [self.order.shown(f(when[known])) for f in (np.min, np.max)] if known.any() else []
-        return {"found": found, "charts": charts, "ends": ends, "own": found.own,
+        return {"found": found, "charts": charts, "ends": ends,
                 "sizes": [_percent(found.size.first), _percent(found.size.last)]
                 if found.size is not None else []}  # fmt: skip
 
-    def _gold(self, number: int, own: OneRater, groups: Array) -> dict[str, Any] | None:
-        scores = class_scores(self.readings, number, own, groups, gold=True)
-        if not scores:
-            return {"rows": [], "whole": None, "mixed": []}
-        names = self.study.classes.names
-        counts = own.gold_confusion
-        mixed = mixed_up(counts, counts, names, self.masks, most=2)
-        rows = self._rows(scores, own, groups, gold=True)
-        return {"rows": rows, "whole": _scored(scores[-1], self.crowd), "mixed": mixed}
+
+def _lowest(scores: Sequence[one_rater.ClassScore]) -> float:
+    """Return where the strips of a table begin: below the lowest score of all, at a tenth."""
+    ends = [v for one in scores for v in (one.score.estimate, one.score.low, *one.others)]
+    least = min((value for value in ends if np.isfinite(value)), default=0.0)
+    return float(max(0.0, np.floor(10 * least - 0.5) / 10))
 
 
-def _scored(one: ClassScore, many: bool) -> dict[str, Any]:
-    """Return a score beside those of the others, as the template takes it."""
+def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any]:
+    """Return a score beside those of the others; strips show them in per cent of their width."""
+
+    def at(value: float) -> float:
+        return round(100 * (min(max(value, low), 1.0) - low) / (1 - low), 2)
+
     score, others = one.score, np.array(one.others)
     middle = float(np.median(others)) if others.size else None
     where = ""
     if middle is not None and score.exists:
         where = "below" if score.high < middle else "above" if score.low > middle else "like"
-    ends = np.quantile(others, [0.25, 0.75] if many else [0, 1]).tolist() if others.size else None
+    ends = np.quantile(others, [0.25, 0.75] if crowd else [0, 1]).tolist() if others.size else None
+    bar = [at(score.low), at(score.high)] if score.exists else None
+    strip = {"at": at(score.estimate), "bar": bar, "low": low,
+             "band": [at(value) for value in ends] if crowd and ends else None,
+             "dots": [] if crowd else [at(value) for value in one.others]}  # fmt: skip
     return {"score": score, "readings": one.readings, "middle": middle, "where": where,
-            "range": ends, "half": many}  # fmt: skip
+            "range": ends, "half": crowd, "strip": strip}  # fmt: skip
 
 
 def _size(ratio: Interval) -> dict[str, Any] | None:
@@ -301,38 +283,17 @@ def _percent(relative: float) -> float | None:
     return 100 * 2 * relative / (1 - relative) if relative < 1 else None
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Where scores are on the strips of a table, in per cent of their width."""
-
-    low: float
-
-    @classmethod
-    def of(cls, scores: Sequence[ClassScore]) -> _Scale:
-        """Begin below the lowest score of all, at a tenth."""
-        ends = [v for one in scores for v in (one.score.estimate, one.score.low, *one.others)]
-        least = min((value for value in ends if np.isfinite(value)), default=0.0)
-        return cls(max(0.0, np.floor(10 * least - 0.5) / 10))
-
-    def at(self, value: float) -> float:
-        return round(100 * (min(max(value, self.low), 1.0) - self.low) / (1 - self.low), 2)
-
-    def strip(self, one: ClassScore, many: bool) -> dict[str, Any]:
-        score, others = one.score, one.others
-        middle = np.quantile(others, [0.25, 0.75]) if many and others else None
-        band = None if middle is None else [self.at(value) for value in middle]
-        bar = [self.at(score.low), self.at(score.high)] if score.exists else None
-        return {"at": self.at(score.estimate), "bar": bar, "band": band, "low": self.low,
-                "dots": [] if many else [self.at(v) for v in others]}  # fmt: skip
-
-
 def _more(relative: float) -> str:
     more = _percent(relative)
     return "alone" if more is None else f"{more:+.0f} %".replace("-", "−")
 
 
 def _chart(
-    found: Trend, scores: Floats, dots: bool, shown: Callable[[float], str], least: float = 0.0
+    found: one_rater.Trend,
+    scores: Floats,
+    dots: bool,
+    shown: Callable[[float], str],
+    least: float = 0.0,
 ) -> dict[str, Any] | None:
     """Return the points of a chart (of labels: shares of about equal parts), and the line."""
     there = np.isfinite(found.place) & np.isfinite(scores)

@@ -6,41 +6,18 @@ Masks and tables of class labels have the same parts; `labels.py` has those of c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from raters import plots
-from raters.agreement.findings import (
-    Measured,
-    disputed_cases,
-    hardest_class,
-    measured,
-    minorities,
-    minority_facts,
-    of_all,
-    pair_ends,
-    relative_volumes,
-    size_rank,
-    spread,
-    typical_ratios,
-    who_draws,
-)
+from raters.agreement import findings
 from raters.report.agreement import agreement_matrix, agreement_section, alpha_number
-from raters.report.blocks import (
-    Block,
-    First,
-    Number,
-    Report,
-    Section,
-    TextBlock,
-    figure,
-    section,
-    table,
-)
+from raters.report.blocks import Block, First, Number, Report, Section, figure, note, section, table
 from raters.report.case_view import SHOWN, cases_block
-from raters.report.first import CARDS, Parts, mean_number, picture_cards, short_section
-from raters.report.labels import table_parts
-from raters.report.say import say, text_of
+from raters.report.first import CARDS, mean_number, picture_cards, short_section
+from raters.report.labels import table_report
+from raters.report.say import say
 from raters.study.study import Study
 from raters.wording import many
 
@@ -48,13 +25,7 @@ from raters.wording import many
 def study_report(
     study: Study, title: str = "", cases_shown: int = SHOWN, progress: bool = False
 ) -> Report:
-    """Make the report of a study of masks or of class labels.
-
-    Args:
-        study: The study.
-        title: The heading of the page; by default the study's name.
-        cases_shown: How many of the most disputed cases can be looked at.
-        progress: Show progress bars.
+    """Make the report of a study of masks or of class labels, as `raters.report.report` says.
 
     Example:
         >>> from raters.simulate import phantom_study, simulate
@@ -69,10 +40,10 @@ def study_report(
     if len(study.raters) < 2:
         return _without_pairs(study, title, cases_shown, notes if drawn else [])
     if study.kind == "classification":
-        parts = table_parts(study, notes)
+        made = table_report(study, notes)
     else:
-        parts = _mask_parts(study, notes, cases_shown, progress)
-    return parts.report(title, facts_of(study))
+        made = _mask_report(study, notes, cases_shown, progress)
+    return replace(made, title=title, facts=facts_of(study))
 
 
 def facts_of(study: Study) -> dict[str, object]:
@@ -96,24 +67,25 @@ def study_notes(study: Study) -> list[str]:
     return [*who, *study.notes, *study.readings(), *facts]
 
 
-def _mask_parts(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Parts:
-    found = measured(study, progress)
+def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
+    found = findings.measured(study, progress)
     agreement, anonymous = found.agreement, study.anonymous
-    ratios = typical_ratios(relative_volumes(found.volumes), study.raters)
-    few = minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
-    minority = minority_facts(few, study, study.cases, found.unit)
-    draws, ends, disputed = who_draws(ratios), pair_ends(agreement), disputed_cases(agreement.cases)
-    findings = [
-        say("spread", **spread(found.volumes)) if anonymous else say("volumes", **draws),
+    ratios = findings.typical_ratios(findings.relative_volumes(found.volumes), study.raters)
+    few = findings.minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
+    minority = findings.minority_facts(few, study, study.cases, found.unit)
+    draws, ends = findings.who_draws(ratios), findings.pair_ends(agreement)
+    disputed = findings.disputed_cases(agreement.cases)
+    short = [
+        say("spread", **findings.spread(found.volumes)) if anonymous else say("volumes", **draws),
         "" if anonymous else say("pairs", **ends),
         say("minority", one=minority, followed=""),
         say("cases", **disputed),
     ]
-    rest = [r["dice_rest"] for r in of_all(agreement.raters) if r["dice_rest"] is not None]
+    rest = [r["dice_rest"] for r in findings.of_all(agreement.raters) if r["dice_rest"] is not None]
     alike = f"{min(rest):.2f} to {max(rest):.2f}" if rest else ""
     two = study.raters[0] if len(study.raters) == 2 else None
     who = {"more": draws["more"], "less": draws["less"], "two": draws["other"] or two}
-    hardest = hardest_class(agreement)
+    hardest = findings.hardest_class(agreement)
     actions = [
         say("act_cases", first=disputed["first"]),
         say("act_rater", apart=ends["apart"], anonymous=anonymous, alike=alike, **who),
@@ -123,22 +95,26 @@ def _mask_parts(study: Study, notes: Sequence[str], shown: int, progress: bool) 
     of = f"of {many(pairs, 'pair')} of raters over {many(len(study), 'case')}"
     numbers = [
         mean_number("mean pairwise Dice", found.pairs, list(study.index.groups), of),
-        alpha_number(of_all(agreement.overall)[0]["krippendorff_alpha"]),
+        alpha_number(findings.of_all(agreement.overall)[0]["krippendorff_alpha"]),
         Number("cases below Dice 0.5", f"{disputed['low']:,} of {disputed['known']:,}"),
     ]
     best = agreement.cases[:CARDS]
     cards = {r["case"]: f"Dice {r['dice']:.2f}" for r in best if r["dice"] is not None}
     matrix = agreement_matrix(study, agreement)
     first = First(numbers, matrix, picture_cards(study, cards), actions)
-    sections = [] if anonymous else [_raters(study, found, ratios)]
-    sections += [agreement_section(study, agreement, found.labelled), _volumes(study, found)]
-    sections.append(_cases(study, found, shown, progress))
-    return Parts(findings, [*agreement.notes, *notes], sections, first)
+    sections = [
+        short_section(short, [*agreement.notes, *notes]),
+        *([] if anonymous else [_raters(study, found, ratios)]),
+        agreement_section(study, agreement, found.labelled),
+        _volumes(study, found),
+        _cases(study, found, shown, progress),
+    ]
+    return Report("", {}, sections, first=first)
 
 
-def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Section:
+def _raters(study: Study, found: findings.Measured, ratios: Mapping[str, float]) -> Section:
     rows = []
-    for row in of_all(found.agreement.raters):
+    for row in findings.of_all(found.agreement.raters):
         kept = {k: v for k, v in row.items() if k != "class"}
         if study.drawn:
             kept["annotation"] = study.annotations[row["rater"]]
@@ -151,43 +127,41 @@ def _raters(study: Study, found: Measured, ratios: Mapping[str, float]) -> Secti
     every = bool(number) and number[0][0] == len(study)
     caption = say("coverage", every=every, few=few, cases=len(study), alone=alone)
     worst = sorted(rows, key=lambda row: 2.0 if row["dice_rest"] is None else row["dice_rest"])
-    return section("study.raters", [table("study.raters", rows, worst, caption, size=found.size)])
+    return section("study.raters", table("study.raters", rows, worst, caption, size=found.size))
 
 
-def _volumes(study: Study, found: Measured) -> Section:
-    blocks: list[Block] = [TextBlock(say("no_volumes"), "note")]
-    if np.isfinite(relative_volumes(found.volumes)).any():
+def _volumes(study: Study, found: findings.Measured) -> Section:
+    shown: Block = note("no_volumes")
+    if np.isfinite(findings.relative_volumes(found.volumes)).any():
         drawn = plots.volumes(study, measured=found.volumes, together=study.anonymous)
-        blocks = [figure("study.volumes", drawn, anonymous=study.anonymous)]
-    return section("study.volumes", blocks, anonymous=study.anonymous)
+        shown = figure("study.volumes", drawn, anonymous=study.anonymous)
+    return section("study.volumes", shown, anonymous=study.anonymous)
 
 
-def _cases(study: Study, found: Measured, shown: int, progress: bool) -> Section:
+def _cases(study: Study, found: findings.Measured, shown: int, progress: bool) -> Section:
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
     rows = [{**row, "size": sizes[row["case"]]} for row in found.agreement.cases]
-    blocks: list[Block] = []
-    if rows and shown:
-        facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
-        caption = text_of("study.cases", "caption")
-        block = cases_block(study, list(facts), facts, caption, progress=progress, shown=shown)
-        blocks.append(block)
+    facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
     by_group = any(row["group"] != row["case"] for row in rows)
     shown_rows = rows if by_group else [{**row, "group": None} for row in rows]
-    blocks.append(table("study.cases-by-disagreement", rows, shown_rows, size=found.size))
     dice, size = (np.array([row[name] for row in rows], np.float64) for name in ("dice", "size"))
+    hard = None
     if (np.isfinite(dice) & np.isfinite(size)).any():
         drawn = plots.difficulty(found.agreement, sizes, f"mean {found.size}")
-        caption = say("size", rank=size_rank(size, dice))
-        blocks.append(figure("study.difficulty", drawn, caption))
-    return section("study.cases", blocks)
+        hard = figure("study.difficulty", drawn, say("size", rank=findings.size_rank(size, dice)))
+    return section(
+        "study.cases",
+        cases_block("study.cases", study, facts, progress=progress, shown=shown),
+        table("study.cases-by-disagreement", rows, shown_rows, size=found.size),
+        hard,
+    )
 
 
 def _without_pairs(study: Study, title: str, shown: int, notes: Sequence[str]) -> Report:
     """Make the report of a study with one rater, or none: there is nothing to compare."""
     masks = study.kind == "segmentation"
-    blocks: list[Block] = [TextBlock(say("no_pairs", raters=study.raters), "warning")]
-    blocks += short_section([], notes).blocks
-    if masks and study.cases and shown:
-        caption = text_of("study.cases-in-order", "caption")
-        blocks.append(cases_block(study, list(study.cases), {}, caption, shown=shown))
+    blocks = [note("no_pairs", "warning", raters=study.raters), *short_section([], notes).blocks]
+    facts: dict[str, dict[str, object]] = {case: {} for case in study.cases if masks}
+    if (viewer := cases_block("study.cases-in-order", study, facts, shown=shown)) is not None:
+        blocks.append(viewer)
     return Report(title, facts_of(study), [Section("Cases" if masks else "Raters", "", blocks)])

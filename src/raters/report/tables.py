@@ -50,15 +50,30 @@ def rater_names(tables: Iterable[Sequence[Row]]) -> set[str]:
     return found - {ALL_RATERS}
 
 
-def cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Cell]]:
-    """Return cells by row: a text, a number as (text, value), or None for no value.
+def table_view(
+    rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | None = None
+) -> Row:
+    """Return what the template needs of a table; `data` is for the script.
+
+    Cells are a text, a number as (text, value), or None for no value.
 
     Example:
-        >>> cells([{"rater": "ann", "dice": 0.91234, "n": 1200}, {"rater": "bob"}],
-        ...       ["rater", "dice", "n"])
+        >>> rows = [{"rater": "ann", "dice": 0.91234, "n": 1200}, {"rater": "bob"}]
+        >>> table_view(rows, ["rater", "dice", "n"])["rows"]
         [['ann', ('0.912', 0.91234), ('1,200', 1200.0)], ['bob', None, None]]
     """
-    return [[cell(row.get(column)) for column in columns] for row in rows]
+    heads = headings(rows, columns)
+    cells = [[cell(row.get(column)) for column in heads] for row in rows[:MOST_ROWS]]
+    opens = [LINKS.get(column, "") for column in heads]
+    data = {"columns": list(heads.values()), "links": opens, "rows": cells, "shown": SHOWN_ROWS}
+    return {
+        "heads": [(text, _numeric(cells, k)) for k, text in enumerate(heads.values())],
+        "links": opens,
+        "rows": cells[:SHOWN_ROWS],
+        "count": len(rows),
+        "held": len(cells),
+        "data": data,
+    }
 
 
 def cell(value: object) -> Cell:
@@ -67,12 +82,10 @@ def cell(value: object) -> Cell:
         value = value.tolist()
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return None
-    if isinstance(value, Real) and not isinstance(value, bool):
-        if not np.isfinite(float(value)):
-            return str(value)
-        return _number(value), float(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Real) and np.isfinite(float(value)):
+        return _number(value), float(value)
     if isinstance(value, list | tuple):
         return ", ".join(shown_value(part) for part in value)
     return str(value)
@@ -91,7 +104,7 @@ def shown_value(value: object) -> str:
     return one if isinstance(one, str) else one[0]
 
 
-def numeric(table: Sequence[Sequence[Cell]], column: int) -> bool:
+def _numeric(table: Sequence[Sequence[Cell]], column: int) -> bool:
     """Return whether a column holds numbers only, and at least one."""
     found = [row[column] for row in table if row[column] is not None]
     return bool(found) and all(isinstance(one, tuple) for one in found)

@@ -6,7 +6,7 @@ areas and differences from the labels themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from raters.plots.style import ERROR_LEGEND, rater_colours, rater_lines
@@ -157,7 +157,7 @@ class ViewerCase:
         return [name for one in self.labels for name in one.layers]
 
 
-def within(cases: Sequence[ViewerCase], budget: int) -> list[ViewerCase]:
+def within(cases: Iterable[ViewerCase], budget: int) -> list[ViewerCase]:
     """Return as many of the first cases as fit a number of bytes, at least one.
 
     Example:
@@ -225,9 +225,7 @@ def free_name(name: str, raters: Sequence[str], more: str = " (not the rater)") 
 
 def _dash(line: object) -> str:
     """Turn a line style of matplotlib into dashes of SVG."""
-    if not isinstance(line, tuple):
-        return ""
-    return " ".join(f"{2 * length:g}" for length in line[1])
+    return " ".join(f"{2 * length:g}" for length in line[1]) if isinstance(line, tuple) else ""
 
 
 def index_data(
