@@ -15,7 +15,8 @@ from raters import plots
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots import style
-from raters.plots.pictures import Letters, chosen_slice, draw_letters, mask_stack
+from raters.plots.overlays import mask_stack
+from raters.plots.pictures import Letters, chosen_slice
 from raters.plots.style import Theme
 from raters.scores.conventions import label_array, label_pair
 from raters.study.classes import MISSING
@@ -96,7 +97,7 @@ def errors(
         colours = error_colours(true, mask, number)
         panel.imshow(colours, aspect=at.aspect, interpolation="nearest")
         panel.set_title(style.shown(name))
-        draw_letters(panel, at.letters)
+        style.draw_letters(panel, at.letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
     _legend(figure, used, theme)
     return figure
@@ -180,7 +181,7 @@ def confusion_figure(
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")
         for panel in panels[row : row + 2, column]:
             panel.set_aspect(aspect)
-            draw_letters(panel, at.letters)
+            style.draw_letters(panel, letters)
         if column == 0:
             panels[row, 0].set_ylabel("drawn")
             panels[row + 1, 0].set_ylabel("expected")

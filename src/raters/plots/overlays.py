@@ -20,16 +20,7 @@ from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
 from raters.plots import style
 from raters.plots.matrices import colour_bar
-from raters.plots.pictures import (
-    Letters,
-    border_lines,
-    border_path,
-    chosen_slice,
-    draw_letters,
-    mask_stack,
-    picture,
-    view_of,
-)
+from raters.plots.pictures import Letters, border_lines, border_path, chosen_slice, picture, view_of
 from raters.plots.style import Theme
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
@@ -119,7 +110,7 @@ def overlay(
     for panel in axes[panels:]:
         panel.set_visible(False)
     for panel in axes[:panels]:
-        draw_letters(panel, scene.letters)
+        style.draw_letters(panel, scene.letters)
         panel.set_xlim(box[0] - 0.5, box[1] + 0.5)
         panel.set_ylim(box[3] + 0.5, box[2] - 0.5)
     style.legend_below(figure, *_legend(scene), theme)
@@ -330,7 +321,7 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
         panel.imshow(image, cmap="gray", vmin=0, vmax=1, aspect=aspect, interpolation="nearest")
     opacity = np.clip(np.asarray(bits, np.float64) / top, 0, 1) * 0.75
     panel.imshow(bits, cmap="inferno", vmin=0, vmax=top, alpha=opacity, aspect=aspect)
-    draw_letters(panel, letters)
+    style.draw_letters(panel, letters)
     panel.set_title(title)
     for row, column, bottom, right in frames:
         corner, size = (column - 0.5, row - 0.5), (right - column, bottom - row)
@@ -349,3 +340,17 @@ def _frame(inside: Array) -> tuple[int, int, int, int] | None:
     if not len(rows):
         return None
     return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+
+
+def mask_stack(masks: ArrayLike) -> Array:
+    """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
+    try:
+        array = label_array(masks)
+    except ValueError:
+        raise RatersError("found masks of different shapes, expected one shape") from None
+    if array.ndim not in (3, 4) or not array.size:
+        raise RatersError(
+            f"found masks of shape {array.shape}, expected (raters, rows, columns) "
+            "or (raters, i, j, k) with at least one rater and pixel"
+        )
+    return array

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.path import Path
 from numpy.typing import ArrayLike, NDArray
 
 from raters.agreement.case import entropy_map
 from raters.arrays import Array, Flags, Floats
 from raters.errors import RatersError
-from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 
 _AIR = 0.1  # of the voxels, from which on the value of the corners is what is around a patient
 _LARGE = 4_000_000  # values
 _DRAWN = 1_000_000
-
-
-def mask_stack(masks: ArrayLike) -> Array:
-    """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
-    try:
-        array = label_array(masks)
-    except ValueError:
-        raise RatersError("found masks of different shapes, expected one shape") from None
-    if array.ndim not in (3, 4) or not array.size:
-        raise RatersError(
-            f"found masks of shape {array.shape}, expected (raters, rows, columns) "
-            "or (raters, i, j, k) with at least one rater and pixel"
-        )
-    return array
 
 
 def picture(image: ArrayLike, space: tuple[int, ...], channel: int | None) -> Floats:
@@ -401,18 +385,3 @@ def _says_nothing(affine: Floats, space: Sequence[int]) -> bool:
     made_up = np.diag([-spacing[0], *spacing[1:], 1.0])
     made_up[:3, 3] = -made_up[:3, :3] @ ((np.array(space) - 1) / 2)
     return bool(np.allclose(affine, made_up, rtol=1e-6, atol=1e-6))
-
-
-def draw_letters(panel: Axes, letters: Letters | None) -> None:
-    """Write the sides of the patient at the edges of a panel."""
-    from matplotlib.patheffects import Normal, Stroke
-
-    if letters is None:
-        return
-    places = {"left": (0.02, 0.5), "right": (0.98, 0.5), "top": (0.5, 0.98), "bottom": (0.5, 0.02)}
-    for edge, (x, y) in places.items():
-        across = "ha" if edge in ("left", "right") else "va"
-        look: dict[str, Any] = {"color": "white", "fontsize": 9, "fontweight": "bold"}
-        look |= {"ha": "center", "va": "center", across: edge, "transform": panel.transAxes}
-        text = panel.text(x, y, getattr(letters, edge), **look)
-        text.set_path_effects([Stroke(linewidth=2, foreground="black"), Normal()])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
 
+    from raters.plots.pictures import Letters
+
 
 _MOST = 24
 
@@ -292,3 +294,18 @@ def grid_shape(panels: int, most_columns: int = 6) -> tuple[int, int]:
     """
     rows = -(-panels // most_columns)
     return rows, -(-panels // rows)
+
+
+def draw_letters(panel: Axes, letters: Letters | None) -> None:
+    """Write the sides of the patient at the edges of a panel."""
+    from matplotlib.patheffects import Normal, Stroke
+
+    if letters is None:
+        return
+    places = {"left": (0.02, 0.5), "right": (0.98, 0.5), "top": (0.5, 0.98), "bottom": (0.5, 0.02)}
+    for edge, (x, y) in places.items():
+        across = "ha" if edge in ("left", "right") else "va"
+        look: dict[str, Any] = {"color": "white", "fontsize": 9, "fontweight": "bold"}
+        look |= {"ha": "center", "va": "center", across: edge, "transform": panel.transAxes}
+        text = panel.text(x, y, getattr(letters, edge), **look)
+        text.set_path_effects([Stroke(linewidth=2, foreground="black"), Normal()])
