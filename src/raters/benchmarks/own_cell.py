@@ -22,7 +22,7 @@ from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, EStep, e_step, run_em
-from raters.prediction.predict import Found, predict_cases
+from raters.prediction.predict import Found
 from raters.prediction.prediction import Prediction
 from raters.rows import Row
 from raters.scores.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
@@ -195,6 +195,8 @@ def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple
 
 def _predicted(model: Model, part: Study) -> tuple[list[Case], list[Array]]:
     """Return cases in random order, and `p(t | x)` of each, until there are enough."""
+    from raters.prediction.predict import predict_cases
+
     order = np.random.default_rng(0).permutation(len(part))
     cases, truth, number = [], [], 0
     for case, found in predict_cases(model, (part[int(k)] for k in order)):

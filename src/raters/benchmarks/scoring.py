@@ -14,7 +14,6 @@ import numpy as np
 from raters.arrays import Array, Ints, Labels
 from raters.benchmarks.cell import Cell
 from raters.benchmarks.data import BenchData
-from raters.benchmarks.own_cell import score_own
 from raters.benchmarks.spec import ANNOTATORS
 from raters.confusion import root_mean_square, squared_frobenius
 from raters.errors import RatersError
@@ -64,6 +63,8 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         model = fit(data.study, cell.method, progress=False, **options)
         _choose_by_raters(model, told)
         if cell.data["source"] == "study":
+            from raters.benchmarks.own_cell import score_own
+
             found, more = score_own(model, told, test, beside)
         else:
             overlaps = Overlaps(len(test.classes))
