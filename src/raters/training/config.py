@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.errors import RatersError
 from raters.methods.base import Method, Task
+from raters.methods.options import MethodOptions
 from raters.methods.registry import learning_method
 from raters.networks.normalise import Normalisation
 from raters.networks.options import NetworkOptions, Own, network_error, own_name
@@ -88,6 +89,7 @@ class ModelConfig(BaseModel):
     annotations: tuple[Annotation, ...] = ()
     unmarked: Unmarked | None = None
     _own: Own | None = PrivateAttr(None)
+    _parsed: tuple[dict[str, Any], MethodOptions] | None = PrivateAttr(None)
 
     @property
     def own(self) -> Own | None:
@@ -110,6 +112,11 @@ class ModelConfig(BaseModel):
         found = self.model_copy()
         found._own = own
         return found
+
+    def with_parsed(self, options: MethodOptions) -> ModelConfig:
+        """Note options of the method that were checked already."""
+        self._parsed = self.options, options
+        return self
 
     @property
     def labelled(self) -> tuple[str, ...]:
@@ -147,10 +154,12 @@ class ModelConfig(BaseModel):
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
     def build(self) -> Any:  # noqa: ANN401
-        """Make the method with fresh weights."""
+        """Make the method with fresh weights; its options are checked once."""
         entry = learning_method(self.method)
-        given = {name: value for name, value in self.options.items() if name not in entry.fixed}
-        return entry.load()(self.task(), entry.parse(given))
+        if self._parsed is None or self._parsed[0] is not self.options:
+            given = {name: value for name, value in self.options.items() if name not in entry.fixed}
+            self._parsed = self.options, entry.parse(given)
+        return entry.load()(self.task(), self._parsed[1])
 
     def classes_of_study(self) -> Classes:
         """Return the classes as a study has them."""

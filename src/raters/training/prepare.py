@@ -222,7 +222,7 @@ def _completed(
     if config.labelled and entry.raters:  # nobody at all: that is said elsewhere
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method, one_class)
-    return config.with_network(own)
+    return config.with_network(own).with_parsed(settled)
 
 
 def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptions:
