@@ -14,15 +14,14 @@ import raters
 from make_models import make_model
 from raters.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
-from raters.evaluation.runs import Seen
-from raters.evaluation.watch import score_and_watch, weighted
+from raters.evaluation.runs import Seen, shown_part
+from raters.evaluation.watch import score_and_watch, telling_cases, weighted
 from raters.plots import error_colours
 from raters.plots.error_maps import confusion_colours
 from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
 from raters.report.blocks import all_blocks
 from raters.report.run import run_report
-from raters.report.run_cases import telling
-from raters.report.run_scores import shown_part, told
+from raters.report.run_scores import part_said, told
 from raters.report.say import plain
 from raters.rows import Row
 from raters.simulate import phantom_study, simulate, true_confusion
@@ -371,19 +370,19 @@ def test_which_cases_are_shown() -> None:
     part = shown_part(study(["", ""]), [seen])
     assert (part.name, part.study.cases) == ("held-out", ("1",))
     part = shown_part(study(["", ""]), [Seen(known=False)])
-    assert (part.name, len(part.study)) == ("", 2) and "all cases" in part.said
+    assert (part.name, len(part.study)) == ("", 2) and "all cases" in part_said(part)
     part = shown_part(study(["test"] * 10), [seen], most=4)
-    assert part.study.cases == ("0", "3", "6", "9") and "4 of 10" in part.said
+    assert part.study.cases == ("0", "3", "6", "9") and "4 of 10" in part_said(part)
 
 
 def test_telling_cases() -> None:
     uncertainty = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0, "e": 0.05}
     dice = {"a": 0.9, "b": float("nan"), "c": 0.2, "d": 0.7, "e": 0.8}
-    found = telling(uncertainty, dice, 4)
+    found = telling_cases(uncertainty, dice, 4)
     assert found == {"a": "most uncertain", "c": "far from the raters", "d": "typical",
                      "b": "most uncertain"}  # fmt: skip
-    assert set(telling(uncertainty, dice, 99)) == set(uncertainty)
-    assert telling({}, {}, 3) == {}
+    assert set(telling_cases(uncertainty, dice, 99)) == set(uncertainty)
+    assert telling_cases({}, {}, 3) == {}
 
 
 def test_weighted_matrices_that_never_vary() -> None:

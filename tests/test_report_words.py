@@ -17,6 +17,7 @@ import raters
 from make_models import make_model
 from raters import plots
 from raters.agreement.findings import disputed_cases, size_rank, who_draws
+from raters.evaluation.result import raters_together
 from raters.evaluation.watch import Estimated, foreground_of
 from raters.fusion.against import foreground_rows
 from raters.fusion.findings import KINDS, kinds_of, low_skills
@@ -25,11 +26,12 @@ from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
 from raters.report.blocks import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.report.dispatch import make_report
 from raters.report.run_raters import rater_section
-from raters.report.run_scores import raters_together, still_falling
-from raters.report.say import ALL_RATERS, plain, say
+from raters.report.say import plain, say
 from raters.report.tables import shown_value
 from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
+from raters.training.run import still_falling
+from raters.wording import ALL_RATERS
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32

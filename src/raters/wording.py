@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ALL_RATERS = "all raters"
+"""The name of all raters together, where they are anonymous."""
 MOST_LISTED = 12
 """Words that are listed one by one; of more, only the nearest is named."""
 

@@ -6,6 +6,7 @@ Reports put it into words.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ NOTABLE = 0.1
 """Volumes that differ by less than this from those of the others are not worth a word."""
 ENOUGH = 10
 """Labels that a rater of a table must have given to be judged."""
+MOST_RATERS = 30
+"""How many raters a figure shows at most."""
+_LEAST_SHARED = 5  # tasks that two of many raters must have in common to be compared
 _APART = 0.05
 _EQUAL = 0.02
 _FAR = 0.15
@@ -344,3 +348,31 @@ def majority(counts: Array, names: tuple[str, ...]) -> str | None:
         return None
     most = [names[k] for k in np.flatnonzero(counts == counts.max())]
     return most[0] if len(most) == 1 else f"tie: {', '.join(most)}"
+
+
+def compared_raters(
+    pairs: Sequence[Row], raters: Sequence[str], least: int, most: int = MOST_RATERS
+) -> list[str]:
+    """Return the raters with most pairs that share enough cases, in the order of the study."""
+    enough = [pair for pair in pairs if pair["cases"] >= least]
+    number = Counter(pair[name] for pair in enough for name in ("rater_a", "rater_b"))
+    return with_most(number, raters, most)
+
+
+def with_most(
+    number: Mapping[str, int], raters: Sequence[str], most: int = MOST_RATERS
+) -> list[str]:
+    """Return the raters with the highest numbers, in the order of the study.
+
+    Example:
+        >>> with_most({"ann": 3, "bob": 1, "cy": 5}, ["ann", "bob", "cy"], 2)
+        ['ann', 'cy']
+    """
+    kept = set(sorted(raters, key=lambda rater: -number.get(rater, 0))[:most])
+    return [rater for rater in raters if rater in kept]
+
+
+def least_shared(study: Study) -> int:
+    """Return how many cases two raters must have in common to be compared."""
+    many = study.kind == "classification" and len(study.raters) > 10
+    return _LEAST_SHARED if many else 1

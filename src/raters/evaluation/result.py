@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError, one_of
+from raters.evaluation.case import REFERENCE
 from raters.rows import Row, write_csv, write_json
 from raters.study.places import Inputs
-from raters.wording import many
+from raters.wording import ALL_RATERS, many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,3 +227,26 @@ class Comparison:
         write_json(path / "comparison.json", self.to_dict())
         for number, run in enumerate(self.runs, start=1):
             run.write(path / f"{number}-{Path(run.run).name}")
+
+
+def raters_together(rows: Sequence[Row]) -> list[Row]:
+    """Average the rows of raters into one per class; those of the reference stay as they are.
+
+    Example:
+        >>> rows = [{"against": "a", "class": "all", "cases": 3, "dice": 0.5},
+        ...         {"against": "b", "class": "all", "cases": 3, "dice": 0.7}]
+        >>> raters_together(rows)
+        [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
+    """
+    kept = [row for row in rows if row["against"] == REFERENCE]
+    others = [row for row in rows if row["against"] != REFERENCE]
+    for name in dict.fromkeys(row.get("class") for row in others):
+        own = [row for row in others if row.get("class") == name]
+        new: Row = {k: v for k, v in own[0].items() if isinstance(v, str)}
+        new["against"] = ALL_RATERS
+        for column in own[0]:
+            numbers = [row[column] for row in own if isinstance(row.get(column), float)]
+            if numbers and not column.endswith(("_low", "_high")):
+                new[column] = float(np.mean(numbers))
+        kept.append(new)
+    return kept

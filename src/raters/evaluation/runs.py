@@ -30,6 +30,8 @@ TRAIN, HELD_OUT, NEW = "train", "held-out", "test"
 _OTHER_NAMES = dict.fromkeys(VALIDATION, HELD_OUT)
 _OTHER_NAMES["new"] = NEW
 _SHOWN = 5
+MOST_CASES = 300
+"""Cases that a report scores; of more, so many are taken in equal steps."""
 MOST_PAIRS = 200_000
 """Cases times raters times raters, up to which every pair is kept with its interval."""
 
@@ -102,6 +104,38 @@ def _no_cases(split: str, own: list[str], parts: list[str], runs: Sequence[Seen]
     expected = f"expected one of {', '.join(there)}" if there else "this study has no splits"
     why = "" if all(run.known for run in runs) else f"; a run has no {SPLITS} to tell by"
     return RatersError(f"found no case in the split {split!r}, {expected}{why}", kind="empty")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The cases that a report of runs shows.
+
+    Attributes:
+        study: Only these cases.
+        name: 'test', 'held-out', or '' for all.
+        all: How many there are, where not all are shown.
+    """
+
+    study: Study
+    name: str
+    all: int
+
+
+def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
+    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
+    part, name = study, ""
+    for split in ("test", "held-out"):
+        try:
+            part, name = choose_split(study, split, runs), split
+            break
+        except RatersError as error:
+            if error.kind != "empty":
+                raise
+    number = len(part)
+    if number > most:
+        places = np.linspace(0, number - 1, most).round().astype(int)
+        part = part.select(cases=[part.index.ids[k] for k in places])
+    return Part(part, name, number)
 
 
 def warnings_of(study: Study, seen: Seen, name: str = "") -> list[str]:

@@ -7,7 +7,7 @@ scored, so that nothing is predicted twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -289,9 +289,9 @@ def foreground_of(matrix: Floats, pixels: Floats) -> Row:
 
 def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
     """Return who draws much more or less than the predicted consensus has, the farthest first."""
-    telling = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
-    telling.sort(key=lambda row: -abs(row["draws_more_percent"]))
-    return [(row["rater"], row["draws_more_percent"]) for row in telling[:4]]
+    far = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
+    far.sort(key=lambda row: -abs(row["draws_more_percent"]))
+    return [(row["rater"], row["draws_more_percent"]) for row in far[:4]]
 
 
 def one_way(percents: Sequence[float | None]) -> tuple[float, float, bool] | None:
@@ -321,3 +321,55 @@ def case_dice(scores: Evaluation, part: Study) -> Iterator[tuple[str, Row]]:
     for name, own in found.items():
         means = {of: float(np.mean(v)) if v else math.nan for of, v in own.items()}
         yield name, {"with_raters": means[False], "with_reference": means[True]}
+
+
+def telling_cases(
+    uncertainty: Mapping[str, float], dice: Mapping[str, float], shown: int
+) -> dict[str, str]:
+    """Choose cases, in turn the most uncertain, the worst and a typical one; say why each is.
+
+    Example:
+        >>> telling_cases({"a": 0.1, "b": 0.4, "c": 0.2}, {"a": 0.9, "b": 0.8, "c": 0.5}, 2)
+        {'b': 'most uncertain', 'c': 'far from the raters'}
+    """
+    known = {name: value for name, value in dice.items() if math.isfinite(value)}
+    middle = float(np.median(list(known.values()))) if known else 0.0
+    queues = {
+        "most uncertain": sorted(uncertainty, key=lambda name: -uncertainty[name]),
+        "far from the raters": sorted(known, key=lambda name: known[name]),
+        "typical": sorted(known, key=lambda name: abs(known[name] - middle)),
+    }
+    chosen: dict[str, str] = {}
+    while len(chosen) < min(shown, len(uncertainty)):
+        for why, queue in queues.items():
+            rest = [name for name in queue if name not in chosen and name in uncertainty]
+            if rest and len(chosen) < shown:
+                chosen[rest[0]] = why
+    return chosen
+
+
+def trust_of(
+    model: Model, cases: Sequence[Case], raters: Sequence[str]
+) -> tuple[Floats, list[Row]]:
+    """Return what recurrences did: the first case's background by each, and trust in raters.
+
+    There is one row per rater whose labels were learnt from: the mean trust after each recurrence,
+    where the rater or the last recurrence drew something. `raters` are those of the cases.
+    """
+    own, sums, first = model.config.raters, np.zeros(()), np.zeros(())
+    for case in cases:
+        turns, trust = model.recurrences(case)
+        first = first if first.ndim else np.asarray(turns[:, 0], np.float64)
+        drawn = np.zeros((len(own), *turns.shape[2:]), bool)
+        for rater, labels in zip(raters, case.labels, strict=True):
+            if rater in own:
+                drawn[own.index(rater)] = labels > 0
+        drawn |= turns[-1].argmax(0) > 0
+        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
+        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
+    means = dict(zip(own, (sums[0] / np.where(sums[1] > 0, sums[1], np.nan)).T, strict=True))
+    return first, [
+        {"rater": rater, **{f"recurrence {k}": float(v) for k, v in enumerate(means[rater], 1)}}
+        for rater in own
+        if rater in model.config.labelled
+    ]

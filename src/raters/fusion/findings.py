@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from raters.agreement.findings import accuracies
-from raters.arrays import Array, Floats, Ints
+from raters.agreement.findings import ENOUGH, accuracies
+from raters.arrays import Array, Flags, Floats, Ints
 from raters.fusion.read import Refit
 from raters.fusion.result import Fusion
 from raters.rows import Row
@@ -220,3 +220,18 @@ def left_out_tasks(study: Study, names: Sequence[str], refit: Refit) -> tuple[li
         row["share"] = float(own.mean()) if len(own) else None
         rows.append({**row, "changed_elsewhere": int(changed.sum()) - row["changed"]})
     return sorted(rows, key=lambda row: -int(row["changed"])), fused
+
+
+def ends_of(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
+    """Return who is farthest from the consensus and who closest, of those with enough labels."""
+    known = [row for row in rows if row["accuracy"] is not None]
+    enough = [row for row in known if row["labels"] >= ENOUGH]
+    enough.sort(key=lambda row: float(row["accuracy"]))
+    return (enough[0], enough[-1]) if len(enough) > 1 else (None, None)
+
+
+def least_sure(study: Study, truth: Floats, labelled: Flags, most: int) -> dict[str, str]:
+    """Return the tasks that a consensus is least sure of, with how sure it is."""
+    sure = np.where(labelled, truth.max(axis=1), np.inf)
+    order = [k for k in np.argsort(sure, kind="stable")[:most] if labelled[k]]
+    return {study.cases[k]: f"{sure[k]:.2f} sure" for k in order}

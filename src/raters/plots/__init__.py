@@ -11,7 +11,7 @@ Example:
     2
 """
 
-from raters.plots.error_maps import error_colours, errors
+from raters.plots.error_maps import error_colours, errors, side_by_side
 from raters.plots.lines import curves, reliability
 from raters.plots.matrices import confusion
 from raters.plots.overlays import overlay
@@ -41,6 +41,7 @@ __all__ = [
     "rater_lines",
     "reliability",
     "shown",
+    "side_by_side",
     "signed_distance_counts",
     "skill_scatter",
     "skills",

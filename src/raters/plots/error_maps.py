@@ -202,3 +202,15 @@ def _drawn(panel: Axes, truth: Array, labels: Array | None) -> None:
     colours = confusion_colours(truth, matrices)
     colours[labels == MISSING] = to_rgb(style.UNKNOWN)
     panel.imshow(colours, interpolation="nearest")
+
+
+def side_by_side(pictures: Floats, name: str) -> Figure:
+    """Draw values from 0 to 1, `(number, rows, columns)`, under a name with their number."""
+    number = len(pictures)
+    drawn = style.new_figure(2.2 * number, 2.5, pictures=True)
+    for k, values in enumerate(pictures, start=1):
+        axes = drawn.add_subplot(1, number, k)
+        axes.imshow(values, cmap="gray", vmin=0, vmax=1)
+        axes.set_title(f"{name} {k}", **style.font(9))
+        axes.set_axis_off()
+    return drawn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from raters import plots
 from raters.agreement.agree import Agreement
-from raters.agreement.findings import hardest_class, of_all
+from raters.agreement.findings import compared_raters, hardest_class, least_shared, of_all
 from raters.arrays import Flags, Floats, mean_known
 from raters.plots.pairs import pair_matrix
 from raters.plots.style import rater_colours
@@ -20,11 +19,8 @@ from raters.report.viewer import free_name
 from raters.rows import Row, known
 from raters.study.study import Study
 
-MOST_RATERS = 30
-"""How many raters a figure shows at most."""
 _MOST_NAMES = 10  # raters in the matrix of the first screen
 _BINS = 5
-_LEAST_SHARED = 5  # tasks that two of many raters must have in common to be compared
 
 
 def alpha_number(alpha: float | None) -> Number:
@@ -43,7 +39,7 @@ def agreement_matrix(study: Study, agreement: Agreement) -> Matrix | None:
         return _matrix(study, of_all(agreement.pairs), names, "dice", "agreement")
     if study.anonymous:
         return None
-    least = _least_shared(study)
+    least = least_shared(study)
     names = compared_raters(agreement.pairs, study.raters, least, _MOST_NAMES - 1)
     rest = {row["rater"]: row["agreement_rest"] or 0.0 for row in agreement.raters}
     names.sort(key=lambda name: rest[name])
@@ -125,35 +121,8 @@ def agreement_section(
     return section("study.agreement", heat, classes, more, pairs)
 
 
-def compared_raters(
-    pairs: Sequence[Row], raters: Sequence[str], least: int, most: int = MOST_RATERS
-) -> list[str]:
-    """Return the raters with most pairs that share enough cases, in the order of the study."""
-    enough = [pair for pair in pairs if pair["cases"] >= least]
-    number = Counter(pair[name] for pair in enough for name in ("rater_a", "rater_b"))
-    return with_most(number, raters, most)
-
-
-def with_most(
-    number: Mapping[str, int], raters: Sequence[str], most: int = MOST_RATERS
-) -> list[str]:
-    """Return the raters with the highest numbers, in the order of the study.
-
-    Example:
-        >>> with_most({"ann": 3, "bob": 1, "cy": 5}, ["ann", "bob", "cy"], 2)
-        ['ann', 'cy']
-    """
-    kept = set(sorted(raters, key=lambda rater: -number.get(rater, 0))[:most])
-    return [rater for rater in raters if rater in kept]
-
-
-def _least_shared(study: Study) -> int:
-    many = study.kind == "classification" and len(study.raters) > 10
-    return _LEAST_SHARED if many else 1
-
-
 def _heat_map(study: Study, agreement: Agreement, score: str) -> Block | None:
-    least, every = _least_shared(study), of_all(agreement.pairs)
+    least, every = least_shared(study), of_all(agreement.pairs)
     names = compared_raters(every, study.raters, least)
     pairs = [p for p in every if p["cases"] >= least and p[score] is not None]
     among = [p for p in pairs if {p["rater_a"], p["rater_b"]} <= set(names)]

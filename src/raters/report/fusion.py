@@ -30,13 +30,13 @@ from raters.report.case_view import SHOWN, cases_block
 from raters.report.first import CARDS, mean_number, picture_cards, short_section
 from raters.report.labels import fused_report
 from raters.report.performance import performance_section, report_without_study, scores_block
-from raters.report.say import ALL_RATERS, say, text_of
+from raters.report.say import say, text_of
 from raters.report.study import study_notes
 from raters.report.viewer import free_name
 from raters.rows import Row
 from raters.scores.bootstrap import mean_sums
 from raters.study.study import Study
-from raters.wording import many
+from raters.wording import ALL_RATERS, many
 
 CONSENSUS = "consensus"
 ALL_FOREGROUND = "all foreground"

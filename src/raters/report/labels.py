@@ -12,13 +12,13 @@ from raters import plots
 from raters.agreement import findings
 from raters.agreement.agree import Agreement, agree
 from raters.agreement.answers import class_confusion, pairs_of_tasks, votes_of, who_said
-from raters.arrays import Flags, Floats, Labels
+from raters.arrays import Floats, Labels
 from raters.confusion import count_triplets, normalise
 from raters.errors import RatersError
 from raters.fusion.against import counted_rows
-from raters.fusion.findings import fused_rater_rows, left_out_tasks
+from raters.fusion.findings import ends_of, fused_rater_rows, least_sure, left_out_tasks
 from raters.fusion.read import FusionFiles
-from raters.report.agreement import agreement_matrix, agreement_section, alpha_number, with_most
+from raters.report.agreement import agreement_matrix, agreement_section, alpha_number
 from raters.report.blocks import Block, Card, First, Number, Report, Section, figure, section, table
 from raters.report.first import CARDS, mean_number, short_section
 from raters.report.performance import performance_section, scores_block
@@ -102,7 +102,7 @@ def _raters(study: Study, agreement: Agreement) -> Section:
         rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
     shares = None
     if len(study.classes) <= _MOST_CLASSES:
-        names = with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
+        names = findings.with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
         chosen = study.select(raters=names)
         only = say("only_most", shown=len(names), all=len(study.raters), what="labels")
         caption = joined(say("class_shares", **findings.unusual_shares(chosen)), only)
@@ -173,15 +173,17 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     rows = fused_rater_rows(study, counts)
     number = {row["rater"]: row["labels"] for row in rows}
     refit, by = files.refit("classification")
-    changed, fused = left_out_tasks(study, with_most(number, study.raters, _MOST_LEFT_OUT), refit)
+    changed, fused = left_out_tasks(
+        study, findings.with_most(number, study.raters, _MOST_LEFT_OUT), refit
+    )
     # A vote that stands for a slow method does not know how sure that method was.
     truth = np.asarray(fused.truth, np.float64) if by == files.method else None
     labelled = np.bincount(said.task, minlength=len(study)) > 0
     undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
-    low, high = _ends(rows)
+    low, high = ends_of(rows)
     most, least = (changed[0], changed[-1]) if changed else (None, None)
     short: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
-    names = with_most(number, study.raters)
+    names = findings.with_most(number, study.raters)
     ordered = sorted(names, key=lambda name: -number[name])
     measured = files.rows or counted_rows(counts, study.raters, study.classes.names)
     sections = [performance_section(files, measured, counts, study, ordered)]
@@ -191,7 +193,7 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
         key = "fused_labels.without-each-rater"
         without = section(key, table(key, changed) if changed else None)
         sections = [_fused_raters(study, rows, names), *sections, without]
-    tasks, matrix = {} if truth is None else _least_sure(study, truth, labelled), None
+    tasks, matrix = {} if truth is None else least_sure(study, truth, labelled, CARDS), None
     if len(study.raters) > 1:
         agreement = agree(study)
         sections.append(tasks_section(study, agreement, consensus, truth))
@@ -208,21 +210,6 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     cards = task_cards(study, list(tasks), list(tasks.values()))
     first = First([*_agreed(study, consensus), without_label], matrix, cards, actions, shown)
     return Report("", {}, [short_section(short, notes), *sections], first=first)
-
-
-def _ends(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
-    """Return who is farthest from the consensus and who closest, of those with enough labels."""
-    known = [row for row in rows if row["accuracy"] is not None]
-    enough = [row for row in known if row["labels"] >= findings.ENOUGH]
-    enough.sort(key=lambda row: float(row["accuracy"]))
-    return (enough[0], enough[-1]) if len(enough) > 1 else (None, None)
-
-
-def _least_sure(study: Study, truth: Floats, labelled: Flags) -> dict[str, str]:
-    """Return the tasks that a consensus is least sure of, with how sure it is."""
-    sure = np.where(labelled, truth.max(axis=1), np.inf)
-    order = [k for k in np.argsort(sure, kind="stable")[:CARDS] if labelled[k]]
-    return {study.cases[k]: f"{sure[k]:.2f} sure" for k in order}
 
 
 def _consensus_labels(folder: Path, study: Study) -> Labels:

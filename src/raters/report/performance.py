@@ -14,9 +14,10 @@ from raters.fusion.against import summary_rows
 from raters.fusion.findings import low_skills
 from raters.fusion.read import FusionFiles
 from raters.report.blocks import Block, FigureBlock, Report, Section, figure, note, section, table
-from raters.report.say import ALL_RATERS, say
+from raters.report.say import say
 from raters.rows import Row
 from raters.study.study import Study
+from raters.wording import ALL_RATERS
 
 _MOST_CELLS = 300
 _MOST_MATRICES = 16

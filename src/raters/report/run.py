@@ -12,7 +12,7 @@ from raters.agreement.agree import agree
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
-from raters.evaluation.runs import Seen, refuse_unlike
+from raters.evaluation.runs import Part, Seen, refuse_unlike, shown_part
 from raters.evaluation.watch import Estimated, Watched, draws_unlike, one_way, score_and_watch
 from raters.report.agreement import agreement_matrix, matrix_beside
 from raters.report.blocks import Card, First, Number, Report, Section, TextBlock, section, there
@@ -20,14 +20,13 @@ from raters.report.first import mean_number
 from raters.report.run_cases import answer_section, case_section
 from raters.report.run_raters import SECTIONS, rater_section, skill_rows
 from raters.report.run_scores import (
-    Part,
     as_rater_section,
     calibration_section,
     comparison_section,
     epochs_section,
+    part_said,
     score_name,
     score_section,
-    shown_part,
     training_section,
 )
 from raters.report.say import joined, say, text_of
@@ -109,7 +108,7 @@ def run_report(
     )
     first = _first(part, scores, watched, estimated, cards, training)
     facts = _facts(model, seen) | {"cases scored": scores.scored}
-    return Report(title, facts, sections, f"{about} {part.said}", first)
+    return Report(title, facts, sections, f"{about} {part_said(part)}", first)
 
 
 def _facts(model: Model, seen: Seen) -> dict[str, object]:

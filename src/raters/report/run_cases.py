@@ -12,7 +12,7 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.watch import case_dice
+from raters.evaluation.watch import case_dice, telling_cases
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import chosen_slice
 from raters.plots.style import ERROR_LEGEND
@@ -67,7 +67,9 @@ def case_section(
     truth, told = free("predicted consensus"), {r: free(f"as {who}") for r, who in whom.items()}
     rows = dict(case_dice(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
-    why = telling(uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown)
+    why = telling_cases(
+        uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown
+    )
     cards: list[Card] = []
     drawn: Block | None = None
     varies = False
@@ -125,31 +127,6 @@ def case_section(
         number=len(uncertainty),
     )
     return made, cards
-
-
-def telling(
-    uncertainty: Mapping[str, float], dice: Mapping[str, float], shown: int
-) -> dict[str, str]:
-    """Choose cases, in turn the most uncertain, the worst and a typical one; say why each is.
-
-    Example:
-        >>> telling({"a": 0.1, "b": 0.4, "c": 0.2}, {"a": 0.9, "b": 0.8, "c": 0.5}, 2)
-        {'b': 'most uncertain', 'c': 'far from the raters'}
-    """
-    known = {name: value for name, value in dice.items() if math.isfinite(value)}
-    middle = float(np.median(list(known.values()))) if known else 0.0
-    queues = {
-        "most uncertain": sorted(uncertainty, key=lambda name: -uncertainty[name]),
-        "far from the raters": sorted(known, key=lambda name: known[name]),
-        "typical": sorted(known, key=lambda name: abs(known[name] - middle)),
-    }
-    chosen: dict[str, str] = {}
-    while len(chosen) < min(shown, len(uncertainty)):
-        for why, queue in queues.items():
-            rest = [name for name in queue if name not in chosen and name in uncertainty]
-            if rest and len(chosen) < shown:
-                chosen[rest[0]] = why
-    return chosen
 
 
 def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:

@@ -7,10 +7,9 @@ drawings exclude (coarse), recurrences (prism), what a method does not answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from raters import plots
 from raters.arrays import Floats, mean_known
@@ -22,13 +21,14 @@ from raters.evaluation.watch import (
     foreground_of,
     one_way,
     skills_of,
+    trust_of,
 )
 from raters.fusion.findings import low_skills
-from raters.plots import style
 from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
 from raters.report.example_pictures import samples_section
-from raters.report.say import ALL_RATERS, say
+from raters.report.say import say
 from raters.rows import Row, known
+from raters.wording import ALL_RATERS
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -190,55 +190,11 @@ def recurrence_section(model: Model, part: Study | None) -> Section | None:
     """Show what recurrences did; None for methods without them, or where nothing is drawn."""
     if "recurrences" not in model.method.answers or part is None or not len(part):
         return None
-    sums: Any = 0
     cases = list(part.cases)[:_MOST_CASES]
-    for name in cases:
-        turns, trust = model.recurrences(part[name])
-        if name == cases[0]:
-            shown = side_by_side(np.asarray(1 - turns[:, 0], np.float64))
-        drawn = np.zeros((len(model.config.raters), *turns.shape[2:]), bool)
-        for place, rater in enumerate(part.raters):
-            if rater in model.config.raters:
-                drawn[model.config.raters.index(rater)] = part[name].labels[place] > 0
-        drawn |= turns[-1].argmax(0) > 0
-        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
-        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
-    rows = trust_rows(model.config.raters, sums, model.config.labelled)
+    first, rows = trust_of(model, [part[name] for name in cases], part.raters)
+    shown = plots.side_by_side(1 - first, "recurrence")
     block = figure("run.recurrences", shown, case=cases[0])
     return section("run.recurrences", block, table("run.trust", rows, cases=len(cases)))
-
-
-def trust_rows(raters: Sequence[str], sums: Floats, shown: Sequence[str]) -> list[Row]:
-    """Return one row per rater who is `shown`: the mean trust after each recurrence.
-
-    `sums` are summed trust and numbers of pixels, `(2, recurrences, raters)`.
-
-    Example:
-        >>> sums = np.array([[[6.0], [9.0]], [[10.0], [10.0]]])
-        >>> trust_rows(["ann"], sums, ["ann"])
-        [{'rater': 'ann', 'recurrence 1': 0.6, 'recurrence 2': 0.9}]
-    """
-    means = sums[0] / np.where(sums[1] > 0, sums[1], np.nan)
-    return [
-        {
-            "rater": rater,
-            **{f"recurrence {i}": float(value) for i, value in enumerate(own, start=1)},
-        }
-        for rater, own in zip(raters, means.T, strict=True)
-        if rater in shown
-    ]
-
-
-def side_by_side(foreground: Floats) -> Figure:
-    """Draw how likely foreground is by each recurrence, `(recurrences, rows, columns)`."""
-    number = len(foreground)
-    drawn = style.new_figure(2.2 * number, 2.5, pictures=True)
-    for k, values in enumerate(foreground, start=1):
-        axes = drawn.add_subplot(1, number, k)
-        axes.imshow(values, cmap="gray", vmin=0, vmax=1)
-        axes.set_title(f"recurrence {k}", **style.font(9))
-        axes.set_axis_off()
-    return drawn
 
 
 SECTIONS: dict[str, Callable[[Model, Study | None], Section | None]] = {

@@ -8,64 +8,35 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raters import plots
-from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.runs import Seen, choose_split, compare_runs, held_out_notes, warnings_of
+from raters.evaluation.result import raters_together
+from raters.evaluation.runs import Part, Seen, compare_runs, held_out_notes, shown_part, warnings_of
 from raters.report.blocks import Block, Section, TextBlock, TextKind, figure, note, section, table
-from raters.report.say import ALL_RATERS, filled_in, plain, say, sentence, texts
+from raters.report.say import filled_in, plain, say, sentence, texts
 from raters.report.study import study_notes
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
-from raters.scores.calibration import ReliabilityCurve
+from raters.scores.calibration import ReliabilityCurve, reliability_of
+from raters.training.run import still_falling
 from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
     from raters.study.study import Study
 
-MOST_CASES = 300
-"""Cases that are scored; of more, so many are taken in equal steps."""
 _WELL = 0.05  # calibration errors below it are small
 _MOST_COLUMNS = 8
 
 
-@dataclass(frozen=True)
-class Part:
-    """The cases that a report shows.
-
-    Attributes:
-        study: Only these cases.
-        name: 'test', 'held-out', or '' for all.
-        said: Which cases they are, in a sentence.
-    """
-
-    study: Study
-    name: str
-    said: str
-
-
-def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
-    """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
-    part, name = study, ""
-    for split in ("test", "held-out"):
-        try:
-            part, name = choose_split(study, split, runs), split
-            break
-        except RatersError as error:
-            if error.kind != "empty":
-                raise
-    number = len(part)
-    if number > most:
-        places = np.linspace(0, number - 1, most).round().astype(int)
-        part = part.select(cases=[part.index.ids[k] for k in places])
-    return Part(part, name, say("part", name=name, taken=len(part), all=number))
+def part_said(part: Part) -> str:
+    """Return which cases a report shows, in a sentence."""
+    return say("part", name=part.name, taken=len(part.study), all=part.all)
 
 
 def score_section(found: Evaluation, part: Part, seen: Seen) -> Section:
@@ -85,7 +56,7 @@ def score_section(found: Evaluation, part: Part, seen: Seen) -> Section:
     further = {"cuts": found.cuts, "variability": found.variability}
     return section(
         "run.summary",
-        TextBlock(part.said),
+        TextBlock(part_said(part)),
         *(TextBlock(f"{text}.", "warning") for text in warnings_of(part.study, seen)),
         *(TextBlock(sentence(text), "note") for text in notes),
         note("failed", "warning", number=len(errors), errors=errors[:3]) if errors else None,
@@ -110,18 +81,6 @@ def calibration_section(found: Evaluation) -> Section | None:
     return section("run.calibration", *blocks, measures)
 
 
-def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
-    """Turn the bins of `Evaluation.reliability` into a curve.
-
-    Example:
-        >>> reliability_of([{"labels": 2, "confidence": 0.6, "accuracy": 0.5}]).counts.tolist()
-        [2]
-    """
-    names = ("confidence", "accuracy", "labels")
-    confidence, accuracy, counts = (np.array([r[n] for r in rows], np.float64) for n in names)
-    return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
-
-
 def score_name(score: str) -> str:
     """Return what a main score is.
 
@@ -132,29 +91,6 @@ def score_name(score: str) -> str:
     fit, of = score.split(", ", 1)
     whom = REFERENCE if of == REFERENCE else "raters (their mean)"
     return f"{fit.capitalize()} against the {whom}"
-
-
-def raters_together(rows: Sequence[Row]) -> list[Row]:
-    """Average the rows of raters into one per class; those of the reference stay as they are.
-
-    Example:
-        >>> rows = [{"against": "a", "class": "all", "cases": 3, "dice": 0.5},
-        ...         {"against": "b", "class": "all", "cases": 3, "dice": 0.7}]
-        >>> raters_together(rows)
-        [{'against': 'all raters', 'class': 'all', 'dice': 0.6}]
-    """
-    kept = [row for row in rows if row["against"] == REFERENCE]
-    others = [row for row in rows if row["against"] != REFERENCE]
-    for name in dict.fromkeys(row.get("class") for row in others):
-        own = [row for row in others if row.get("class") == name]
-        new: Row = {k: v for k, v in own[0].items() if isinstance(v, str)}
-        new["against"] = ALL_RATERS
-        for column in own[0]:
-            numbers = [row[column] for row in own if isinstance(row.get(column), float)]
-            if numbers and not column.endswith(("_low", "_high")):
-                new[column] = float(np.mean(numbers))
-        kept.append(new)
-    return kept
 
 
 def brief(rows: Sequence[Row]) -> list[str]:
@@ -221,7 +157,7 @@ def comparison_section(runs: Sequence[Path], study: Study, progress: bool) -> Se
     groups = 0 if first.sums is None else len(set(first.sums.groups))
     return section(
         "run.comparison",
-        TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part.said}"),
+        TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part_said(part)}"),
         *(TextBlock(f"{text}.", "warning") for text in found.warnings),
         *_compared(found.differences, score),
         note("few_groups", groups=groups) if groups < LEAST_GROUPS else None,
@@ -313,28 +249,6 @@ def _trend(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
     kind: TextKind = "note" if trend in ("still", "overfit") else "plain"
     said = note("trend", kind, trend=trend, name=name, way=way, last=last, **ends)
     return [said] if trend else []
-
-
-def still_falling(values: Sequence[float]) -> bool:
-    """Return whether values were falling up to the end.
-
-    The last third must be well below the third before it (by a tenth of the whole way that they
-    went), and its own second half below its first one (by a twentieth): else they have settled.
-
-    Example:
-        >>> still_falling([9, 8, 7, 6, 5, 4, 3, 2]), still_falling([9, 4, 2, 1, 1, 1, 1, 1])
-        (True, False)
-        >>> still_falling([9, 8, 7, 6, 5, 4, 1, 1, 1])  # it fell late, and settled
-        False
-    """
-    if len(values) < 3:
-        return False
-    part, way = len(values) // 3, max(values) - min(values)
-    before, after = values[-2 * part : -part], values[-max(2, part) :]
-    if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
-        return False
-    half = len(after) // 2
-    return (sum(after[:half]) - sum(after[-half:])) / half > 0.05 * way
 
 
 def _values(history: Sequence[Row], column: str) -> list[float]:

@@ -19,10 +19,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from raters.version import __version__
-from raters.wording import many
+from raters.wording import ALL_RATERS, many
 
-ALL_RATERS = "all raters"
-"""The name of all raters together, where they are anonymous."""
 _NAMED = 3
 _LONGEST = 40
 _OWN_WORDS = re.compile(r"((?:<[^>]*>)*)(rater |class |case |task |all raters)")

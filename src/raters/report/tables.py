@@ -7,8 +7,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from raters.report.say import ALL_RATERS
 from raters.rows import Row
+from raters.wording import ALL_RATERS
 
 SHOWN_ROWS = 200
 """Rows that are shown at a time."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Flags, Floats, Ints
 from raters.errors import RatersError
+from raters.rows import Row
 from raters.scores.conventions import UNDEFINED, defined_mean, label_array
 from raters.study.classes import MISSING
 
@@ -48,6 +49,18 @@ def reliability_curve(
         np.divide(total, counts, out=np.full(bins, UNDEFINED), where=counts > 0)
         for total in (top, right)
     )
+    return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
+
+
+def reliability_of(rows: Sequence[Row]) -> ReliabilityCurve:
+    """Turn the bins of `Evaluation.reliability` into a curve.
+
+    Example:
+        >>> reliability_of([{"labels": 2, "confidence": 0.6, "accuracy": 0.5}]).counts.tolist()
+        [2]
+    """
+    names = ("confidence", "accuracy", "labels")
+    confidence, accuracy, counts = (np.array([r[n] for r in rows], np.float64) for n in names)
     return ReliabilityCurve(confidence, accuracy, counts.astype(np.int64))
 
 

@@ -335,3 +335,25 @@ def epoch_line(row: Row, epochs: int) -> str:
     """Report in a line what an epoch gave."""
     numbers = [f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, float)]
     return f"epoch {row['epoch']}/{epochs} ({row['phase']}): {', '.join(numbers)}"
+
+
+def still_falling(values: Sequence[float]) -> bool:
+    """Return whether values were falling up to the end.
+
+    The last third must be well below the third before it (by a tenth of the whole way that they
+    went), and its own second half below its first one (by a twentieth): else they have settled.
+
+    Example:
+        >>> still_falling([9, 8, 7, 6, 5, 4, 3, 2]), still_falling([9, 4, 2, 1, 1, 1, 1, 1])
+        (True, False)
+        >>> still_falling([9, 8, 7, 6, 5, 4, 1, 1, 1])  # it fell late, and settled
+        False
+    """
+    if len(values) < 3:
+        return False
+    part, way = len(values) // 3, max(values) - min(values)
+    before, after = values[-2 * part : -part], values[-max(2, part) :]
+    if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
+        return False
+    half = len(after) // 2
+    return (sum(after[:half]) - sum(after[-half:])) / half > 0.05 * way
