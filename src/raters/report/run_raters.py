@@ -131,7 +131,7 @@ def _worst(matrix: Floats, classes: Sequence[str]) -> str:
     t, o = divmod(int(errors.argmax()), len(errors))
     share = 100 * errors[t, o]
     written = f"{share:.0f}" if share >= 1 else f"{share:.1f}"
-    return f"calls {written} % of {classes[t]} {classes[o]}"
+    return f"calls {written} % of {classes[t]} {classes[o]}" if share >= 0.05 else "none"
 
 
 def _kept(matrices: Floats) -> list[int]:

@@ -170,7 +170,8 @@ class _Table:
             self.problems.append(
                 RatersError(
                     f"found a second file for case {'/'.join(key)!r} (the first is {files[name]}), "
-                    "expected one: two cases with one name?",
+                    "expected one: two cases with one name, or parts that {modality} or {class} "
+                    "should name?",
                     kind="duplicate",
                     file=path,
                     case="/".join(key),
