@@ -21,7 +21,6 @@ from raters.errors import RatersError
 from raters.methods.entry import MethodEntry
 from raters.study.annotations import (
     ANNOTATIONS,
-    UNMARKED,
     Annotation,
     Unmarked,
     explicit,
@@ -125,7 +124,7 @@ def test_every_writer_keeps_kinds(tmp_path: Path, num_classes: int, unmarked: Un
 
 def test_parts_keep_kinds() -> None:
     arrays = mixed()
-    study = Study.from_arrays(**arrays, splits=["train", "test", "train"])
+    study = Study.from_arrays(**arrays, splits=["train", "test", "train"], unmarked="rest")
     part = study.select(raters=["ben", "ann"], split="train")
     assert dict(part.annotations) == {"ann": "positive", "ben": "negative"}
     assert np.array_equal(part[1].labels, by_hand(arrays, "rest", 2)[[1, 2]])
@@ -231,7 +230,10 @@ def test_absent_files(tmp_path: Path) -> None:
     save(tmp_path / "masks/a/c2.png", square())
     save(tmp_path / "masks/d/c2.png", 0 * square())
     study = raters.read(
-        f"{tmp_path}/masks/{{rater}}/{{case}}.png", absent="empty", annotations=kinds
+        f"{tmp_path}/masks/{{rater}}/{{case}}.png",
+        absent="empty",
+        annotations=kinds,
+        unmarked="rest",
     )
     rows = study["c2"].labels
     assert np.array_equal(rows[0], square())
@@ -258,9 +260,11 @@ def test_a_rater_with_two_kinds_is_two_raters(tmp_path: Path) -> None:
         "case,rater,mask,annotation\nc1,ann,n1.png,negative\nc1,ann,p1.png,positive\n"
         "c2,ann,n2.png,negative\nc2,bob,m2.png,\n",
     )
-    study = raters.read(path, values="0=background,1=lesion")
     kinds = {"ann": "positive", "ann [negative]": "negative", "bob": "mask"}
-    assert dict(study.annotations) == kinds
+    usual = raters.read(path, values="0=background,1=lesion")
+    assert dict(usual.annotations) == kinds and usual.unmarked == "unknown"
+    assert np.array_equal(usual["c1"].labels[0], np.where(square(), 1, MISSING))
+    study = raters.read(path, values="0=background,1=lesion", unmarked="rest")
     assert np.array_equal(study["c1"].labels[0], square())
     assert np.array_equal(study["c1"].labels[1], 1 - square(corner=2))
     assert (study["c2"].labels[0] == MISSING).all()
@@ -425,7 +429,9 @@ def test_fusion_reads_drawings() -> None:
 def test_counts_before_training_are_of_what_is_said() -> None:
     arrays = mixed(3)
     study = Study.from_arrays(**arrays)
-    said = np.stack([by_hand(arrays, UNMARKED, k) for k in range(3)])
+    assert study.unmarked == "unknown" and study.annotate({"ben": "mask"}).unmarked == "unknown"
+    assert Study.from_arrays(**{**arrays, "annotations": {"ann": "positive"}}).unmarked == "rest"
+    said = np.stack([by_hand(arrays, "unknown", k) for k in range(3)])
     rows = [k for k, name in enumerate(arrays["raters"]) if name != "ben"]
     expected = [int((said[:, rows] == c).sum()) for c in range(3)]
     assert survey(study).class_counts().tolist() == expected
@@ -459,7 +465,8 @@ def test_check_names_what_is_odd() -> None:
     full = np.ones((4, 4), np.int16)
     labels = np.array([[marks, marks.T, some, 0 * marks], [0 * marks, marks, marks, full]])
     kinds = {"ann": "positive", "ben": "negative", "cy": "scribble", "dan": "scribble"}
-    study = Study.from_arrays(labels=labels, raters=list(kinds), annotations=kinds)
+    told = {"annotations": kinds, "unmarked": "rest"}
+    study = Study.from_arrays(labels=labels, raters=list(kinds), **told)
     report = raters.check(study)
     found = {(p.kind, p.case, p.rater): p.message for p in report.problems}
     assert "4 pixels drawn as not of a class" in found["contradiction", "0", "ben"]

@@ -69,6 +69,8 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     listed = json.loads(run("check", *words, "--unmarked", "unknown", "--json").out)
     assert {row["name"]: row["annotation"] for row in listed["raters"]} == {**KINDS, "mo": "mask"}
     assert listed["unmarked"] == "unknown"
+    assert json.loads(run("check", *words, "--json").out)["unmarked"] == "unknown"  # of both kinds
+    words += ["--unmarked", "rest"]
     agreed = run("agree", *words)
     assert agreed.code == 0
     assert "raters are compared only where both say something" in agreed.out
@@ -83,7 +85,8 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     truth = np.zeros((16, 16), np.uint8)
     truth[4:11, 2:9] = 1
     assert np.array_equal(np.array(Image.open(tmp_path / "fused/c0.png")), truth)
-    again = run("fuse", *words, "--unmarked", "unknown", "-m", "vote", "-o", tmp_path / "fused")
+    words = words[:-2]
+    again = run("fuse", *words, "-m", "vote", "-o", tmp_path / "fused")
     assert again.code == 2  # masks of another reading are not skipped as finished
     for form in ("canonical", "packed"):
         out = tmp_path / form
@@ -104,7 +107,8 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
 
 def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
     words, out = draw(tmp_path / "data"), tmp_path / "run"
-    trained = run("train", *words, "-m", "global-cm", *SMALL, "-o", out)
+    rest = ["--unmarked", "rest"]
+    trained = run("train", *words, *rest, "-m", "global-cm", *SMALL, "-o", out)
     assert trained.code == 0, trained.err
     assert "--annotation ann=positive --annotation ben=negative" in trained.out
     config = yaml.safe_load((out / "config.yaml").read_text())
@@ -120,10 +124,10 @@ def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
     assert (
         run("predict", out, f"{tmp_path}/data/images/{{case}}.png", "-o", tmp_path / "p").code == 0
     )
-    scored = run("evaluate", out, *words)
+    scored = run("evaluate", out, *words, *rest)
     assert scored.code == 0, scored.err
     assert "positive drawings by ann" in scored.out
-    assert run("evaluate", tmp_path / "p", *words).code == 0
+    assert run("evaluate", tmp_path / "p", *words, *rest).code == 0
     told = run("report", out, "-o", tmp_path / "report")  # the study is remembered, with its kinds
     assert told.code == 0, told.err
     page = (tmp_path / "report/report.html").read_text()
@@ -292,7 +296,7 @@ def test_empty_files(run: Run, tmp_path: Path) -> None:
     flat = " ".join(found.out.split())
     for rater, kind in KINDS.items():
         assert f"{rater}/c4.png: found no mark, expected some: of the annotation '{kind}'" in flat
-    study = raters.read(words[0], ignore=255, annotations=KINDS)
+    study = raters.read(words[0], ignore=255, annotations=KINDS, unmarked="rest")
     said = [set(np.unique(row)) for row in study["c4"].labels[:4]]
     assert said == [{0}, {1}, {-1}, {0}]
     assert run("fuse", *words, "-m", "vote", "-o", tmp_path / "fused").code == 0

@@ -161,7 +161,7 @@ def test_negative_drawings_are_fused_with_a_model(model: raters.Model) -> None:
 
 
 def test_who_denies_does_not_spoil_the_matrices_of_others(model: raters.Model) -> None:
-    both = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
+    both = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE)).annotate(None, "rest")
     consensus = raters.fuse(both, model=model)
     fused, rows = consensus[0], consensus.rows
     shown = {row["rater"] for row in rows if row["sensitivity"] is not None}

@@ -195,10 +195,10 @@ class CoarseOptions(PixelOptions):
     """Options of `coarse`."""
 
     warm_up: float | None = Field(
-        default=0.8,
+        default=None,
         ge=0,
         description="epochs (below 1: share of them) of the warm-up, in which matrices are held; M "
-        "is not. 0.4 finds the matrices, at a cost to the truth",
+        "is not. By default 0.4 of them for masks that raters share, else 2",
     )
     warm_up_on: Literal["vote", "labels", "consensus", "trace"] | None = Field(
         default="labels",

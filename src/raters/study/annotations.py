@@ -27,7 +27,13 @@ Unmarked = Literal["rest", "unknown"]
 ANNOTATIONS: tuple[Annotation, ...] = get_args(Annotation)
 WORDS: tuple[Unmarked, ...] = get_args(Unmarked)
 UNMARKED: Unmarked = "rest"
-"""What unmarked pixels of positive and negative drawings say, unless the study says otherwise."""
+"""What unmarked pixels of drawings of one kind say, unless the study says otherwise."""
+
+
+def usual_unmarked(annotations: Mapping[str, Annotation]) -> Unmarked:
+    """Return what unmarked pixels say unless told: beside drawings of the other kind nothing."""
+    both = {"positive", "negative"} <= set(annotations.values())
+    return "unknown" if both else UNMARKED
 
 
 def reading(labels: Labels, annotation: Annotation, unmarked: Unmarked, num_classes: int) -> Labels:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError
 from raters.study import files_index, study_file
-from raters.study.annotations import UNMARKED
+from raters.study.annotations import usual_unmarked
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.classes import Classes
@@ -94,7 +94,7 @@ def read(
         annotations: What the labels of raters mean, by rater: 'mask', 'positive', 'negative',
             'scribble' or 'box'; by default what the study says, else 'mask'.
         unmarked: What pixels say that a positive or negative drawing leaves unmarked: 'rest' or
-            'unknown'; by default what the study says, else 'rest'.
+            'unknown'; by default what the study says, else 'unknown' if both kinds were drawn.
         strict: Raise what is wrong with the files' names; `raters check` lists it instead.
         truth: A pattern without `{rater}` is one of true masks: the study has no raters.
 
@@ -313,6 +313,7 @@ def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> 
         problems=tuple(found.problems),
         _classes=classes,
         _annotations=found.annotations,
+        unmarked=usual_unmarked(found.annotations),
     )
 
 
@@ -350,7 +351,7 @@ def open_folder(folder: Path) -> Study:
         problems=tuple(problems),
         rows=rows if "row" in columns else None,
         folder=folder,
-        unmarked=content.unmarked or UNMARKED,
+        unmarked=content.unmarked or usual_unmarked(content.annotations),
         _classes=content.label_classes(),
         _annotations=content.annotations,
     )

@@ -86,7 +86,7 @@ class Study(StudyData):
             annotations: By rater one of 'mask', 'positive', 'negative', 'scribble' and 'box'; the
                 other raters keep theirs.
             unmarked: What pixels say that a positive or negative drawing leaves unmarked: 'rest' or
-                'unknown'; None keeps it.
+                'unknown'; None keeps it (at first 'unknown' where both kinds were drawn).
 
         Example:
             >>> labels = np.array([[[[0, 1]], [[0, 1]]]])
@@ -101,12 +101,10 @@ class Study(StudyData):
                 "annotation are for masks",
                 kind="annotation",
             )
-        return replace(
-            self,
-            _annotations={**self._annotations, **given},
-            unmarked=self.unmarked if unmarked is None else kinds.known_unmarked(unmarked),
-            opened=None,
-        )
+        told = {**self._annotations, **given}
+        usual = self.unmarked if self.drawn else kinds.usual_unmarked(told)
+        how = usual if unmarked is None else kinds.known_unmarked(unmarked)
+        return replace(self, _annotations=told, unmarked=how, opened=None)
 
     @classmethod
     def from_arrays(
