@@ -24,11 +24,13 @@ def test_prepare(key: str, tmp_path: Path) -> None:
     source, name = tmp_path / "source", key.partition(":")[0]
     source.mkdir()
     source = make(source)
-    check(open_dataset(name, source))
+    as_downloaded = open_dataset(name, source)
+    check(as_downloaded)
     result = prepare(name, source, tmp_path / "study")
     assert not result.failures
     study = raters.read(tmp_path / "study")
     check(study)
+    assert raters.check(study).counts == raters.check(as_downloaded).counts
     dataset = DATASETS[name]
     about = {"title": dataset.title, "licence": dataset.licence, "citation": dataset.citation}
     assert about.items() <= dict(study.about).items()

@@ -81,7 +81,7 @@ class _Tally:
         self.imageless: list[str] = []
         self.failed: Counter[str | None] = Counter()
         self.covered: Counter[str] = Counter()
-        self.shared = False
+        self.shared = self.coded = False
         self.rare = hints.RareValues()
         self.unmarked = UnmarkedValues(study)
 
@@ -95,6 +95,7 @@ class _Tally:
         labelled = [r for r, m in scan.masks.items() if r and labelled_values(m, self.study)]
         self.shared |= len(labelled) > 1
         for rater, mask in scan.masks.items():
+            self.coded |= mask.coded
             self.values[rater].update(mask.counts)
             self.rare.add(scan.case, rater, mask)
             self.covered.update(mask.covered)
@@ -163,8 +164,7 @@ class _Tally:
         """Add up the counts of values by class, MISSING left out."""
         values = np.array(list(counts), np.int64)
         if self.study.classes_named:
-            coded = not isinstance(self.study.backend, FilesBackend)
-            numbers = self.study.encode(values, coded)
+            numbers = self.study.encode(values, self.coded)
         else:
             numbers = classes.encode(values, self.study.ignored)
         totals = np.bincount(numbers + 1, list(counts.values()), len(classes) + 1)[1:]
