@@ -85,6 +85,18 @@ def test_matrices_have_a_chance_after_the_warm_up() -> None:
     assert abs(np.concatenate(said).mean() - 0.6) < 0.1  # they start at 0.9
 
 
+def test_who_never_says_background_keeps_the_matrix_of_the_start() -> None:
+    """'Background everywhere, drawn as it looks' would explain all that both say."""
+    study = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
+    assert study.unmarked == "unknown"
+    model = raters.fit(study, "coarse", **{**TINY, "epochs": 3, "warm_up": 1, "lr": 0.05})
+    found = np.asarray(model.confusion(IMAGES[0]))[0]
+    np.testing.assert_allclose(found[1, 1], 0.9, atol=1e-3)
+    rest = study.annotate(None, "rest")
+    learnt = raters.fit(rest, "coarse", **{**TINY, "epochs": 3, "warm_up": 1, "lr": 0.05})
+    assert np.abs(np.asarray(learnt.confusion(IMAGES[0]))[0][1, 1] - 0.9).max() > 1e-3
+
+
 def test_who_says_one_class_alone_keeps_the_matrix_of_the_start() -> None:
     """'Says object, whatever is true' would explain every mark, and leave the truth open."""
     images, truth = drawn(classes=2)

@@ -55,10 +55,10 @@ class Coarse(PixelCM):
         self.has_regions = options.share is not None
 
     def prepare(self, study: Study) -> None:
-        """Hold the matrices of who says one class alone, which the paper's form would learn."""
+        """Hold the matrices of one-sided raters, which the paper's form would learn."""
         super().prepare(study)
         if study.drawn and self.options.form == "own":
-            self.raters.hold(who_says_one_class(study))
+            self.raters.hold(one_sided_raters(study))
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features, and a transition of each rater."""
@@ -115,22 +115,24 @@ def _places(task: Task, options: CoarseOptions) -> tuple[tuple[int, ...], tuple[
     return negative if task.num_classes > 2 else (), masks if trust else ()
 
 
-def who_says_one_class(study: Study) -> list[int]:
-    """Return the positions of the raters whose labels are all of one class, or who have none.
+def one_sided_raters(study: Study) -> list[int]:
+    """Return who never says a second class, or never the background, which explains all else then.
 
     Example:
         >>> from raters.study.study import Study
-        >>> labels = np.array([[[[0, 1]], [[-1, 1]]]])
-        >>> who_says_one_class(Study.from_arrays(labels=labels))
-        [1]
+        >>> labels = np.array([[[[0, 1, 2]], [[-1, 1, 1]], [[-1, 1, 2]]]])
+        >>> one_sided_raters(Study.from_arrays(labels=labels))
+        [1, 2]
     """
     said = np.zeros((len(study.raters), len(study.classes)), bool)
+    both, excluding = said.any(axis=1), np.isin(study.raters, study.negatives)
     for case in study.iter_cases():
         for row, labels in zip(said, case.labels, strict=True):
             row[np.unique(labels[labels != MISSING])] = True
-        if (said.sum(axis=1) > 1).all():
+        both = (said.sum(axis=1) > 1) & (said[:, 0] | excluding)
+        if both.all():
             break
-    return np.flatnonzero(said.sum(axis=1) < 2).tolist()
+    return np.flatnonzero(~both).tolist()
 
 
 def share_term(log_truth: Tensor, share: float, observed: Tensor, inside: Tensor) -> Tensor:

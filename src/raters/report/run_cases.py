@@ -67,9 +67,8 @@ def case_section(
     truth, told = free("predicted consensus"), {r: free(f"as {who}") for r, who in whom.items()}
     rows = dict(case_dice(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
-    why = telling_cases(
-        uncertainty, {name: row["with_raters"] for name, row in rows.items()}, shown
-    )
+    fits = {name: row["with_raters"] for name, row in rows.items()}
+    why = telling_cases(uncertainty, fits, shown)
     cards: list[Card] = []
     drawn: Block | None = None
     varies = False
