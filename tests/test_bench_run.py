@@ -153,7 +153,7 @@ class TestInterrupted:
         there = [cell.setting for cell in cells if cell.path(tmp_path).exists()]
         assert there == ["first", "third"]
 
-    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     def test_a_run_that_is_stopped(
         self, how: signal.Signals, run: Run, no_training: list[Cell], tmp_path: Path
     ) -> None:
