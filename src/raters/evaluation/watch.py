@@ -349,7 +349,7 @@ def telling_cases(
 
 
 def trust_of(
-    model: Model, cases: Sequence[Case], raters: Sequence[str]
+    model: Model, cases: Iterable[Case], raters: Sequence[str]
 ) -> tuple[Floats, list[Row]]:
     """Return what recurrences did: the first case's background by each, and trust in raters.
 

@@ -191,7 +191,7 @@ def recurrence_section(model: Model, part: Study | None) -> Section | None:
     if "recurrences" not in model.method.answers or part is None or not len(part):
         return None
     cases = list(part.cases)[:_MOST_CASES]
-    first, rows = trust_of(model, [part[name] for name in cases], part.raters)
+    first, rows = trust_of(model, (part[name] for name in cases), part.raters)
     shown = plots.side_by_side(1 - first, "recurrence")
     block = figure("run.recurrences", shown, case=cases[0])
     return section("run.recurrences", block, table("run.trust", rows, cases=len(cases)))
