@@ -382,6 +382,9 @@ def test_teams_have_their_share_of_each_split() -> None:
     assert "assign mask 2, positive+negative 1" in study.about["simulated raters"]
     masks = [case.labels[0] for case, own in zip(study, given[:, 0], strict=True) if own]
     assert all(np.array_equal(mask, truth[0]) for mask in masks)
+    alone = simulate(source, "mask=good:0", assign={"mask": 2.0, "": 1.0}, seed=3)
+    assert [(case.labels >= 0).any() for case in alone] == given[:, 0].tolist()  # the same images
+    assert "assign mask 2, nobody 1" in alone.about["simulated raters"]
 
 
 @pytest.mark.parametrize("form", ["canonical", "packed"])

@@ -202,7 +202,7 @@ def _curves_figure(found: Collected, groups: dict[str, dict[float, str]], theme:
         for k, (axes, score) in enumerate(zip(line, scores, strict=True)):
             axis = found.spec.axis if axes in grid[-1] else ""
             style.plain_axes(axes, theme, "", axis, _folded(SCORES[score].title, 26))
-            title = style.shown(name, 40) if k == 0 and len(groups) > 1 else ""
+            title = style.shown(name, 40 * len(scores)) if k == 0 and len(groups) > 1 else ""
             _title(axes, title, theme)
             _draw_curves(axes, found, points, rows, score, theme)
     handles = [

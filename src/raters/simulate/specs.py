@@ -137,7 +137,7 @@ def assign(cases: int, raters: Sequence[str], how: How, rng: np.random.Generator
         how: 'all' raters label every case; 'one' random rater does; `k` random raters do; a
             share per rater: each labels that part of the cases, at random and independently of
             the others (a case may then have no label at all); or shares of teams, of whom each
-            case has one: `{"ann": 2, "bob+cy": 1}`.
+            case has one: `{"ann": 2, "bob+cy": 1}`; the team '' is nobody.
         rng: Randomness.
 
     Returns:
@@ -208,7 +208,7 @@ def _teams(
     cases: int, raters: Sequence[str], teams: Mapping[str, float], rng: np.random.Generator
 ) -> Flags:
     """Return each case to one team, as many as its share of all."""
-    members = {team: team.split("+") for team in teams}
+    members = {team: team.split("+") if team else [] for team in teams}
     for team, names in members.items():
         for name in names:
             if name not in raters:

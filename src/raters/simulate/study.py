@@ -134,7 +134,7 @@ def described(study: Study, raters: Mapping[str, str], how: How, seed: int) -> d
     said = ", ".join(f"{name} ({what})" for name, what in raters.items())
     how_said: str | int
     if isinstance(how, Mapping):
-        how_said = ", ".join(f"{team} {share:g}" for team, share in how.items())
+        how_said = ", ".join(f"{team or 'nobody'} {share:g}" for team, share in how.items())
     else:
         how_said = how if isinstance(how, str | int) else ", ".join(f"{s:g}" for s in how)
     kept = {key: text for key, text in study.about.items() if key != "raters"}  # not of these
