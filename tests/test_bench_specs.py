@@ -61,6 +61,14 @@ def test_options_are_accepted_at_every_scale(spec: Specification) -> None:
         refuse_options(list({cell.row: cell for cell in cells(spec.name, scale)}.values()))
 
 
+def test_teams_have_raters_who_are_there(spec: Specification) -> None:
+    drawn = cells(spec.name, "smoke")[0].data
+    ways = {cell.setting: cell.raters for cell in cells(spec.name, "paper")}
+    for how in ways.values():
+        if isinstance(how.get("assign"), dict):  # of teams; an unknown one is an error
+            assert make_data(drawn, how, 0, {}).study.raters
+
+
 def test_files_of_results_are_different(spec: Specification) -> None:
     assert len({slug(name) for name in spec.rows}) == len(spec.rows)
     assert len({slug(name) for name in spec.settings}) == len(spec.settings)
