@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Floats, mean_known
+from raters.arrays import Floats
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
@@ -264,11 +264,6 @@ class Estimated:
     all_raters: Sequence[str] | None = None
     anonymous: bool = False
     shared: bool = False
-
-
-def skills_of(matrices: Floats) -> Floats:
-    """Return the mean of the diagonals, over classes that are known; NaN if none is."""
-    return mean_known(np.einsum("rll->rl", matrices), axis=1)
 
 
 def foreground_of(matrix: Floats, pixels: Floats) -> Row:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from raters.arrays import Floats
+from raters.arrays import Floats, mean_known
 from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.style import Theme
@@ -70,8 +70,8 @@ def skills(
 def matrix_skills(matrices: ArrayLike) -> Floats:
     """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
 
-    All classes count alike, the background of masks too: a rater who draws far too much of a small
-    object still scores high.
+    All classes that are known count alike, the background of masks too: a rater who draws far too
+    much of a small object still scores high. NaN where no class is known.
 
     Example:
         >>> matrix_skills([[[0.9, 0.1], [0.3, 0.7]]])
@@ -80,7 +80,7 @@ def matrix_skills(matrices: ArrayLike) -> Floats:
     array = np.asarray(matrices, np.float64)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
         raise RatersError(f"found matrices of shape {array.shape}, expected (raters, L, L)")
-    return np.asarray(np.einsum("rll->r", array) / array.shape[1])
+    return mean_known(np.einsum("rll->rl", array), axis=1)
 
 
 def skill_scatter(

@@ -14,15 +14,7 @@ import numpy as np
 from raters import plots
 from raters.arrays import Floats, mean_known
 from raters.evaluation.negatives import error_rows, look_at_negatives
-from raters.evaluation.watch import (
-    Estimated,
-    apart,
-    draws_unlike,
-    foreground_of,
-    one_way,
-    skills_of,
-    trust_of,
-)
+from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_of, one_way, trust_of
 from raters.fusion.findings import low_skills
 from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
 from raters.report.example_pictures import samples_section
@@ -75,8 +67,8 @@ def _measures(found: Estimated) -> list[Block]:
     more = ", background included" if found.masks else ""
     blocks.append(table("run.raters", rows, more=more))
     if found.true is not None:
-        skills = skills_of(found.matrices), skills_of(found.true)
-        drawn = plots.skill_scatter(*skills, list(found.raters), all_raters=raters)
+        matrices = found.matrices, found.true
+        drawn = plots.skill_scatter(*matrices, list(found.raters), all_raters=raters)
         blocks.append(figure("run.skill_true", drawn))
     return blocks
 
@@ -91,14 +83,14 @@ def skill_rows(found: Estimated) -> list[Row]:
         'calls 40 % of lesion healthy'
     """
     rows: list[Row] = []
-    skills = skills_of(found.matrices)
+    skills = plots.matrix_skills(found.matrices)
     for k, name in enumerate(found.raters):
         row: Row = {"rater": name}
         if found.masks and found.pixels is not None:
             row |= foreground_of(found.matrices[k], found.pixels)
         row["balanced_accuracy"] = float(skills[k])
         if found.true is not None:
-            row["true_balanced_accuracy"] = float(skills_of(found.true)[k])
+            row["true_balanced_accuracy"] = float(plots.matrix_skills(found.true)[k])
             row["matrix_error"] = apart(found.matrices[k], found.true[k])
         row["most_frequent_error"] = _worst(found.matrices[k], found.classes)
         if found.draws_more is not None:
@@ -136,7 +128,7 @@ def _worst(matrix: Floats, classes: Sequence[str]) -> str:
 
 def _kept(matrices: Floats) -> list[int]:
     """Return the raters to draw: all, or the least and the most skilled ones."""
-    order = np.argsort(skills_of(matrices), kind="stable").tolist()
+    order = np.argsort(plots.matrix_skills(matrices), kind="stable").tolist()
     half = MOST_MATRICES // 2
     return sorted({*order[:half], *order[-half:]})
 
