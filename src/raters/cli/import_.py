@@ -108,7 +108,7 @@ def _show_all() -> None:
 
 def report(result: ImportResult) -> None:
     """Print what was written; cases that failed end with exit code 2."""
-    there = f", {result.skipped:,} there already" if result.skipped else ""
+    there = show.there_already(result.skipped)
     show.notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
     show.end_with_unreadable(result.failures)

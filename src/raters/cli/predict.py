@@ -105,7 +105,7 @@ def _report(result: PredictResult, as_json: bool, whole: float) -> None:
         show.json({**facts, "whole_seconds": whole})
     else:
         show.notes(result.notes)
-        there = f", {result.skipped:,} there already" if result.skipped else ""
+        there = show.there_already(result.skipped)
         typer.echo(f"{cases} predicted{there}: {result.folder}")
         if result.written:
             pixels = f", {facts['megapixels_per_second']:.3g} megapixels/s"
