@@ -445,6 +445,27 @@ def test_counts_before_training_are_of_what_is_said() -> None:
     assert survey(silent).case(0).pixels == int((said[0, 3] != MISSING).sum())
 
 
+@pytest.mark.parametrize("method", ["staple", "dawid-skene", "spatial-staple"])
+def test_matrices_of_drawings_that_cannot_say_each_class_are_refused(method: str) -> None:
+    """'Says so whatever is true' would explain them, and the consensus be empty."""
+    truth = np.zeros((1, 24, 24), np.int16)
+    truth[0, 6:16, 8:20] = 1
+    inner = np.zeros_like(truth)
+    inner[0, 8:14, 9:18] = 1
+    for other, kind, unmarked in ((1 - truth, "negative", "unknown"), (truth, "box", "rest")):
+        kinds = {"a": "positive", "b": kind}
+        given = {"labels": np.stack([inner, other], 1), "raters": ["a", "b"], "annotations": kinds}
+        study = Study.from_arrays(**given, unmarked=unmarked)
+        assert (raters.fuse(study, "vote")[0].labels[inner[0] == 1] == 1).all()
+        named = "'a', 'b'" if unmarked == "unknown" else "'b'"
+        with pytest.raises(RatersError, match=f"drawings by {named} that cannot say each class"):
+            raters.fuse(study, method)
+        with pytest.raises(RatersError, match="take -m vote"):
+            raters.fuse(study)
+    whole = Study.from_arrays(**{**given, "annotations": {"a": "positive", "b": "mask"}})
+    assert raters.fuse(whole, method)[0].labels.any()
+
+
 def test_one_class_is_refused_only_of_drawings() -> None:
     names, only = ["background", "lesion"], [False, True]
     with pytest.raises(RatersError, match=r"nothing but 'lesion' .*--unmarked rest"):

@@ -593,7 +593,9 @@ def test_bad_options(name: str, given: dict[str, Any], message: str) -> None:
 
 
 def test_one_rater_is_too_few_for_weights() -> None:
-    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: wdn learns from"):
+    with pytest.raises(
+        RatersError, match="found 1 rater with labels, expected at least 2: wdn learns from"
+    ):
         fit(crowd([0.9], tasks=20), "wdn")
 
 

@@ -279,7 +279,7 @@ def test_one_group_is_refused() -> None:
 
 
 def test_one_rater_and_class_labels_are_refused() -> None:
-    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: diag"):
+    with pytest.raises(RatersError, match="found 1 rater with labels, expected at least 2: diag"):
         raters.fit(drawn(8).select(raters=["tells"]), "diag", epochs=1, **OPTIONS)
     labels = np.array([[0, 1], [1, 1], [0, 0], [1, 0]])
     table = Study.from_arrays(np.zeros((4, 3)), labels, diagnoses=["a", "b", "a", "b"])

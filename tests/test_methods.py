@@ -364,7 +364,11 @@ def test_an_optimiser_takes_its_schedule_along() -> None:
     ("kind", "raters", "found"),
     [
         ("classification", 3, "found class labels, expected masks: m takes no others"),
-        ("segmentation", 1, "found 1 rater, expected at least 2: m learns from how raters differ"),
+        (
+            "segmentation",
+            1,
+            "found 1 rater with labels, expected at least 2: m learns from how raters differ",
+        ),
     ],
 )
 def test_studies_that_a_method_does_not_take_are_refused(

@@ -271,7 +271,7 @@ def test_a_rater_without_labels_weighs_nothing_in_the_truth() -> None:
 
 def test_one_rater_and_class_labels_are_refused() -> None:
     alone = drawn(4, seed=0).select(raters=["small"])
-    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: mrnet"):
+    with pytest.raises(RatersError, match="found 1 rater with labels, expected at least 2: mrnet"):
         raters.fit(alone, "mrnet", epochs=1)
     table = raters.Study.from_arrays(np.zeros((4, 3)), np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     with pytest.raises(RatersError, match="found class labels, expected masks: mrnet"):

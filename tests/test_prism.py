@@ -39,6 +39,7 @@ from raters.methods.prism_losses import (
 )
 from raters.methods.targets import votes_of
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.networks.prism import Attention
 from raters.rater_models import confidence as c
 from raters.rater_models.confusion import SharedConfusion
 from raters.rater_models.likelihood import posterior
@@ -210,8 +211,9 @@ def test_said_is_the_truth_through_the_matrices() -> None:
     expected = np.einsum("bkyx,bmktyx->bmtyx", truth, found.log_matrix.detach().exp())
     np.testing.assert_allclose(found.said.detach(), expected, rtol=1e-6)
     expected = np.einsum("bkyx,bmkkyx->bmyx", truth, found.log_matrix.detach().exp())
-    np.testing.assert_allclose(found.trust(truth).detach(), expected, rtol=1e-6)
-    shares = Diverged(found.said, None).trust(truth).sum(1)
+    everyone = torch.ones(R, dtype=torch.bool)
+    np.testing.assert_allclose(found.trust(truth, everyone).detach(), expected, rtol=1e-6)
+    shares = Diverged(found.said, None).trust(truth, everyone).sum(1)
     torch.testing.assert_close(shares, torch.ones_like(shares))
 
 
@@ -237,9 +239,24 @@ def test_nobody_is_believed_without_limit() -> None:
 
 def test_weights_of_raters_stay_within_what_was_drawn() -> None:
     """A weight of 0 is the lowest mean of equation 14: ConP never saw a rater of none at all."""
-    found = confidence_of(torch.tensor([1.0, 0.0, 0.0]))
+    three, five = torch.ones(3, dtype=torch.bool), torch.ones(5, dtype=torch.bool)
+    found = confidence_of(torch.tensor([1.0, 0.0, 0.0]), three)
     torch.testing.assert_close(found, torch.tensor([HIGHEST, LOWEST, LOWEST]))
-    torch.testing.assert_close(confidence_of(torch.full((5,), 0.2)), torch.full((5,), 0.5))
+    torch.testing.assert_close(confidence_of(torch.full((5,), 0.2), five), torch.full((5,), 0.5))
+    without = torch.tensor([True, False, True])  # two who labelled, alike
+    found = confidence_of(torch.tensor([0.5, 0.0, 0.5]), without)
+    torch.testing.assert_close(found, torch.tensor([0.5, LOWEST, 0.5]))
+
+
+@BY
+def test_trust_is_of_those_who_labelled(by: Any) -> None:
+    truth = torch.rand(1, L, 2, 2).softmax(1)
+    found = diverged(truth, torch.randn(1, R, L * L if by == "bayes" else L, 2, 2), by)
+    there = torch.arange(R) != 1
+    trust = found.trust(truth, there)
+    assert trust[:, 1].isnan().all() and trust[:, there].isfinite().all()
+    if by == "weights":
+        torch.testing.assert_close(trust[:, there].sum(1), torch.ones(1, 2, 2))
 
 
 # Losses
@@ -403,6 +420,7 @@ def test_confidences_are_drawn_as_equation_14_says() -> None:
 
 
 def test_only_those_who_labelled_are_shuffled() -> None:
+    assert SHUFFLES == 3  # section 4.3.2
     there = torch.tensor([True, False, True, True])
     orders = draw_order(there, 300, 0, 0, 0)
     assert (orders[:, 1] == 1).all()
@@ -500,10 +518,14 @@ def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: 
     assert float(step.loss.detach()) == pytest.approx(sum(terms.values()) / observed, rel=1e-4)
 
 
+@pytest.mark.parametrize("warm_up", [2, 3])
 @KINDS
-def test_no_gradient_leaves_its_recurrence_or_its_module(options: dict[str, Any]) -> None:
+def test_no_gradient_leaves_its_recurrence_or_its_module(
+    options: dict[str, Any], warm_up: int
+) -> None:
     """As if confidences, targets and what DivP is shown were numbers that someone wrote down."""
-    method, batch = made(**options, divp_loss="both", recurrences=3), batch_of()
+    asked = {**options, "divp_loss": "both", "recurrences": 3, "warm_up": warm_up}
+    method, batch = made(**asked), batch_of()
     trusted, order = drawn_for(method, batch)
     labels, even, by = batch["labels"], method.class_weights, method.options.fuse_by
     method.step(batch).loss.backward()
@@ -516,18 +538,15 @@ def test_no_gradient_leaves_its_recurrence_or_its_module(options: dict[str, Any]
             noted.append((trusted, target, truth))
             found = diverged(truth, method.divp(truth), by)
             trusted, target = found.confidence, fused_of(method, found, labels)
-    known, number = (labels >= 0).any(1), (labels >= 0).flatten(1).sum(1)
-    total = torch.zeros(())
+    total, number = torch.zeros(()), (labels >= 0).sum()
     for trusted, target, truth in noted:
-        own = torch.where(known.unsqueeze(1), target, truth)
         again = conp_says(method, batch["image"], trusted)
-        total = total + (ssim_loss(again, own, even, known) * number).sum()
         found = diverged(truth, method.divp(truth), by)
-        fused = torch.where(known.unsqueeze(1), fused_of(method, found, labels), truth)
-        total = total + (ssim_loss(fused, truth, even, known) * number).sum()
+        given = again, target, fused_of(method, found, labels), labels, even
+        total = total + recurrence_loss(*given, warming=warm_up == 3)
         total = total + 0.3 * shuffle_loss(found, order, labels, even)
         total = total + 0.3 * heads_loss(found, labels, even)
-    (total / number.sum()).backward()
+    (total / number).backward()
     expected = [p.grad for p in method.parameters()]
     assert all(slope is not None and slope.abs().max() > 0 for slope in expected)
     torch.testing.assert_close(slopes, expected, rtol=1e-3, atol=1e-6)
@@ -595,6 +614,16 @@ def test_any_number_of_raters_and_classes_and_any_size(
     if min(space) > 1:
         assert (alone - method.weighted(image, torch.eye(raters)[1])).abs().max() > 1e-5
     torch.testing.assert_close(alone[:1], method.weighted(image[:1], torch.eye(raters)[0]))
+
+
+@torch.no_grad()
+def test_attention_knows_places_by_query_and_key_alone() -> None:
+    torch.manual_seed(0)
+    attention, (features, asking) = Attention(8, heads=2), torch.randn(2, 1, 5, 7, 8)
+    turned = attention(asking.flip(1), features.flip(1)).flip(1)
+    assert (turned - attention(asking, features)).abs().max() > 1e-3
+    alike = features[:, :1, :1].expand(1, 5, 7, 8)
+    torch.testing.assert_close(attention(asking, alike), attention.value(alike))
 
 
 # Predictions
@@ -684,5 +713,7 @@ def test_volumes_and_one_rater_are_refused() -> None:
     task = Task("segmentation", ("a", "b"), 2, 3, made().task.network)
     with pytest.raises(RatersError, match="found images of 3 spatial axes, expected 2: prism"):
         Prism(task, learning_method("prism").parse({}))  # type: ignore[arg-type]
-    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: prism learns"):
+    with pytest.raises(
+        RatersError, match="found 1 rater with labels, expected at least 2: prism learns"
+    ):
         learning_method("prism").refuse_study("prism", "segmentation", 1)

@@ -14,8 +14,11 @@ import torch
 import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
 from make_models import make_model
+from raters.errors import RatersError
+from raters.methods.base import Asked
 from raters.report.run_raters import recurrence_section
 from raters.study import formats
+from raters.study.classes import MISSING
 from raters.study.study import Study
 
 RATERS = ("ann", "bob", "cy")
@@ -81,6 +84,33 @@ def test_a_weighting_is_what_the_first_recurrence_starts_with(folder: Path) -> N
     found = model.predict_proba(case, weights="ann=0.7,bob=0.3")
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert np.abs(found - even).max() > 1e-6
+
+
+def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run: Run) -> None:
+    words = ["predict", folder / "run", f"{folder}/images/{{case}}.png", "--probabilities"]
+    words += ["--recurrences", "-o", folder / "weighted", "--weights", "cy=1"]
+    assert run(*words).code == 0
+    truth, first = (
+        formats.read_labels(folder / "weighted" / part / "c0.png").array
+        for part in ("", "recurrence-1")
+    )
+    np.testing.assert_array_equal(truth, first)
+    model, case = raters.load(folder / "run"), study_in(folder)["c0"]
+    image, weights = model.pixels(case)[None], (0.0, 0.0, 1.0)
+    with torch.no_grad():
+        maps = model.method.maps(image, Asked(recurrences=True, weights=weights))
+        even = model.method.maps(image, Asked(recurrences=True))
+    torch.testing.assert_close(maps["truth"], maps["recurrence:1"])
+    assert (maps["recurrence:2"] - even["recurrence:2"]).abs().max() > 1e-6
+
+
+def test_a_rater_without_labels_is_no_second_one() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (6, 2, 16, 16))
+    labels[:, 1] = MISSING
+    study = Study.from_arrays(rng.random((6, 1, 16, 16)), labels)
+    with pytest.raises(RatersError, match="found 1 rater with labels, expected at least 2: prism"):
+        raters.fit(study, "prism", epochs=1, width=2)
 
 
 def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run) -> None:

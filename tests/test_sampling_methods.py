@@ -561,7 +561,9 @@ def test_options_that_cannot_be(name: str, given: dict[str, Any], words: str) ->
 
 def test_studies_that_do_not_fit() -> None:
     alone = two_kinds("size", 4, 0).select(raters=["a"])
-    with pytest.raises(RatersError, match="found 1 rater, expected at least 2: pionono learns"):
+    with pytest.raises(
+        RatersError, match="found 1 rater with labels, expected at least 2: pionono learns"
+    ):
         fitted("pionono", alone)
     table = Study.from_arrays(np.eye(4), np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     for name in LATENT:

@@ -167,10 +167,10 @@ def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         >>> first_difference({"a": 1, "train": {"epochs": 2}}, {"a": 1, "train": {"epochs": 5}})
         'train epochs 2 there, 5 now'
         >>> first_difference({"a": 1, "old": 2}, {"a": 1})
-        'written by another version'
+        'old 2 there, null now'
     """
-    for key, new in now.items():
-        old = there.get(key)
+    for key in (*now, *there):
+        old, new = there.get(key), now.get(key)
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -9,6 +9,7 @@ A check is one comparison; values and M are in the units that tables show:
     accuracy: global-cm @ flippers > vote @ flippers within 1      (better, or at most 1 behind)
     accuracy: global-cm @ flippers > vote @ flippers by 5          (better by more than 5)
     miou: coarse @ level 2 minus coarse @ level 1 > coarse @ level 3 minus coarse @ level 2
+    soft_dice_unseen: prism @ all alike > vote @ all alike in soft_dice_fused
 
 `@ SETTING` may be omitted where a benchmark has one setting.
 """
@@ -46,6 +47,7 @@ ONE_SEED = "one seed: unclear by rule"
 _OPERATOR = re.compile(r"\s([<>~])\s")
 _MARGIN = re.compile(r"^(.*)\s(within|by)\s+(\S+)$", re.DOTALL)
 _MINUS = " minus "
+_OTHER = re.compile(r"^(.*)\sin\s+(\w+)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Check:
         right: The same, or a number.
         within: How far apart values may be that are about the same, or how far behind one that is
             better or level; negative: by how much one must be better.
+        other: The score of the right side, where it is another.
     """
 
     text: str
@@ -68,6 +71,7 @@ class Check:
     sign: str
     right: Operand
     within: float = 0.0
+    other: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,11 @@ def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match
         if sign[1] == "~" and ending[2] == "by":
             raise _bad(text, "found 'by M' with ~, expected 'within M'")
         right, within = ending[1].strip(), number if ending[2] == "within" else -number
+    named = _OTHER.match(right)
+    right, other = named.groups() if named and named[2] in SCORES else (right, "")
     value = _number(right)
-    other: Operand = _side(text, right, spec) if value is None or right in spec.rows else value
-    return Check(text, score, _side(text, left, spec), sign[1], other, within)
+    side: Operand = _side(text, right, spec) if value is None or right in spec.rows else value
+    return Check(text, score, _side(text, left, spec), sign[1], side, within, other)
 
 
 def _side(text: str, side: str, spec: Specification) -> Place | Gain:
@@ -184,7 +190,7 @@ def answer_check(check: Check, found: Collected) -> Verdict:
     if isinstance(check.right, float):
         right = dict.fromkeys(left, check.right)
     else:
-        right = _by_seed(check.right, check.score, found)
+        right = _by_seed(check.right, check.other or check.score, found)
     difference = paired(left, right)
     if difference is None:
         why = [_absent(check, found), *([ONE_SEED] if _fewest_seeds(check, found) == 1 else [])]
@@ -214,7 +220,7 @@ def _fewest_seeds(check: Check, found: Collected) -> int:
 
 def _absent(check: Check, found: Collected) -> str:
     for row, setting in _places(check):
-        if not found.by_seed(setting, row, check.score):
+        if not any(found.by_seed(setting, row, score) for score in (check.score, check.other)):
             return f"{row}: {found.why.get((setting, row), 'not at this scale')}"
     return "no common seed"
 

@@ -13,7 +13,7 @@ from raters.errors import RatersError
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMState
 from raters.fusion.hierarchical import posterior_errors
-from raters.fusion.methods import FusionOptions, method_of, refuse_no_images
+from raters.fusion.methods import FusionOptions, method_of, refuse_no_images, refuse_one_sided
 from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.result import ByCase, Fusion
@@ -87,6 +87,8 @@ def fuse(
     method = method or "staple"
     chosen = method_of(method)
     chosen.check_options(study.kind, options, pool)
+    if chosen.matrices:
+        refuse_one_sided(study, method)
     if chosen.images:
         refuse_no_images(study, f": {method} looks at what is marked in them")
     return Consensus(study, method, pool, options, progress)

@@ -27,6 +27,7 @@ from typing import (
 )
 
 from raters.errors import RatersError, one_of
+from raters.wording import listing
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
@@ -71,6 +72,7 @@ class Method:
         compares: Whether a note says on how many tasks of a table other methods differ.
         slow: Whether fusing a case many times over takes too long for a report.
         images: Whether it looks at images: they are the third argument of the function for masks.
+        matrices: Whether it estimates each rater's matrix from masks: `refuse_one_sided`.
         when: When to use it.
     """
 
@@ -83,6 +85,7 @@ class Method:
     compares: bool = True
     slow: bool = False
     images: bool = False
+    matrices: bool = False
     when: str = ""
 
     @property
@@ -166,6 +169,25 @@ def refuse_no_images(study: Study, why: str = "") -> None:
         )
 
 
+def refuse_one_sided(study: Study, method: str) -> None:
+    """Reject drawings that cannot say each class, of which labels do not tell the matrices.
+
+    'Says so whatever is true' explains all that such a rater said, and then nothing that was drawn
+    counts: the consensus would be background everywhere.
+    """
+    from raters.study.annotations import one_sided  # `raters --help` needs no numpy
+
+    if found := one_sided(study.annotations, study.unmarked):
+        boxes = [rater for rater in found if study.annotations[rater] == "box"]
+        rest = "" if boxes else ", or let unmarked pixels be the rest (--unmarked rest)"
+        raise RatersError(
+            f"found drawings by {listing(found, 20, repr)} that cannot say each class, expected "
+            f"labels that can: {method} could not tell how far to trust them; take -m vote{rest}",
+            kind="annotation",
+            rater=found[0],
+        )
+
+
 def _imported(where: str) -> Any:  # noqa: ANN401
     module, name = where.split(":")
     return getattr(import_module(module), name)
@@ -237,6 +259,7 @@ METHODS: dict[str, Method] = {
         "raters.fusion.staple:staple",
         pooled=_POOLED,
         errors="rows",
+        matrices=True,
         when="masks by named raters of unlike skill (--pool); not where several over-draw alike",
     ),
     "dawid-skene": Method(
@@ -246,6 +269,7 @@ METHODS: dict[str, Method] = {
         pooled=_POOLED,
         fixed={"estimate_prior": True},
         errors="rows",
+        matrices=True,
         when="a table of class labels, several for each task; also turns consistent errors round",
     ),
     "one-coin": Method(
@@ -264,6 +288,7 @@ METHODS: dict[str, Method] = {
         "matrices that vary over the image",
         "raters.fusion.spatial_staple:spatial_staple",
         slow=True,
+        matrices=True,
         when="masks by four raters or more whose skill differs over the image",
     ),
     "simple": Method(

@@ -135,8 +135,8 @@ class MethodEntry:
             )
         if self.raters and raters < self.least_raters:
             raise RatersError(
-                f"found {many(raters, 'rater')}, expected at least {self.least_raters}: "
-                f"{name} learns from how raters differ"
+                f"found {many(raters, 'rater')} with labels, expected at least "
+                f"{self.least_raters}: {name} learns from how raters differ"
             )
 
     def refuse_drawings(

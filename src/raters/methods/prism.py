@@ -178,9 +178,9 @@ class Prism(OfLabelled):
                 return
             confidence, before = raters.confidence, truth
 
-    def recurrences(self, image: Tensor) -> list[Recurrence]:
+    def recurrences(self, image: Tensor, first: Tensor | None = None) -> list[Recurrence]:
         """Return what each recurrence says; those after the last change are like it."""
-        found = list(self._recur(image))
+        found = list(self._recur(image, first))
         return found + [found[-1]] * (self.options.recurrences - len(found))
 
     def _last(self, image: Tensor) -> Recurrence:
@@ -220,8 +220,11 @@ class Prism(OfLabelled):
 
         Further ones would put DivP's confidences in their place.
         """
-        first = next(self._recur(image, confidence_of(weights / weights.sum()).to(image)))
-        return first.truth
+        return next(self._recur(image, self._confidence_of(weights))).truth
+
+    def _confidence_of(self, weights: Tensor) -> Tensor:
+        weights = weights.to(self.labelled.device)
+        return confidence_of(weights / weights.sum(), self.labelled)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the last recurrence's truth."""
@@ -243,19 +246,22 @@ class Prism(OfLabelled):
         return self._last(image).raters.self_fused(self.labelled)
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
-        """Return all that is asked, from one run of the recurrences."""
-        turns = self.recurrences(image)
-        truth, raters = turns[-1]
-        found = {"truth": truth}
-        if asked.weights is not None:
-            found["truth"] = self.weighted(image, torch.tensor(asked.weights, device=image.device))
+        """Return all that is asked, from one run of the recurrences.
+
+        By a weighting of raters all of them start there, and the first is the truth: `weighted`.
+        """
+        given = None if asked.weights is None else self._confidence_of(torch.tensor(asked.weights))
+        turns = self.recurrences(image, given)
+        raters = turns[-1].raters
+        found = {"truth": turns[-1 if given is None else 0].truth}
         for rater in asked.raters:
             found[as_key(self.task, rater)] = raters.said[:, number_of(self.task, rater)]
         if asked.confusion and raters.log_matrix is not None:
             found["confusion"] = raters.log_matrix.exp()
         if asked.recurrences:
             found |= {f"recurrence:{k}": turn.truth for k, turn in enumerate(turns, start=1)}
-            found["confidence"] = torch.stack([t.raters.trust(t.truth) for t in turns], 1)
+            trust = [turn.raters.trust(turn.truth, self.labelled) for turn in turns]
+            found["confidence"] = torch.stack(trust, 1)
         return found | self.sampled(image, asked, latents)
 
 

@@ -53,7 +53,7 @@ class Diverged(NamedTuple):
         """What ConP is given next, from 0 to 1, `(batch, raters, L, *space)`."""
         return self.said if self.log_matrix is None else skill_of(self.log_matrix)
 
-    def trust(self, truth: Tensor) -> Tensor:
+    def trust(self, truth: Tensor, labelled: Tensor) -> Tensor:
         r"""Return the trust in each rater at each pixel, `(batch, raters, *space)`.
 
         .. math:: \sum_k \tilde y_k C^m[k, k], \quad \text{weights:} \quad
@@ -61,12 +61,16 @@ class Diverged(NamedTuple):
 
         Args:
             truth: `(batch, L, *space)`.
+            labelled: Who labelled anything, `(raters,)`; the others share in nothing: NaN.
         """
         if self.log_matrix is None:
-            each = self.said / self.said.sum(1, keepdim=True).clamp(min=LEAST)
+            all_said = self.said[:, labelled].sum(1, keepdim=True)
+            each = self.said / all_said.clamp(min=LEAST)
         else:
             each = self.log_matrix.diagonal(dim1=2, dim2=3).movedim(-1, 2).exp()
-        return (truth.unsqueeze(1) * each).sum(2)
+        found: Tensor = (truth.unsqueeze(1) * each).sum(2)
+        found[:, ~labelled] = torch.nan
+        return found
 
     def fused(self, labels: Tensor, log_prior: Tensor | None = None) -> Tensor:
         """Fuse labels `(batch, raters, *space)`; 'weights' knows no prior but where none is."""
@@ -181,7 +185,7 @@ def draw_confidence(shape: Sequence[int], seed: int, epoch: int, case: int) -> T
     return (mean.view(-1, *(1,) * (len(shape) - 1)) + noise).clamp(0, 1)
 
 
-def confidence_of(given: Tensor) -> Tensor:
+def confidence_of(given: Tensor, labelled: Tensor) -> Tensor:
     """Return the confidence in each rater that a weighting means, `(raters,)`.
 
     Equal weights are `EVEN` each, what a prediction starts with; double the weight is double the
@@ -190,12 +194,16 @@ def confidence_of(given: Tensor) -> Tensor:
 
     Args:
         given: Weights that sum to one, `(raters,)`.
+        labelled: Who labelled anything and may have a weight, of the same shape.
 
     Example:
-        >>> confidence_of(torch.tensor([0.25, 0.75])), confidence_of(torch.tensor([0.0, 1.0]))
-        (tensor([0.2500, 0.7500]), tensor([0.1000, 0.9000]))
+        >>> both = torch.tensor([True, True])
+        >>> confidence_of(torch.tensor([0.25, 0.75]), both)
+        tensor([0.2500, 0.7500])
+        >>> confidence_of(torch.tensor([0.0, 1.0]), both)
+        tensor([0.1000, 0.9000])
     """
-    return (EVEN * len(given) * given).clamp(LOWEST, HIGHEST)
+    return (EVEN * labelled.sum() * given).clamp(LOWEST, HIGHEST)
 
 
 def draw_order(there: Tensor, shuffles: int, seed: int, epoch: int, case: int) -> Tensor:

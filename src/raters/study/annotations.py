@@ -101,6 +101,17 @@ def says_rest(annotation: Annotation, unmarked: Unmarked, num_classes: int) -> b
     return unmarked == "rest"
 
 
+def one_sided(annotations: Mapping[str, Annotation], unmarked: Unmarked) -> list[str]:
+    """Return whose drawings can never say the background, or nothing else.
+
+    Example:
+        >>> one_sided({"ann": "positive", "bea": "box", "cy": "mask"}, "unknown")
+        ['ann', 'bea']
+    """
+    drawn = ("box", "positive", "negative") if unmarked == "unknown" else ("box",)
+    return [rater for rater, kind in annotations.items() if kind in drawn]
+
+
 def absent_is_empty(annotation: Annotation) -> bool:
     """Return whether 'drew nothing' says background; who marked nothing has said nothing."""
     return annotation not in ("negative", "scribble")

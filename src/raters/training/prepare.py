@@ -190,7 +190,10 @@ def _completed(
     if len(study.classes) < 2:
         names = ", ".join(study.classes.names) or "none"
         raise RatersError(f"found the classes: {names}; expected at least two to tell apart")
-    entry.refuse_study(method, study.kind, len(study.raters))
+    unlabelled = survey(train).without_labels()
+    # Nobody at all: that is said elsewhere.
+    labelled = len(study.raters) - len(unlabelled) or len(study.raters)
+    entry.refuse_study(method, study.kind, labelled)
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
         if entry.raters and not one_class:
@@ -214,12 +217,12 @@ def _completed(
         spatial_dims=len(space),
         patch_size=patch,
         normalisation=normalisation,
-        unlabelled=survey(train).without_labels(),
+        unlabelled=unlabelled,
         image_size=space if training.network and is_own(training.network) else None,
         annotations=tuple(study.annotations.values()) if study.drawn else (),
         unmarked=study.unmarked if study.drawn else None,
     )
-    if config.labelled and entry.raters:  # nobody at all: that is said elsewhere
+    if config.labelled and entry.raters:
         warn_of_unlabelled(config.unlabelled)
     check_classes(train, method, one_class)
     return config.with_network(own).with_parsed(settled)
