@@ -58,6 +58,8 @@ def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None
         written = formats.read_labels(out / f"recurrence-{k + 1}/c1.png").array
         np.testing.assert_array_equal(written, VALUES[turns[k].argmax(0)])
     assert run("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
+    done = run("predict", folder / "run", shown, "-o", folder / "as", "--as-rater", "ann")
+    assert "may be nobody's: divp_loss=shuffle ties no head to its rater" in done.out
     said = np.stack([model.as_rater(case, rater) for rater in RATERS])
     expected = (turns[-1] * said / said.sum(0)).sum(1)
     np.testing.assert_allclose(trust[-1], expected, rtol=1e-4)

@@ -45,10 +45,10 @@ _LEAST = 3  # rows that a rank correlation of the index needs
 
 
 def shown_benchmarks() -> list[str]:
-    """Return the benchmarks that have a page: not those that only lend their cells to others."""
+    """Return the benchmarks that have a page: not those that lend cells and find nothing."""
     specs = {name: read_spec(name) for name in builtin()}
     lenders = {spec.cells for spec in specs.values()}
-    return sorted((name for name in specs if name not in lenders), key=_by_number)
+    return sorted((n for n in specs if n not in lenders or specs[n].finding), key=_by_number)
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:

@@ -228,6 +228,11 @@ class Method(Training):
         return []
 
     @property
+    def of_raters(self) -> str:
+        """Why what it says as a rater may not be that rater's; empty where it is."""
+        return ""
+
+    @property
     def not_extended(self) -> str:
         """Why no rater can be added to the trained method; empty if one can."""
         return "it has no part that belongs to one rater alone"

@@ -95,6 +95,12 @@ class Prism(OfLabelled):
         return "all raters are weighed against each other: train again with all of them"
 
     @property
+    def of_raters(self) -> str:
+        """By shuffles alone nothing ties a head to its rater."""
+        untied = self.options.divp_loss == "shuffle"
+        return "divp_loss=shuffle ties no head to its rater" if untied else ""
+
+    @property
     def warm_up(self) -> int:
         """How many epochs ConP learns by cross entropy."""
         return int(self.options.warm_up)
