@@ -1,15 +1,26 @@
-"""What all tests start from: one thread per process, and a Ctrl-C that is heard."""
+"""What all tests start from: one thread per process, what is made once, a Ctrl-C that is heard."""
 
 import contextlib
+import functools
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
+import typer.main
 
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Where Python may keep nothing of what it compiles, each process would compile all tests and all of
+# the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# A process of a user makes its verbs once; thousands of tests that call `main` need no more.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 # Some virtual machines announce AMX and then die of it, in any product of bfloat16 matrices.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
