@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.metadata
 import os
 import signal
 import sys
@@ -19,8 +20,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A process of a user makes its verbs once; thousands of tests that call `main` need no more.
+# A process of a user makes its verbs once, and Lightning looks once at what all installed packages
+# offer it; thousands of tests that call `main` or train need no more.
 typer.main.get_command = functools.cache(typer.main.get_command)
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 # Some virtual machines announce AMX and then die of it, in any product of bfloat16 matrices.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
