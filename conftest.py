@@ -1,15 +1,30 @@
-"""What all tests start from: one thread per process, and a Ctrl-C that is heard."""
+"""What all tests start from: one thread per process, what is made once, a Ctrl-C that is heard."""
 
 import contextlib
+import functools
+import gc
+import importlib.metadata
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 
 import pytest
+import typer.main
 
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Where Python may keep nothing of what it compiles, each process would compile all tests and all of
+# the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# A process of a user makes its verbs once, and Lightning looks once at what all installed packages
+# offer it; thousands of tests that call `main` or train need no more.
+typer.main.get_command = functools.cache(typer.main.get_command)
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 # Some virtual machines announce AMX and then die of it, in any product of bfloat16 matrices.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -21,6 +36,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # These register methods when they are imported; the tests that want them do that.
 collect_ignore = ["tests/toy_methods.py", "tests/wawa.py"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what is imported and collected, then or later: all of it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="module")

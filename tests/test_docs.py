@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +23,9 @@ from raters.fusion.methods import _arguments
 from raters.methods.registry import METHODS as LEARNING_METHODS
 from raters.simulate.phantoms import phantom_study
 from raters.study.study import Study
+
+if TYPE_CHECKING:
+    from raters.benchmarks.pages import Reader
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -139,11 +143,17 @@ def make_tables() -> ModuleType:
     return load_script("make_tables")
 
 
-def test_tables_are_those_of_the_code(make_tables: ModuleType) -> None:
-    """All tables, quotes and pages of results are made again from code and results."""
+@pytest.fixture(scope="module")
+def committed() -> Reader:
+    """Read the results of each benchmark once, for its page and its plot."""
     from raters.benchmarks.pages import reader
 
-    made = make_tables.pages(reader(DOCS / "results"))
+    return reader(DOCS / "results")
+
+
+def test_tables_are_those_of_the_code(make_tables: ModuleType, committed: Reader) -> None:
+    """All tables, quotes and pages of results are made again from code and results."""
+    made = make_tables.pages(committed)
     for page, text in made.items():
         hint = f"{name_of(page)} is out of date: python docs/make_tables.py"
         assert page.read_text(encoding="utf-8") == text, hint
@@ -177,12 +187,12 @@ def test_notebooks_show_what_their_cells_give() -> None:
     assert (printed["text"], value["data"]) == (["one\n"], {"text/plain": ["3"]})
 
 
-def test_plots_are_of_the_results() -> None:
+def test_plots_are_of_the_results(committed: Reader) -> None:
     """A plot says of which results it was drawn; a picture itself differs from font to font."""
-    from raters.benchmarks.pages import all_committed, reader
+    from raters.benchmarks.pages import all_committed
     from raters.benchmarks.plot import digest_of_plot, drawn_digest
 
-    for name, found in all_committed(reader(DOCS / "results")).items():
+    for name, found in all_committed(committed).items():
         path = DOCS / "results" / f"{name}.png"
         assert path.exists() == (found is not None), path
         if found is not None:

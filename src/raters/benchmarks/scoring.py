@@ -37,7 +37,6 @@ from raters.scores.overlap import (
 from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.fit import fit
 from raters.training.model import Model
 
 SAMPLES = 16
@@ -55,6 +54,8 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
     told = data.study.without_negatives()  # scores are of what pixels are
     if cell.method == ANNOTATORS:
         return annotator_scores(told)
+    from raters.training.fit import fit  # seconds of imports, of which annotators need nothing
+
     test = told.select(split="test")
     with warnings.catch_warnings():
         # Lost dominance is part of what is measured; it is among the scores.
@@ -74,8 +75,7 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
             more = _matrix_errors(cell, model, data) | overlaps.scores()
             more |= recurrence_scores(model, test) | fusion_scores(model, test)
     scores = _of_evaluation(found, model) | more
-    if "ged" not in scores:
-        scores |= _spread_of_raters(model, test)
+    scores |= {} if "ged" in scores else _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
