@@ -1,45 +1,20 @@
 """Confusion matrices as numbers: `C[t, o] = p(observed o | true t)`, rows sum to one."""
 
-from raters.confusion.counts import (
-    Patterns,
-    count,
-    count_answers,
-    count_case,
-    count_patterns,
-    count_triplets,
-    normalise,
-    pool,
-)
-from raters.confusion.matrices import (
-    dominance_margin,
-    from_crowdkit,
-    from_itk,
-    from_sklearn,
-    from_transpose,
-    is_dominant,
-    root_mean_square,
-    squared_frobenius,
-    to_crowdkit,
-    to_transpose,
-)
-
-__all__ = [
-    "Patterns",
-    "count",
-    "count_answers",
-    "count_case",
-    "count_patterns",
-    "count_triplets",
-    "dominance_margin",
-    "from_crowdkit",
-    "from_itk",
-    "from_sklearn",
-    "from_transpose",
-    "is_dominant",
-    "normalise",
-    "pool",
-    "root_mean_square",
-    "squared_frobenius",
-    "to_crowdkit",
-    "to_transpose",
-]
+from raters.confusion.counts import Patterns as Patterns
+from raters.confusion.counts import count as count
+from raters.confusion.counts import count_answers as count_answers
+from raters.confusion.counts import count_case as count_case
+from raters.confusion.counts import count_patterns as count_patterns
+from raters.confusion.counts import count_triplets as count_triplets
+from raters.confusion.counts import normalise as normalise
+from raters.confusion.counts import pool as pool
+from raters.confusion.matrices import dominance_margin as dominance_margin
+from raters.confusion.matrices import from_crowdkit as from_crowdkit
+from raters.confusion.matrices import from_itk as from_itk
+from raters.confusion.matrices import from_sklearn as from_sklearn
+from raters.confusion.matrices import from_transpose as from_transpose
+from raters.confusion.matrices import is_dominant as is_dominant
+from raters.confusion.matrices import root_mean_square as root_mean_square
+from raters.confusion.matrices import squared_frobenius as squared_frobenius
+from raters.confusion.matrices import to_crowdkit as to_crowdkit
+from raters.confusion.matrices import to_transpose as to_transpose

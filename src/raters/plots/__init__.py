@@ -11,39 +11,26 @@ Example:
     2
 """
 
-from raters.plots.error_maps import error_colours, errors, side_by_side
-from raters.plots.lines import curves, reliability
-from raters.plots.matrices import confusion
-from raters.plots.overlays import overlay
-from raters.plots.pairs import agreement, difficulty
-from raters.plots.pictures import border_lines
-from raters.plots.sizes import bias, case_volumes, distance_counts, volumes
-from raters.plots.skill import matrix_skills, skill_scatter, skills
-from raters.plots.style import Theme, rater_colours, rater_lines, shown
-from raters.scores.border import DistanceCounts, signed_distance_counts
-
-__all__ = [
-    "DistanceCounts",
-    "Theme",
-    "agreement",
-    "bias",
-    "border_lines",
-    "case_volumes",
-    "confusion",
-    "curves",
-    "difficulty",
-    "distance_counts",
-    "error_colours",
-    "errors",
-    "matrix_skills",
-    "overlay",
-    "rater_colours",
-    "rater_lines",
-    "reliability",
-    "shown",
-    "side_by_side",
-    "signed_distance_counts",
-    "skill_scatter",
-    "skills",
-    "volumes",
-]
+from raters.plots.error_maps import error_colours as error_colours
+from raters.plots.error_maps import errors as errors
+from raters.plots.error_maps import side_by_side as side_by_side
+from raters.plots.lines import curves as curves
+from raters.plots.lines import reliability as reliability
+from raters.plots.matrices import confusion as confusion
+from raters.plots.overlays import overlay as overlay
+from raters.plots.pairs import agreement as agreement
+from raters.plots.pairs import difficulty as difficulty
+from raters.plots.pictures import border_lines as border_lines
+from raters.plots.sizes import bias as bias
+from raters.plots.sizes import case_volumes as case_volumes
+from raters.plots.sizes import distance_counts as distance_counts
+from raters.plots.sizes import volumes as volumes
+from raters.plots.skill import matrix_skills as matrix_skills
+from raters.plots.skill import skill_scatter as skill_scatter
+from raters.plots.skill import skills as skills
+from raters.plots.style import Theme as Theme
+from raters.plots.style import rater_colours as rater_colours
+from raters.plots.style import rater_lines as rater_lines
+from raters.plots.style import shown as shown
+from raters.scores.border import DistanceCounts as DistanceCounts
+from raters.scores.border import signed_distance_counts as signed_distance_counts

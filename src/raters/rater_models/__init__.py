@@ -1,62 +1,29 @@
 """Confusion as torch modules, and the likelihood that all of them share."""
 
-from raters.rater_models.complement import CoarseRaters, ComplementConfusion, log_transitions
-from raters.rater_models.confusion import (
-    Confusion,
-    PixelConfusion,
-    Seen,
-    SharedConfusion,
-    log_column,
-)
-from raters.rater_models.likelihood import (
-    FORMS,
-    from_listing,
-    listing_trace,
-    log_likelihood,
-    negative_log_likelihood,
-    pixel_weights,
-    posterior,
-    prior_term,
-    sum_and_count,
-    trace_term,
-)
-from raters.rater_models.low_rank import LowRankConfusion, product_of
-from raters.rater_models.models import (
-    FixedRaters,
-    GlobalRaters,
-    LowRankRaters,
-    PixelRaters,
-    ProductRaters,
-    RaterModel,
-)
-from raters.rater_models.start import near_identity_logits
-
-__all__ = [
-    "FORMS",
-    "CoarseRaters",
-    "ComplementConfusion",
-    "Confusion",
-    "FixedRaters",
-    "GlobalRaters",
-    "LowRankConfusion",
-    "LowRankRaters",
-    "PixelConfusion",
-    "PixelRaters",
-    "ProductRaters",
-    "RaterModel",
-    "Seen",
-    "SharedConfusion",
-    "from_listing",
-    "listing_trace",
-    "log_column",
-    "log_likelihood",
-    "log_transitions",
-    "near_identity_logits",
-    "negative_log_likelihood",
-    "pixel_weights",
-    "posterior",
-    "prior_term",
-    "product_of",
-    "sum_and_count",
-    "trace_term",
-]
+from raters.rater_models.complement import CoarseRaters as CoarseRaters
+from raters.rater_models.complement import ComplementConfusion as ComplementConfusion
+from raters.rater_models.complement import log_transitions as log_transitions
+from raters.rater_models.confusion import Confusion as Confusion
+from raters.rater_models.confusion import PixelConfusion as PixelConfusion
+from raters.rater_models.confusion import Seen as Seen
+from raters.rater_models.confusion import SharedConfusion as SharedConfusion
+from raters.rater_models.confusion import log_column as log_column
+from raters.rater_models.likelihood import FORMS as FORMS
+from raters.rater_models.likelihood import from_listing as from_listing
+from raters.rater_models.likelihood import listing_trace as listing_trace
+from raters.rater_models.likelihood import log_likelihood as log_likelihood
+from raters.rater_models.likelihood import negative_log_likelihood as negative_log_likelihood
+from raters.rater_models.likelihood import pixel_weights as pixel_weights
+from raters.rater_models.likelihood import posterior as posterior
+from raters.rater_models.likelihood import prior_term as prior_term
+from raters.rater_models.likelihood import sum_and_count as sum_and_count
+from raters.rater_models.likelihood import trace_term as trace_term
+from raters.rater_models.low_rank import LowRankConfusion as LowRankConfusion
+from raters.rater_models.low_rank import product_of as product_of
+from raters.rater_models.models import FixedRaters as FixedRaters
+from raters.rater_models.models import GlobalRaters as GlobalRaters
+from raters.rater_models.models import LowRankRaters as LowRankRaters
+from raters.rater_models.models import PixelRaters as PixelRaters
+from raters.rater_models.models import ProductRaters as ProductRaters
+from raters.rater_models.models import RaterModel as RaterModel
+from raters.rater_models.start import near_identity_logits as near_identity_logits

@@ -7,42 +7,24 @@ Example:
     '<!doctype html>'
 """
 
-from raters.report.blocks import (
-    Block,
-    FigureBlock,
-    Report,
-    Section,
-    TableBlock,
-    TextBlock,
-    ViewerBlock,
-)
-from raters.report.case_view import viewer_case
-from raters.report.dispatch import report
-from raters.report.figures import colours_picture, map_picture, outline_path, picture
-from raters.report.page import render, write
-from raters.report.sheet import write_sheets
-from raters.report.viewer import Layer, MapLayer, ViewerCase, extra_layers, rater_layers
-
-__all__ = [
-    "Block",
-    "FigureBlock",
-    "Layer",
-    "MapLayer",
-    "Report",
-    "Section",
-    "TableBlock",
-    "TextBlock",
-    "ViewerBlock",
-    "ViewerCase",
-    "colours_picture",
-    "extra_layers",
-    "map_picture",
-    "outline_path",
-    "picture",
-    "rater_layers",
-    "render",
-    "report",
-    "viewer_case",
-    "write",
-    "write_sheets",
-]
+from raters.report.blocks import Block as Block
+from raters.report.blocks import FigureBlock as FigureBlock
+from raters.report.blocks import Report as Report
+from raters.report.blocks import Section as Section
+from raters.report.blocks import TableBlock as TableBlock
+from raters.report.blocks import TextBlock as TextBlock
+from raters.report.blocks import ViewerBlock as ViewerBlock
+from raters.report.case_view import viewer_case as viewer_case
+from raters.report.dispatch import report as report
+from raters.report.figures import colours_picture as colours_picture
+from raters.report.figures import map_picture as map_picture
+from raters.report.figures import outline_path as outline_path
+from raters.report.figures import picture as picture
+from raters.report.page import render as render
+from raters.report.page import write as write
+from raters.report.sheet import write_sheets as write_sheets
+from raters.report.viewer import Layer as Layer
+from raters.report.viewer import MapLayer as MapLayer
+from raters.report.viewer import ViewerCase as ViewerCase
+from raters.report.viewer import extra_layers as extra_layers
+from raters.report.viewer import rater_layers as rater_layers

@@ -13,124 +13,61 @@ Example:
     0.5
 """
 
-from raters.scores.bootstrap import (
-    GroupBootstrap,
-    Interval,
-    difference_interval,
-    interval,
-    mean_sums,
-    ratio,
-)
-from raters.scores.calibration import (
-    ReliabilityCurve,
-    brier,
-    calibration_error,
-    calibration_error_from_sums,
-    negative_log_likelihood,
-    reliability_curve,
-    reliability_sums,
-)
-from raters.scores.choose_cut import CutCounts, CutTally, area_cut, best_cut, search_cuts
-from raters.scores.conventions import DefinedMean, defined_mean, diagonal
-from raters.scores.cut import cut_labels, cuts_of, winning_cut
-from raters.scores.overlap import (
-    VolumeDifference,
-    accuracy,
-    all_iou_from_counts,
-    balanced_accuracy,
-    balanced_accuracy_from_counts,
-    dice,
-    dice_from_counts,
-    iou,
-    iou_from_counts,
-    mean_dice,
-    mean_iou,
-    merged_counts,
-    pair_counts,
-    soft_counts,
-    soft_dice,
-    soft_dice_by_class,
-    soft_dice_from_counts,
-    volume_difference,
-    volume_from_counts,
-)
-from raters.scores.samples import (
-    best_dice,
-    best_mean,
-    energy_distance,
-    energy_from_distances,
-    matched_dice,
-    matched_mean,
-    overlap_from_sizes,
-    overlap_matrix,
-    overlap_sizes,
-)
-from raters.scores.surface import (
-    SurfaceDistances,
-    average_surface_distance,
-    hausdorff,
-    hd95,
-    surface_distances,
-    surface_distances_by_class,
-)
-
-__all__ = [
-    "CutCounts",
-    "CutTally",
-    "DefinedMean",
-    "GroupBootstrap",
-    "Interval",
-    "ReliabilityCurve",
-    "SurfaceDistances",
-    "VolumeDifference",
-    "accuracy",
-    "all_iou_from_counts",
-    "area_cut",
-    "average_surface_distance",
-    "balanced_accuracy",
-    "balanced_accuracy_from_counts",
-    "best_cut",
-    "best_dice",
-    "best_mean",
-    "brier",
-    "calibration_error",
-    "calibration_error_from_sums",
-    "cut_labels",
-    "cuts_of",
-    "defined_mean",
-    "diagonal",
-    "dice",
-    "dice_from_counts",
-    "difference_interval",
-    "energy_distance",
-    "energy_from_distances",
-    "hausdorff",
-    "hd95",
-    "interval",
-    "iou",
-    "iou_from_counts",
-    "matched_dice",
-    "matched_mean",
-    "mean_dice",
-    "mean_iou",
-    "mean_sums",
-    "merged_counts",
-    "negative_log_likelihood",
-    "overlap_from_sizes",
-    "overlap_matrix",
-    "overlap_sizes",
-    "pair_counts",
-    "ratio",
-    "reliability_curve",
-    "reliability_sums",
-    "search_cuts",
-    "soft_counts",
-    "soft_dice",
-    "soft_dice_by_class",
-    "soft_dice_from_counts",
-    "surface_distances",
-    "surface_distances_by_class",
-    "volume_difference",
-    "volume_from_counts",
-    "winning_cut",
-]
+from raters.scores.bootstrap import GroupBootstrap as GroupBootstrap
+from raters.scores.bootstrap import Interval as Interval
+from raters.scores.bootstrap import difference_interval as difference_interval
+from raters.scores.bootstrap import interval as interval
+from raters.scores.bootstrap import mean_sums as mean_sums
+from raters.scores.bootstrap import ratio as ratio
+from raters.scores.calibration import ReliabilityCurve as ReliabilityCurve
+from raters.scores.calibration import brier as brier
+from raters.scores.calibration import calibration_error as calibration_error
+from raters.scores.calibration import calibration_error_from_sums as calibration_error_from_sums
+from raters.scores.calibration import negative_log_likelihood as negative_log_likelihood
+from raters.scores.calibration import reliability_curve as reliability_curve
+from raters.scores.calibration import reliability_sums as reliability_sums
+from raters.scores.choose_cut import CutCounts as CutCounts
+from raters.scores.choose_cut import CutTally as CutTally
+from raters.scores.choose_cut import area_cut as area_cut
+from raters.scores.choose_cut import best_cut as best_cut
+from raters.scores.choose_cut import search_cuts as search_cuts
+from raters.scores.conventions import DefinedMean as DefinedMean
+from raters.scores.conventions import defined_mean as defined_mean
+from raters.scores.conventions import diagonal as diagonal
+from raters.scores.cut import cut_labels as cut_labels
+from raters.scores.cut import cuts_of as cuts_of
+from raters.scores.cut import winning_cut as winning_cut
+from raters.scores.overlap import VolumeDifference as VolumeDifference
+from raters.scores.overlap import accuracy as accuracy
+from raters.scores.overlap import all_iou_from_counts as all_iou_from_counts
+from raters.scores.overlap import balanced_accuracy as balanced_accuracy
+from raters.scores.overlap import balanced_accuracy_from_counts as balanced_accuracy_from_counts
+from raters.scores.overlap import dice as dice
+from raters.scores.overlap import dice_from_counts as dice_from_counts
+from raters.scores.overlap import iou as iou
+from raters.scores.overlap import iou_from_counts as iou_from_counts
+from raters.scores.overlap import mean_dice as mean_dice
+from raters.scores.overlap import mean_iou as mean_iou
+from raters.scores.overlap import merged_counts as merged_counts
+from raters.scores.overlap import pair_counts as pair_counts
+from raters.scores.overlap import soft_counts as soft_counts
+from raters.scores.overlap import soft_dice as soft_dice
+from raters.scores.overlap import soft_dice_by_class as soft_dice_by_class
+from raters.scores.overlap import soft_dice_from_counts as soft_dice_from_counts
+from raters.scores.overlap import volume_difference as volume_difference
+from raters.scores.overlap import volume_from_counts as volume_from_counts
+from raters.scores.samples import best_dice as best_dice
+from raters.scores.samples import best_mean as best_mean
+from raters.scores.samples import energy_distance as energy_distance
+from raters.scores.samples import energy_from_distances as energy_from_distances
+from raters.scores.samples import matched_dice as matched_dice
+from raters.scores.samples import matched_mean as matched_mean
+from raters.scores.samples import overlap_from_sizes as overlap_from_sizes
+from raters.scores.samples import overlap_matrix as overlap_matrix
+from raters.scores.samples import overlap_sizes as overlap_sizes
+from raters.scores.surface import SurfaceDistances as SurfaceDistances
+from raters.scores.surface import average_surface_distance as average_surface_distance
+from raters.scores.surface import hausdorff as hausdorff
+from raters.scores.surface import hd95 as hd95
+from raters.scores.surface import surface_distances as surface_distances
+from raters.scores.surface import surface_distances_by_class as surface_distances_by_class
