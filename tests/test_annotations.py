@@ -445,16 +445,39 @@ def test_counts_before_training_are_of_what_is_said() -> None:
     assert survey(silent).case(0).pixels == int((said[0, 3] != MISSING).sum())
 
 
+NAMES, ONLY = ["background", "lesion"], [False, True]
+
+
 def test_one_class_is_refused_only_of_drawings() -> None:
-    names, only = ["background", "lesion"], [False, True]
-    with pytest.raises(RatersError, match=r"nothing but 'lesion' .*--unmarked rest"):
-        refuse_one_class(only, names, {"ann": "positive", "mo": "mask"})
+    with pytest.raises(RatersError, match="nothing but 'lesion'"):
+        refuse_one_class(ONLY, NAMES, {"ann": "positive", "mo": "mask"}, "unknown")
     with pytest.raises(RatersError, match="nothing but 'background'"):
-        refuse_one_class([True, False], names, {"eve": "box"})
-    refuse_one_class(only, names, {"mo": "mask"})
-    refuse_one_class([True, True], names, {"ann": "positive"})
-    three = [*names, "edge"]
-    refuse_one_class([False, True, False], three, {"ann": "positive", "ben": "negative"})
+        refuse_one_class([True, False], NAMES, {"eve": "box"}, "rest")
+    refuse_one_class(ONLY, NAMES, {"mo": "mask"}, "unknown")
+    refuse_one_class([True, True], NAMES, {"ann": "positive"}, "unknown")
+    three, kinds = [*NAMES, "edge"], {"ann": "positive", "ben": "negative"}
+    refuse_one_class([False, True, False], three, kinds, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("kind", "unmarked", "said", "helps", "not_said"),
+    [
+        ("positive", "unknown", 1, ("negative drawings, ", "--unmarked rest"), ("box",)),
+        ("positive", "rest", 0, ("all else is background",), ("--unmarked", "says nothing")),
+        ("negative", "unknown", 0, ("positive drawings, ", "--unmarked rest"), ("box",)),
+        ("scribble", "unknown", 1, ("scribbles of background",), ("--unmarked", "box")),
+        ("box", "unknown", 0, ("-m box-sup, -m grabcut", "outside all boxes"), ("--unmarked",)),
+    ],
+)
+def test_one_class_is_refused_with_what_helps_by_kind(
+    kind: str, unmarked: str, said: int, helps: tuple[str, ...], not_said: tuple[str, ...]
+) -> None:
+    with pytest.raises(RatersError) as refused:
+        refuse_one_class(np.arange(2) == said, NAMES, {"bea": kind}, unmarked)
+    message = str(refused.value)
+    assert "by bea: " in message
+    assert all(words in message for words in (*helps, "-m coarse --share"))
+    assert not any(words in message for words in not_said)
 
 
 def test_check_names_what_is_odd() -> None:

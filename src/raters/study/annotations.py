@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -176,7 +176,10 @@ def refuse_complementary(
 
 
 def refuse_one_class(
-    said: Sequence[bool], classes: Sequence[str], annotations: Mapping[str, Annotation]
+    said: Sequence[bool],
+    classes: Sequence[str],
+    annotations: Mapping[str, Annotation],
+    unmarked: Unmarked,
 ) -> None:
     """Refuse drawings that say nothing but one class: nothing stops 'the object is everywhere'.
 
@@ -187,27 +190,38 @@ def refuse_one_class(
         said: Whether any label to learn from says each class, `(L,)`.
         classes: The names of the classes.
         annotations: The kinds of the raters.
+        unmarked: What unmarked pixels of positive and negative drawings say.
 
     Raises:
-        RatersError: that names the class, and what can be done.
+        RatersError: that names the class, the raters, and what can be done.
 
     Example:
-        >>> refuse_one_class([False, True], ["background", "tumour"], {"ann": "positive"})
+        >>> names = ["background", "tumour"]
+        >>> refuse_one_class([False, True], names, {"ann": "positive"}, "unknown")
         Traceback (most recent call last):
         raters.errors.RatersError: found nothing but 'tumour' in the labels to train on (...
     """
-    kinds = {kind for kind in annotations.values() if kind != "mask"}
-    if not kinds or sum(said) != 1 or complementary(annotations, len(classes)):
+    drawn = told(annotations, unmarked, classes)
+    if not drawn or sum(said) != 1 or complementary(annotations, len(classes)):
         return
     only = classes[list(said).index(True)]
-    drawn = ", ".join(kind for kind in ANNOTATIONS if kind in kinds)
+    ways = "; ".join(_ways_out(set(annotations.values()), unmarked, only == classes[0]))
     raise RatersError(
-        f"found nothing but {only!r} in the labels to train on ({drawn}; unmarked pixels say "
-        f"nothing), expected another class too: nothing stops a network from saying {only!r} "
-        "everywhere. Add positive and negative drawings, masks, or scribbles of both; or let "
-        "unmarked pixels be the rest (--unmarked rest)",
+        f"found nothing but {only!r} in the labels to train on ({'; '.join(drawn)}), expected "
+        f"another class too: nothing stops a network from saying {only!r} everywhere. {ways}",
         kind="annotation",
     )
+
+
+def _ways_out(kinds: set[Annotation], unmarked: Unmarked, background: bool) -> Iterator[str]:
+    """Name what helps where the labels say background alone, or an object alone."""
+    drawings = "positive drawings" if background else "negative drawings"
+    yield f"Add {drawings}, masks, or scribbles of {'objects' if background else 'background'}"
+    if kinds == {"box"}:
+        yield "or train a method that looks for objects in boxes (-m box-sup, -m grabcut)"
+    if unmarked == "unknown" and kinds & {"positive", "negative"}:
+        yield "or let unmarked pixels be the rest (--unmarked rest)"
+    yield "or say how much of all pixels is object (-m coarse --share 0.1)"
 
 
 def told(
