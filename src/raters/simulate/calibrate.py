@@ -209,7 +209,7 @@ def simulate_masks(
     assign: How,
     seed: int,
     target: str | None,
-    unmarked: Unmarked = UNMARKED,
+    unmarked: Unmarked | None = UNMARKED,
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:
