@@ -501,8 +501,47 @@ def test_check_names_what_is_odd() -> None:
     assert report.to_dict()["raters"][1]["annotation"] == "negative"
     assert report.to_dict()["unmarked"] == "rest"
     assert not report.errors
-    # Of what is drawn, without what ben rules out.
-    drawn = labels[:, [0, 2, 3]]
-    assert report.shares == pytest.approx(
-        [(drawn == 0).sum() / (drawn >= 0).sum(), (drawn == 1).sum() / (drawn >= 0).sum()]
-    )
+    said = np.stack([case.labels for case in study])
+    assert report.counts == {
+        name: [int((said[:, k] == c).sum()) for c in (0, 1)] for k, name in enumerate(kinds)
+    }
+    assert report.shares == pytest.approx([(said == c).sum() / (said >= 0).sum() for c in (0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "unmarked", "shares"),
+    [
+        ("positive", "rest", [0.75, 0.25]),
+        ("positive", "unknown", [0, 1]),
+        ("negative", "rest", [0.25, 0.75]),
+        ("negative", "unknown", [1, 0]),
+        ("scribble", "rest", [0, 1]),
+        ("box", "rest", [1, 0]),
+    ],
+)
+def test_check_counts_what_drawings_say(
+    tmp_path: Path, kind: str, unmarked: str, shares: list[float]
+) -> None:
+    """Values of files are those of a study without named classes."""
+    drawn = np.zeros((4, 4), np.uint8)
+    drawn[:2, :2] = 255
+    save(tmp_path / "ann/a.png", drawn)
+    study = raters.read(f"{tmp_path}/{{rater}}/{{case}}.png").annotate({"ann": kind}, unmarked)
+    assert raters.check(study).shares == shares
+    assert raters.check(study.write(tmp_path / "study")).shares == shares
+    three = np.array([[[[0, 1, 2, 2]]]])
+    study = Study.from_arrays(labels=three, annotations={"0": "negative"})
+    assert raters.check(study).shares == [0, 0, 0]  # no label says what a pixel is
+
+
+def test_problems_of_arrays_name_the_case(tmp_path: Path) -> None:
+    labels = np.ones((2, 2, 4, 4), int)
+    labels[..., 0] = 0
+    named = {"raters": ["ann", "ben"], "cases": ["lesion1", "lesion2"]}
+    kinds = {"ann": "positive", "ben": "negative"}
+    study = Study.from_arrays(labels=labels, **named, annotations=kinds)
+    packed = study.write(tmp_path / "packed", "packed")
+    for opened in (study, packed, packed.select(cases=["lesion2"])):
+        found = [str(p) for p in raters.check(opened).problems if p.kind == "contradiction"]
+        assert found[-1].startswith("rater 'ben' of case 'lesion2': found 12 pixels")
+        assert "(rater 'ann' of case 'lesion2')" in found[-1]

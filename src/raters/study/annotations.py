@@ -151,9 +151,6 @@ def refuse_complementary(
         classes: The names of the classes, with background.
         what: What cannot make use of them, such as 'staple'.
 
-    Raises:
-        RatersError: that names the raters, and what can be done.
-
     Example:
         >>> refuse_complementary({"ben": "negative"}, ["background", "car", "road"], "staple")
         Traceback (most recent call last):
@@ -191,9 +188,6 @@ def refuse_one_class(
         classes: The names of the classes.
         annotations: The kinds of the raters.
         unmarked: What unmarked pixels of positive and negative drawings say.
-
-    Raises:
-        RatersError: that names the class, the raters, and what can be done.
 
     Example:
         >>> names = ["background", "tumour"]
@@ -303,11 +297,7 @@ def checked(
 
 
 def known_annotation(name: Any, whose: str = "") -> Annotation:  # noqa: ANN401
-    """Return a kind by its name.
-
-    Raises:
-        RatersError: for a name that is none.
-    """
+    """Return a kind by its name; refuse one that is none."""
     for kind in ANNOTATIONS:
         if name == kind:
             return kind
@@ -316,11 +306,7 @@ def known_annotation(name: Any, whose: str = "") -> Annotation:  # noqa: ANN401
 
 
 def known_unmarked(name: Any) -> Unmarked:  # noqa: ANN401
-    """Return what unmarked pixels say, by its name.
-
-    Raises:
-        RatersError: for a name that is none.
-    """
+    """Return what unmarked pixels say, by its name; refuse one that is none."""
     for word in WORDS:
         if name == word:
             return word
@@ -330,10 +316,8 @@ def known_unmarked(name: Any) -> Unmarked:  # noqa: ANN401
 def names_by_kind(kinds: Mapping[str, Iterable[Annotation]]) -> dict[tuple[str, Annotation], str]:
     """Name a rater for each kind of what they drew: a column of labels has one kind.
 
-    The first of a rater's kinds, in the order of `ANNOTATIONS`, keeps the plain name.
-
-    Raises:
-        RatersError: if such a name is taken.
+    The first of a rater's kinds, in the order of `ANNOTATIONS`, keeps the plain name. A name that
+    is taken is refused.
 
     Example:
         >>> names_by_kind({"ann": ["negative", "positive"], "ben": ["mask"]})
@@ -364,9 +348,6 @@ def refuse_no_box(labels: Labels, classes: Sequence[str]) -> None:
     Args:
         labels: Class numbers with MISSING, as they are drawn.
         classes: The names of the classes.
-
-    Raises:
-        RatersError: that names the class and how much is filled.
 
     Example:
         >>> refuse_no_box(np.array([[1, 1], [0, 1]]), ["background", "car"])
