@@ -651,8 +651,26 @@ def check_coarse(study: Study) -> None:
     assert "2 of 2,975 train images; 1 of 19,998 train_extra images" in study.about["note"]
 
 
+def check_kinds(study: Study) -> None:
+    """Masks and drawings to train on in train, the reference to evaluate with in val."""
+    scenes = [scene for scene in STREETS if not scene.startswith("test")]
+    assert list(study.cases) == scenes
+    assert dict(study.annotations) == {"fine": "mask", "coarse": "positive"}
+    assert study.unmarked == "unknown"
+    for scene in scenes:
+        case, split = study[scene], scene.partition("/")[0]
+        fine = street_labels(scene, "gtFine") if split != "train_extra" else None
+        same(case.labels[0], fine if split == "train" else np.full((8, 12), -1))
+        same(case.labels[1], street_labels(scene, "gtCoarse"))
+        if split == "val":
+            same(case.reference, fine)
+        else:
+            assert case.reference is None
+
+
 @made("cityscapes", check_fine)
 @made("cityscapes-coarse", check_coarse)
+@made("cityscapes-kinds", check_kinds)
 def cityscapes(folder: Path) -> Path:
     polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
     for scene, seed in STREETS.items():

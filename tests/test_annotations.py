@@ -466,16 +466,39 @@ def test_matrices_of_drawings_that_cannot_say_each_class_are_refused(method: str
     assert raters.fuse(whole, method)[0].labels.any()
 
 
+NAMES, ONLY = ["background", "lesion"], [False, True]
+
+
 def test_one_class_is_refused_only_of_drawings() -> None:
-    names, only = ["background", "lesion"], [False, True]
-    with pytest.raises(RatersError, match=r"nothing but 'lesion' .*--unmarked rest"):
-        refuse_one_class(only, names, {"ann": "positive", "mo": "mask"})
+    with pytest.raises(RatersError, match="nothing but 'lesion'"):
+        refuse_one_class(ONLY, NAMES, {"ann": "positive", "mo": "mask"}, "unknown")
     with pytest.raises(RatersError, match="nothing but 'background'"):
-        refuse_one_class([True, False], names, {"eve": "box"})
-    refuse_one_class(only, names, {"mo": "mask"})
-    refuse_one_class([True, True], names, {"ann": "positive"})
-    three = [*names, "edge"]
-    refuse_one_class([False, True, False], three, {"ann": "positive", "ben": "negative"})
+        refuse_one_class([True, False], NAMES, {"eve": "box"}, "rest")
+    refuse_one_class(ONLY, NAMES, {"mo": "mask"}, "unknown")
+    refuse_one_class([True, True], NAMES, {"ann": "positive"}, "unknown")
+    three, kinds = [*NAMES, "edge"], {"ann": "positive", "ben": "negative"}
+    refuse_one_class([False, True, False], three, kinds, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("kind", "unmarked", "said", "helps", "not_said"),
+    [
+        ("positive", "unknown", 1, ("negative drawings, ", "--unmarked rest"), ("box",)),
+        ("positive", "rest", 0, ("all else is background",), ("--unmarked", "says nothing")),
+        ("negative", "unknown", 0, ("positive drawings, ", "--unmarked rest"), ("box",)),
+        ("scribble", "unknown", 1, ("scribbles of background",), ("--unmarked", "box")),
+        ("box", "unknown", 0, ("-m box-sup, -m grabcut", "outside all boxes"), ("--unmarked",)),
+    ],
+)
+def test_one_class_is_refused_with_what_helps_by_kind(
+    kind: str, unmarked: str, said: int, helps: tuple[str, ...], not_said: tuple[str, ...]
+) -> None:
+    with pytest.raises(RatersError) as refused:
+        refuse_one_class(np.arange(2) == said, NAMES, {"bea": kind}, unmarked)
+    message = str(refused.value)
+    assert "by bea: " in message
+    assert all(words in message for words in (*helps, "-m coarse --share"))
+    assert not any(words in message for words in not_said)
 
 
 def test_check_names_what_is_odd() -> None:
@@ -499,8 +522,47 @@ def test_check_names_what_is_odd() -> None:
     assert report.to_dict()["raters"][1]["annotation"] == "negative"
     assert report.to_dict()["unmarked"] == "rest"
     assert not report.errors
-    # Of what is drawn, without what ben rules out.
-    drawn = labels[:, [0, 2, 3]]
-    assert report.shares == pytest.approx(
-        [(drawn == 0).sum() / (drawn >= 0).sum(), (drawn == 1).sum() / (drawn >= 0).sum()]
-    )
+    said = np.stack([case.labels for case in study])
+    assert report.counts == {
+        name: [int((said[:, k] == c).sum()) for c in (0, 1)] for k, name in enumerate(kinds)
+    }
+    assert report.shares == pytest.approx([(said == c).sum() / (said >= 0).sum() for c in (0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "unmarked", "shares"),
+    [
+        ("positive", "rest", [0.75, 0.25]),
+        ("positive", "unknown", [0, 1]),
+        ("negative", "rest", [0.25, 0.75]),
+        ("negative", "unknown", [1, 0]),
+        ("scribble", "rest", [0, 1]),
+        ("box", "rest", [1, 0]),
+    ],
+)
+def test_check_counts_what_drawings_say(
+    tmp_path: Path, kind: str, unmarked: str, shares: list[float]
+) -> None:
+    """Values of files are those of a study without named classes."""
+    drawn = np.zeros((4, 4), np.uint8)
+    drawn[:2, :2] = 255
+    save(tmp_path / "ann/a.png", drawn)
+    study = raters.read(f"{tmp_path}/{{rater}}/{{case}}.png").annotate({"ann": kind}, unmarked)
+    assert raters.check(study).shares == shares
+    assert raters.check(study.write(tmp_path / "study")).shares == shares
+    three = np.array([[[[0, 1, 2, 2]]]])
+    study = Study.from_arrays(labels=three, annotations={"0": "negative"})
+    assert raters.check(study).shares == [0, 0, 0]  # no label says what a pixel is
+
+
+def test_problems_of_arrays_name_the_case(tmp_path: Path) -> None:
+    labels = np.ones((2, 2, 4, 4), int)
+    labels[..., 0] = 0
+    named = {"raters": ["ann", "ben"], "cases": ["lesion1", "lesion2"]}
+    kinds = {"ann": "positive", "ben": "negative"}
+    study = Study.from_arrays(labels=labels, **named, annotations=kinds)
+    packed = study.write(tmp_path / "packed", "packed")
+    for opened in (study, packed, packed.select(cases=["lesion2"])):
+        found = [str(p) for p in raters.check(opened).problems if p.kind == "contradiction"]
+        assert found[-1].startswith("rater 'ben' of case 'lesion2': found 12 pixels")
+        assert "(rater 'ann' of case 'lesion2')" in found[-1]

@@ -85,6 +85,15 @@ def test_without_fine_labels_coarse_ones_remain(tmp_path: Path) -> None:
     assert study.raters == ("coarse",) and all(case.reference is None for case in study)
 
 
+def test_masks_beside_drawings_need_fine_labels(tmp_path: Path) -> None:
+    source = made("cityscapes-kinds", tmp_path)
+    remove(source / "gtFine/val")
+    study = open_dataset("cityscapes-kinds", source)
+    assert study.raters == ("fine", "coarse") and study["val/frankfurt_000000_000294"].labels.size
+    remove(source / "gtFine")
+    refused("cityscapes-kinds", source, "gtFine/train/aachen", "no such file")
+
+
 def test_only_test_images(tmp_path: Path) -> None:
     source = made("cityscapes", tmp_path)
     for split in ("train", "val"):

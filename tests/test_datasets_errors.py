@@ -45,6 +45,7 @@ MISSING_FILES = {
     "cifar10": "cifar-10-batches-py/data_batch_3",
     "cityscapes": "gtFine/val/frankfurt/frankfurt_000000_000294_gtFine_labelIds.png",
     "cityscapes-coarse": "gtCoarse/train/aachen/aachen_000000_000019_gtCoarse_labelIds.png",
+    "cityscapes-kinds": "gtFine/train/aachen/aachen_000000_000019_gtFine_labelIds.png",
     "gleason2019": "Maps2_T",
     "isbi2015-ms": "training01/masks/training01_02_mask2.nii",
     "image-table": "images/p2/c.png",

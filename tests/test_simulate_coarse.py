@@ -428,6 +428,12 @@ def test_the_command_line_draws_and_says_what_is_wrong(
                         unmarked="unknown")  # fmt: skip
     assert np.array_equal(study[1].labels, expected[1].labels)
     assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 4, 4, 4)
+    for raters, usual in (("positive,negative", "unknown"), ("positive,box", "rest")):
+        small = ["simulate", "lesions", "--number", "1", "--shape", "32x32", "--raters", raters]
+        assert run(*small, "-o", str(tmp_path / raters)).code == 0
+        assert read(tmp_path / raters).unmarked == usual  # as files of these kinds are read
+        assert simulate(LESIONS, raters).unmarked == "rest"
+        assert simulate(LESIONS, raters, unmarked=None).unmarked == usual
     for raters, words in (("positive@2", "share 2"), ("level9", "found the rater 'level9'")):
         refused = run(*call, raters, "-o", str(tmp_path / "b"))
         assert refused.code == 2

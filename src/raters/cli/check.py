@@ -122,12 +122,10 @@ def _rater_rows(report: CheckReport) -> list[Row]:
 
 def _class_rows(report: CheckReport) -> list[Row]:
     share_of = "share" if report.raters or not report.reference_counts else "share of reference"
-    known = report.counts or report.reference_counts
-    classes = report.classes or ()
-    shares = [f"{share:.2%}" for share in report.shares] if known else [""] * len(classes)
+    known = any(report.shares)
     return [
-        {"class": one.name, "value": str(one.value), share_of: share}
-        for one, share in zip(classes, shares, strict=True)
+        {"class": one.name, "value": str(one.value), share_of: f"{share:.2%}" if known else ""}
+        for one, share in zip(report.classes or (), report.shares, strict=True)
     ]
 
 

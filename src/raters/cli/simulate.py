@@ -70,7 +70,6 @@ def simulate(
     from raters.simulate.specs import parse_assign
     from raters.simulate.study import PIXEL_CM, said_of, write_true_confusion
     from raters.simulate.study import simulate as make
-    from raters.study.annotations import UNMARKED
     from raters.study.backend_files import FilesBackend
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
@@ -93,7 +92,7 @@ def simulate(
             seed=seed,
             target=target or None,
             require_dominance=demand_dominance,
-            unmarked=opened.given["unmarked"] or UNMARKED,
+            unmarked=opened.given["unmarked"] or None,
         )
     progress = sys.stderr.isatty()
     for line in said_of(study):

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raters.datasets import cityscapes
 from raters.datasets.base import Dataset
 from raters.datasets.brats import BRATS2019, QU_BRATS2020, SLICES
 from raters.datasets.challenges import GLEASON, ISBI2015, QUBIQ
 from raters.datasets.cifar10 import CIFAR10
-from raters.datasets.cityscapes import COARSE, FINE
 from raters.datasets.crowds import LABELME, MUSIC
 from raters.datasets.cup_and_disc import REFUGE, RIGA
 from raters.datasets.files import Download, fetch
@@ -37,8 +37,9 @@ DATASETS: dict[str, Dataset] = {
     "brats2019-slices": SLICES,
     "chase-db1": CHASE,
     "cifar10": CIFAR10,
-    "cityscapes": FINE,
-    "cityscapes-coarse": COARSE,
+    "cityscapes": cityscapes.FINE,
+    "cityscapes-coarse": cityscapes.COARSE,
+    "cityscapes-kinds": cityscapes.KINDS,
     "gleason2019": GLEASON,
     "image-table": IMAGE_TABLE,
     "isbi2015-ms": ISBI2015,
@@ -59,10 +60,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def find(name: str) -> Dataset:
-    """Return the data set of that name.
-
-    Raises:
-        RatersError: that lists the names.
+    """Return the data set of that name; refuse one that there is not with a list of names.
 
     Example:
         >>> find("lidc").licence

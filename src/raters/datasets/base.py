@@ -230,12 +230,7 @@ class SourceArrays(ArraysBackend):
 
 
 class CodedFiles(FilesBackend):
-    """Files whose masks a function turns into class numbers.
-
-    Args:
-        cases: The files of each case.
-        read: Returns the mask of its files, as `coded` makes it.
-    """
+    """Files whose masks a function turns into class numbers, as `coded` makes them."""
 
     def __init__(self, cases: Sequence[CaseFiles], read: Callable[..., RawMask]) -> None:
         super().__init__(cases, LabelRules())
@@ -266,7 +261,7 @@ def masks_study(
     affines: Arrays = None,
 ) -> Study:
     """Make a study of masks; nothing is looked at before it is asked for."""
-    backend = SourceArrays(sources, raters, labels, images, reference, affines)
+    backend = SourceArrays(sources, raters, labels, images, reference, affines, index.ids)
     return Study(backend, index, tuple(raters), about=about, _classes=classes)
 
 

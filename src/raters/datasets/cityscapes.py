@@ -1,4 +1,4 @@
-"""Cityscapes: street scenes, finely labelled as reference and coarsely labelled by a rater.
+"""Cityscapes: street scenes, with fine labels as reference or masks, and coarse ones as drawings.
 
 Masks are read from `labelIds.png`, or drawn from the polygons where that file is not there, object
 by object in the order of the file, so that later ones lie over earlier ones.
@@ -17,6 +17,7 @@ import numpy as np
 from raters.arrays import Array
 from raters.datasets.base import CodedFiles, Dataset, coded, listed, of_all
 from raters.study import formats
+from raters.study.annotations import Annotation
 from raters.study.backend import RawMask
 from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
@@ -39,7 +40,8 @@ IGNORED = {
 }  # fmt: skip
 """Label ids that the benchmark does not score: MISSING."""
 
-RATER = "coarse"
+_RATERS = {"gtFine": "fine", "gtCoarse": "coarse"}
+_KINDS: dict[str, Annotation] = {"fine": "mask", "coarse": "positive"}
 _NOT_DRAWN = "license plate"
 _IMAGES = {"train": 2975, "val": 500, "test": 1525, "train_extra": 19998}
 _NUMBERS = {number: k for k, number in enumerate(CLASSES)} | dict.fromkeys(IGNORED, MISSING)
@@ -60,11 +62,13 @@ class _Scene:
     files: CaseFiles
 
 
-def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str) -> Study:
-    """Open images: fine labels are the reference, coarse ones of the same images a rater's."""
+def _read(
+    dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str, masks: str = ""
+) -> Study:
+    """Open images: coarse labels are a rater's; fine ones the reference, of `masks` a rater's."""
     root = dataset.need(source / "leftImg8bit")
     there = [folder for folder in folders if (root / folder).is_dir()]
-    scenes = [scene for folder in there for scene in _scenes(dataset, source, folder, needed)]
+    scenes = [s for folder in there for s in _scenes(dataset, source, folder, needed, masks)]
     if not scenes:
         raise dataset.missing(root / folders[0] / "aachen" / f"aachen_000000_000019{_SUFFIX}")
     if not any(scene.files.masks or scene.files.reference for scene in scenes):
@@ -75,23 +79,25 @@ def _read(dataset: Dataset, source: Path, folders: tuple[str, ...], needed: str)
         [scene.city for scene in scenes],
         [scene.folder.removesuffix("_extra") for scene in scenes],
     )
-    raters = (RATER,) if any(scene.files.masks for scene in scenes) else ()
+    drawn = {rater for scene in scenes for rater in scene.files.masks}
+    kinds = {rater: kind for rater, kind in _KINDS.items() if rater in drawn}
     notes = (of_all(counts[folder], _IMAGES[folder], f"{folder} images") for folder in folders)
     void = "pixels of classes that the benchmark does not score are MISSING; void has no pixels"
     backend = CodedFiles([scene.files for scene in scenes], _mask)
     about = dataset.about(void, *notes)
-    study = Study(backend, index, raters, about=about, _classes=Classes.of(CLASSES))
+    study = Study(backend, index, tuple(kinds), about=about, _classes=Classes.of(CLASSES))
     # Coarse polygons leave pixels unlabelled that belong to the classes as well.
-    return study.annotate(dict.fromkeys(raters, "positive"), "unknown")
+    return study.annotate(kinds, "unknown")
 
 
-def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_Scene]:
+def _scenes(dataset: Dataset, source: Path, folder: str, needed: str, masks: str) -> list[_Scene]:
     """Match images and labels of a split by name, and reject one without the other."""
     kinds = [
         kind
         for kind in ("gtFine", "gtCoarse")
         # The labels of test images are withheld: their files hold nothing but void.
-        if folder != "test" and (kind == needed or (source / kind / folder).is_dir())
+        if folder != "test"
+        and (kind == needed or folder == masks or (source / kind / folder).is_dir())
     ]
     scenes = []
     for city in sorted(p for p in (source / "leftImg8bit" / folder).iterdir() if p.is_dir()):
@@ -101,11 +107,9 @@ def _scenes(dataset: Dataset, source: Path, folder: str, needed: str) -> list[_S
             for kind in kinds:  # the picture, or the polygons
                 stem = source / kind / folder / city.name / f"{name}_{kind}"
                 found[kind] = dataset.need(*(Path(f"{stem}_{ending}") for ending in _ENDINGS))
-            files = CaseFiles(
-                {RATER: {"": found["gtCoarse"]}} if "gtCoarse" in found else {},
-                {"": image},
-                {"": found["gtFine"]} if "gtFine" in found else {},
-            )
+            labels = {_RATERS[kind]: {"": file} for kind, file in found.items()}
+            reference = {} if folder == masks else labels.pop("fine", {})
+            files = CaseFiles(labels, {"": image}, reference)
             scenes.append(_Scene(folder, city.name, name, files))
     for kind in kinds:
         _refuse_stray(dataset, source, folder, kind)
@@ -210,4 +214,12 @@ SOURCE/
 """,
     where="https://www.cityscapes-dataset.com/ (gtCoarse, leftImg8bit_trainextra; images as above)",
     read=lambda source: _read(COARSE, source, ("train", "train_extra", "val"), "gtCoarse"),
+)
+KINDS: Dataset = replace(
+    COARSE,
+    name="cityscapes-kinds",
+    title="Cityscapes street scenes, finely and coarsely labelled in 19 classes",
+    raters="2: 'fine' (masks, train/ only) and 'coarse'; in val/ the fine labels are the reference",
+    layout=COARSE.layout.replace("(if there)", "(val: if there)"),
+    read=lambda source: _read(KINDS, source, ("train", "train_extra", "val"), "gtCoarse", "train"),
 )

@@ -131,13 +131,10 @@ def find_severity(
     Args:
         first: A score that is quick to compute.
         whole: The score that counts.
-        wanted: The score to reach.
+        wanted: The score to reach; one that cannot be reached is refused.
         limit: The highest severity to try.
         who: Whose score it is, for the error.
         most: The score at severity 0.
-
-    Raises:
-        RatersError: that says which scores can be reached.
     """
     if wanted == most:
         return 0.0
@@ -209,7 +206,7 @@ def simulate_masks(
     assign: How,
     seed: int,
     target: str | None,
-    unmarked: Unmarked = UNMARKED,
+    unmarked: Unmarked | None = UNMARKED,
 ) -> Study:
     """Make the study; only what calibration needs is read."""
     for spec in specs:

@@ -336,7 +336,7 @@ def phantom_study(kind: str, cases: int, shape: Sequence[int] = (128, 128), seed
     digits = len(str(cases - 1)) if kind in _PADDED else 5
     names = [f"{kind}{k:0{digits}d}" for k in range(cases)]
     images, truths = (_Part(k, kind, names, tuple(shape), seed) for k in (0, 1))
-    backend = ArraysBackend([], None, images, truths)
+    backend = ArraysBackend([], None, images, truths, names=names)
     about = {"title": f"Phantoms: {kind} (drawn, seed {seed})"}
     classes = Classes.of(PHANTOMS[kind][1])
     return Study(backend, CaseIndex.of(names), (), about=about, _classes=classes)

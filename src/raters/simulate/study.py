@@ -18,7 +18,7 @@ from raters.simulate.classes import KINDS, Matrix, cifar_raters, dominant, label
 from raters.simulate.shape import generator, uniforms
 from raters.simulate.specs import How, Spec, parse_raters, unique_names
 from raters.simulate.specs import assign as assign_cases
-from raters.study.annotations import UNMARKED, Unmarked, known_unmarked
+from raters.study.annotations import UNMARKED, Unmarked, known_unmarked, usual_unmarked
 from raters.study.backend import LabelRules
 from raters.study.classes import MISSING
 from raters.study.paths import written_whole
@@ -42,7 +42,7 @@ def simulate(
     target: str | None = None,
     spread: float = 0.01,
     require_dominance: bool = False,
-    unmarked: Unmarked = UNMARKED,
+    unmarked: Unmarked | None = UNMARKED,
 ) -> Study:
     """Return a study with the images and the truth of another and labels by simulated raters.
 
@@ -76,7 +76,7 @@ def simulate(
         spread: The standard deviation of the skills of class raters around the asked one.
         require_dominance: Draw the matrices of class raters until their mean is column-dominant.
         unmarked: What pixels say that a positive or negative drawing leaves unmarked: that they
-            are the 'rest', or nothing ('unknown').
+            are the 'rest', or nothing ('unknown'); None: as files of these kinds are read.
 
     Example:
         >>> truth = np.zeros((3, 16, 16), int)
@@ -109,7 +109,7 @@ def simulate(
     if isinstance(specs, Mapping):
         raise RatersError("found matrices for masks, expected kinds of raters such as 'over'")
     amounts = Amounts(severity, mean_dice, group_dice)
-    how = known_unmarked(unmarked)
+    how = None if unmarked is None else known_unmarked(unmarked)
     return simulate_masks(source, specs, amounts, assign, seed, target, how)
 
 
@@ -146,7 +146,7 @@ def drawn_study(
     raters: Sequence[DrawingRater],
     assign: How,
     seed: int,
-    unmarked: Unmarked = UNMARKED,
+    unmarked: Unmarked | None = UNMARKED,
     target: str | None = None,
     given: Flags | None = None,
 ) -> Study:
@@ -157,18 +157,20 @@ def drawn_study(
         given = given_cases(source, list(said), assign, seed)
     if target is not None:
         about["simulated raters"] += f"; target {target}"
+    annotations = {rater.name: rater.annotation for rater in raters}
+    how = unmarked or usual_unmarked(annotations)
     return replace(
         source,
-        backend=SimulatedMasks(source, raters, given, seed, unmarked),
+        backend=SimulatedMasks(source, raters, given, seed, how),
         raters=tuple(said),
         rules=LabelRules(),
         about=about,
         problems=(),
         rows=None,
-        unmarked=unmarked,
+        unmarked=how,
         _classes=source.classes,
         _chosen=None,
-        _annotations={rater.name: rater.annotation for rater in raters},
+        _annotations=annotations,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -162,9 +162,6 @@ def refuse_complementary(
         classes: The names of the classes, with background.
         what: What cannot make use of them, such as 'staple'.
 
-    Raises:
-        RatersError: that names the raters, and what can be done.
-
     Example:
         >>> refuse_complementary({"ben": "negative"}, ["background", "car", "road"], "staple")
         Traceback (most recent call last):
@@ -187,7 +184,10 @@ def refuse_complementary(
 
 
 def refuse_one_class(
-    said: Sequence[bool], classes: Sequence[str], annotations: Mapping[str, Annotation]
+    said: Sequence[bool],
+    classes: Sequence[str],
+    annotations: Mapping[str, Annotation],
+    unmarked: Unmarked,
 ) -> None:
     """Refuse drawings that say nothing but one class: nothing stops 'the object is everywhere'.
 
@@ -198,27 +198,35 @@ def refuse_one_class(
         said: Whether any label to learn from says each class, `(L,)`.
         classes: The names of the classes.
         annotations: The kinds of the raters.
-
-    Raises:
-        RatersError: that names the class, and what can be done.
+        unmarked: What unmarked pixels of positive and negative drawings say.
 
     Example:
-        >>> refuse_one_class([False, True], ["background", "tumour"], {"ann": "positive"})
+        >>> names = ["background", "tumour"]
+        >>> refuse_one_class([False, True], names, {"ann": "positive"}, "unknown")
         Traceback (most recent call last):
         raters.errors.RatersError: found nothing but 'tumour' in the labels to train on (...
     """
-    kinds = {kind for kind in annotations.values() if kind != "mask"}
-    if not kinds or sum(said) != 1 or complementary(annotations, len(classes)):
+    drawn = told(annotations, unmarked, classes)
+    if not drawn or sum(said) != 1 or complementary(annotations, len(classes)):
         return
     only = classes[list(said).index(True)]
-    drawn = ", ".join(kind for kind in ANNOTATIONS if kind in kinds)
+    ways = "; ".join(_ways_out(set(annotations.values()), unmarked, only == classes[0]))
     raise RatersError(
-        f"found nothing but {only!r} in the labels to train on ({drawn}; unmarked pixels say "
-        f"nothing), expected another class too: nothing stops a network from saying {only!r} "
-        "everywhere. Add positive and negative drawings, masks, or scribbles of both; or let "
-        "unmarked pixels be the rest (--unmarked rest)",
+        f"found nothing but {only!r} in the labels to train on ({'; '.join(drawn)}), expected "
+        f"another class too: nothing stops a network from saying {only!r} everywhere. {ways}",
         kind="annotation",
     )
+
+
+def _ways_out(kinds: set[Annotation], unmarked: Unmarked, background: bool) -> Iterator[str]:
+    """Name what helps where the labels say background alone, or an object alone."""
+    drawings = "positive drawings" if background else "negative drawings"
+    yield f"Add {drawings}, masks, or scribbles of {'objects' if background else 'background'}"
+    if kinds == {"box"}:
+        yield "or train a method that looks for objects in boxes (-m box-sup, -m grabcut)"
+    if unmarked == "unknown" and kinds & {"positive", "negative"}:
+        yield "or let unmarked pixels be the rest (--unmarked rest)"
+    yield "or say how much of all pixels is object (-m coarse --share 0.1)"
 
 
 def told(
@@ -300,11 +308,7 @@ def checked(
 
 
 def known_annotation(name: Any, whose: str = "") -> Annotation:  # noqa: ANN401
-    """Return a kind by its name.
-
-    Raises:
-        RatersError: for a name that is none.
-    """
+    """Return a kind by its name; refuse one that is none."""
     for kind in ANNOTATIONS:
         if name == kind:
             return kind
@@ -313,11 +317,7 @@ def known_annotation(name: Any, whose: str = "") -> Annotation:  # noqa: ANN401
 
 
 def known_unmarked(name: Any) -> Unmarked:  # noqa: ANN401
-    """Return what unmarked pixels say, by its name.
-
-    Raises:
-        RatersError: for a name that is none.
-    """
+    """Return what unmarked pixels say, by its name; refuse one that is none."""
     for word in WORDS:
         if name == word:
             return word
@@ -327,10 +327,8 @@ def known_unmarked(name: Any) -> Unmarked:  # noqa: ANN401
 def names_by_kind(kinds: Mapping[str, Iterable[Annotation]]) -> dict[tuple[str, Annotation], str]:
     """Name a rater for each kind of what they drew: a column of labels has one kind.
 
-    The first of a rater's kinds, in the order of `ANNOTATIONS`, keeps the plain name.
-
-    Raises:
-        RatersError: if such a name is taken.
+    The first of a rater's kinds, in the order of `ANNOTATIONS`, keeps the plain name. A name that
+    is taken is refused.
 
     Example:
         >>> names_by_kind({"ann": ["negative", "positive"], "ben": ["mask"]})
@@ -361,9 +359,6 @@ def refuse_no_box(labels: Labels, classes: Sequence[str]) -> None:
     Args:
         labels: Class numbers with MISSING, as they are drawn.
         classes: The names of the classes.
-
-    Raises:
-        RatersError: that names the class and how much is filled.
 
     Example:
         >>> refuse_no_box(np.array([[1, 1], [0, 1]]), ["background", "car"])

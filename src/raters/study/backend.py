@@ -126,6 +126,7 @@ class ArraysBackend:
         images: `(cases, channels, *space)`, or a sequence of `(channels, *space)` or None.
         reference: `(cases, *space)`, or a sequence of `(*space)` or None.
         affines: One affine per case, or None.
+        names: What cases are called in messages, by row; by default their rows.
     """
 
     def __init__(
@@ -135,10 +136,11 @@ class ArraysBackend:
         images: Arrays | None = None,
         reference: Arrays | None = None,
         affines: Arrays | None = None,
+        names: Sequence[str] | Mapping[int, str] | NDArray[np.object_] = (),
     ) -> None:
         self._column = {name: k for k, name in enumerate(raters)}
         self._labels, self._images, self._reference = labels, images, reference
-        self._affines = affines
+        self._affines, self._names = affines, names
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
         """Return the labels of one rater, or the reference."""
@@ -150,8 +152,8 @@ class ArraysBackend:
         if array is None:
             return None
         values = np.asarray(array)
-        who = "the reference" if rater is None else f"rater {rater!r}"
-        return RawMask(values, self._grid(case, values.shape), f"{who} of case {case}", coded=True)
+        who = self._called("the reference" if rater is None else f"rater {rater!r}", case)
+        return RawMask(values, self._grid(case, values.shape), who, coded=True)
 
     def labelled(self, case: int, rater: str | None) -> bool:
         """Return whether a rater (None: the reference) labelled anything; often one look tells."""
@@ -170,7 +172,7 @@ class ArraysBackend:
         if array is None:
             return None
         array = np.asarray(array)
-        return Image(array, self._grid(case, array.shape[1:]), f"the image of case {case}")
+        return Image(array, self._grid(case, array.shape[1:]), self._called("the image", case))
 
     def image_grid(self, case: int, ndim: Axes) -> tuple[Geometry, str] | None:
         """Return the grid of the image."""
@@ -185,16 +187,15 @@ class ArraysBackend:
         """Return whether there are images and references at all, without reading any."""
         return {"images": self._images is not None, "reference": self._reference is not None}
 
+    def _called(self, what: str, case: int) -> str:
+        return f"{what} of case {self._names[case] if len(self._names) else case!r}"
+
     def _grid(self, case: int, shape: tuple[int, ...]) -> Geometry:
         return Geometry(shape, None if self._affines is None else self._affines[case])
 
 
 def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
-    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer.
-
-    Raises:
-        RatersError: that names the value found.
-    """
+    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer."""
     for case, array in enumerate(labels):
         if array is None:
             continue
@@ -235,12 +236,12 @@ def arrays_backend(
         if arrays is not None:
             refuse_bad_labels(arrays, len(found), what)
     if not _is_classification(labels, reference):
-        masks = ArraysBackend(names, labels, images, reference, affines)
+        masks = ArraysBackend(names, labels, images, reference, affines, ids)
         return masks, "segmentation", names, found
     dense = np.zeros((len(ids), 0), np.int16) if labels is None else np.asarray(labels, np.int16)
     table = TableBackend(
         Triplets.of_dense(dense, ids, names, found.values),
-        None if images is None else ArraysBackend([], None, images),
+        None if images is None else ArraysBackend([], None, images, names=ids),
         None
         if reference is None
         else np.array([MISSING if truth is None else truth for truth in reference], np.int16),
@@ -263,11 +264,7 @@ def _rater_names(labels: Any, given: Sequence[str] | None) -> tuple[str, ...]:  
 
 
 def names_of_cases(given: Sequence[str] | None, number: int) -> list[str]:
-    """Return the names of cases, by default '0', '1', ...; each must be there once.
-
-    Raises:
-        RatersError: that names the one that comes twice or is empty.
-    """
+    """Return the names of cases, by default '0', '1', ...; refuse one that is there twice."""
     names = [str(name) for name in (range(number) if given is None else given)]
     wrong = "" if "" in names else first_repeated(names)
     if wrong is not None:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from raters.arrays import Array, Labels
 from raters.errors import RatersError
 from raters.progress import ordered_map, track
 from raters.study import check_report as hints
+from raters.study.annotations import reading
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.case import Case
 from raters.study.check_case import CaseScan, UnmarkedValues, labelled_values, scan_case
@@ -73,8 +75,9 @@ class _Tally:
 
     def __init__(self, study: Study, report: CheckReport) -> None:
         self.study, self.report = study, report
-        self.values: dict[str | None, Counter[int]] = {
-            rater: Counter() for rater in (*study.raters, None)
+        # Of masks without and with pixels that are not labelled: drawings of both are read apart.
+        self.values: dict[str | None, tuple[Counter[int], Counter[int]]] = {
+            rater: (Counter(), Counter()) for rater in (*study.raters, None)
         }
         self.names: dict[int, str] = {}
         self.unlabelled: list[str] = []
@@ -96,7 +99,8 @@ class _Tally:
         self.shared |= len(labelled) > 1
         for rater, mask in scan.masks.items():
             self.coded |= mask.coded
-            self.values[rater].update(mask.counts)
+            with_gaps = len(labelled_values(mask, self.study)) < len(mask.counts)
+            self.values[rater][with_gaps].update(mask.counts)
             self.rare.add(scan.case, rater, mask)
             self.covered.update(mask.covered)
             try:
@@ -133,7 +137,7 @@ class _Tally:
                 Problem("warning", "no-image", "found labels and no image", case=case)
                 for case in self.imageless
             ]
-        unread = {r: n for r, n in self.failed.items() if not self.values.get(r)}
+        unread = {r: n for r, n in self.failed.items() if not any(self.values.get(r, ()))}
         report.problems += hints.idle_hints(report, unread)
         report.problems += hints.sharing_hints(report, self.shared)
         if len({channels for channels, _ in report.image_types}) > 1:
@@ -143,32 +147,50 @@ class _Tally:
 
     def _finish_masks(self) -> None:
         report, study = self.report, self.study
-        found = {value for counts in self.values.values() for value in counts}
+        used = {r: set().union(*counts) for r, counts in self.values.items()}
+        found = set().union(*used.values())
         if study.classes_named:
             report.classes = study.classes
         elif isinstance(study.backend, FilesBackend) and found:
             report.classes = study.backend.classes_of(found, self.names)
         if report.classes is not None:
             for rater in study.raters:
-                report.counts[rater] = self._by_class(self.values[rater], report.classes)
+                report.counts[rater] = self._by_class(rater, report.classes)
             if report.references:
-                report.reference_counts = self._by_class(self.values[None], report.classes)
+                report.reference_counts = self._by_class(None, report.classes)
         report.problems += hints.covered_hints(self.covered)
         report.problems += self.unmarked.hints()
         by_class = isinstance(study.backend, FilesBackend) and study.backend.class_names
         if not (study.classes_named or self.names or by_class):
-            report.problems += hints.coding_hints(report)
+            report.problems += self._coding_hints(used)
             report.problems += self.rare.hints()
 
-    def _by_class(self, counts: Counter[int], classes: Classes) -> list[int]:
-        """Add up the counts of values by class, MISSING left out."""
-        values = np.array(list(counts), np.int64)
-        if self.study.classes_named:
-            numbers = self.study.encode(values, self.coded)
+    def _coding_hints(self, used: dict[str | None, set[int]]) -> Iterator[Problem]:
+        classes, ignored, by_rater = self.report.classes, self.study.ignored, {}
+        if classes is not None:
+            for rater in self.study.raters:
+                numbers = classes.encode(np.array(list(used[rater]), np.int64), ignored)
+                by_rater[rater] = set(numbers.tolist()) - {0, MISSING}
+            yield from hints.coding_hints(by_rater, classes)
+
+    def _by_class(self, rater: str | None, classes: Classes) -> list[int]:
+        """Add up by class what a rater (None: the reference) says, MISSING left out."""
+        totals = np.zeros(len(classes) + 1, np.int64)
+        for counts in filter(None, self.values[rater]):
+            numbers = self._said(np.array(list(counts), np.int64), rater, classes)
+            np.add.at(totals, numbers + 1, list(counts.values()))
+        return [int(n) for n in totals[1:]]
+
+    def _said(self, values: Array, rater: str | None, classes: Classes) -> Labels:
+        study = self.study
+        if not study.classes_named:
+            numbers = classes.encode(values, study.ignored)
+        elif rater is None:
+            numbers = study.encode(values, self.coded)
         else:
-            numbers = classes.encode(values, self.study.ignored)
-        totals = np.bincount(numbers + 1, list(counts.values()), len(classes) + 1)[1:]
-        return [int(n) for n in totals]
+            numbers = study.encode_drawing(values, self.coded, rater)
+        kind = "mask" if rater is None else study.annotations[rater]
+        return reading(numbers, kind, study.unmarked, len(classes))
 
     def _finish_table(self) -> None:
         report, study, triplets = self.report, self.study, self.study.triplets
@@ -200,12 +222,7 @@ _LISTED = 20
 def readable_part(
     study: Study, need: Callable[[Case], object], progress: bool = False
 ) -> tuple[Study, list[RatersError]]:
-    """Read all cases once; give those that can be read, and an error for each of the others.
-
-    Args:
-        study: The study.
-        need: Reads what is needed of a case.
-        progress: Show a progress bar.
+    """Read of all cases what is needed; give those that can be read, and the others' errors.
 
     Example:
         >>> study = Study.from_arrays(labels=np.array([[[0, 1]], [[0, 0]]]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from raters.errors import RatersError
 from raters.rows import html
-from raters.study.annotations import Annotation
+from raters.study.annotations import Annotation, complementary
 from raters.study.classes import Classes
 from raters.study.study import Study
 from raters.study.triplets import Triplets
@@ -26,17 +26,14 @@ if TYPE_CHECKING:
     from raters.study.check_case import MaskScan
 
 
-def coding_hints(report: CheckReport) -> Iterator[Problem]:
-    """Find raters who each use one value beside 0, and not the same one."""
-    if report.classes is None:
+def coding_hints(used: Mapping[str, set[int]], classes: Classes) -> Iterator[Problem]:
+    """Find raters who each use one class beside background, and not of the same value."""
+    if any(len(numbers) > 1 for numbers in used.values()):
         return
     first: dict[int | str, str] = {}
-    for rater, counts in report.counts.items():
-        used = [report.classes[k].value for k, n in enumerate(counts) if k and n]
-        if len(used) > 1:
-            return
-        for value in used:
-            first.setdefault(value, rater)
+    for rater, numbers in used.items():
+        for number in numbers:
+            first.setdefault(classes[number].value, rater)
     if len(first) > 1:
         (value, rater), *others = list(first.items())[:_SHOWN]
         more = "".join(f", rater {other!r} 0 and {v}" for v, other in others)
@@ -235,7 +232,8 @@ class CheckReport:
         references: Cases with a reference.
         images: Cases with an image (or features).
         classes: The classes; None if they could not be found.
-        counts: Labels of each class by rater, in the order of `classes`.
+        counts: Labels that say each class (of negative drawings of several classes: that rule it
+            out) by rater, in the order of `classes`.
         grids: How many cases have which shape and spacing.
         image_types: How many images have which channels and type.
         splits: How many cases are in which split.
@@ -297,12 +295,13 @@ class CheckReport:
     def shares(self) -> list[float]:
         """The share of each class among all labels by raters, or in the reference without them.
 
-        What negative drawings rule out does not count.
+        Drawings count as what they say; what they rule out of several classes does not count.
         """
         total = np.zeros(len(self.classes or ()))
         references = [] if self.raters or not self.reference_counts else [self.reference_counts]
-        drawn = [n for r, n in self.counts.items() if self.annotations.get(r) != "negative"]
-        for counts in (*drawn, *references):
+        denied = complementary(self.annotations, len(total))
+        said = [counts for rater, counts in self.counts.items() if rater not in denied]
+        for counts in (*said, *references):
             total += counts
         return [float(share) for share in total / max(total.sum(), 1)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -165,8 +165,9 @@ EMPTY = {
 """The arrays of the packed form, and what a row without a value holds."""
 
 
-def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
-    """Open the arrays of a packed folder, with at least so many rows, without reading them."""
+def open_packed(folder: Path, content: StudyFile, names: Mapping[int, str]) -> ArraysBackend:
+    """Open the arrays of a packed folder, with the rows of these cases, without reading them."""
+    cases = max(names, default=-1) + 1
     arrays = {name: open_array(folder / f"{name}.npy", cases) for name in EMPTY}
     labels, affines, reference = arrays["labels"], arrays["affines"], arrays["reference"]
     if labels is None and content.kind == "segmentation" and content.raters:
@@ -181,6 +182,7 @@ def open_packed(folder: Path, content: StudyFile, cases: int) -> ArraysBackend:
         with_gaps(arrays["images"], arrays["has_image"]),
         None if reference is None else Rows(reference, lambda _, m: bool((m != MISSING).any())),
         None if affines is None else Rows(affines, lambda _, a: not bool(np.isnan(a).any())),
+        names,
     )
 
 

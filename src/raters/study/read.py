@@ -337,7 +337,7 @@ def open_folder(folder: Path) -> Study:
     elif content.form == "canonical":
         backend, problems = study_file.open_canonical(folder, content, index)
     else:
-        backend = open_packed(folder, content, int(rows.max()) + 1)
+        backend = open_packed(folder, content, dict(zip(rows.tolist(), index.ids, strict=True)))
     if content.form == "packed" or content.kind == "classification":
         problems += lost_images(folder)
     return Study(

@@ -212,7 +212,8 @@ class Survey:
             said |= self.case(position).labels.any(axis=0)
             if said.sum() > 1:
                 return
-        refuse_one_class(said.tolist(), study.classes.names, study.annotations)
+        names = study.classes.names
+        refuse_one_class(said.tolist(), names, study.annotations, study.unmarked)
 
     def any_reference(self) -> bool:
         """Return whether a case has a reference."""

@@ -45,14 +45,11 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
         ...     read_triplets(Path(folder, "labels.parquet")) == triplets
         True
     """
+    column = pa.DictionaryArray.from_arrays
     columns = {
-        "task": pa.DictionaryArray.from_arrays(
-            triplets.task, pa.array(triplets.tasks, pa.string())
-        ),
-        "worker": pa.DictionaryArray.from_arrays(
-            triplets.rater, pa.array(triplets.raters, pa.string())
-        ),
-        "label": pa.DictionaryArray.from_arrays(triplets.label, _values(triplets.values)),
+        "task": column(triplets.task, pa.array(triplets.tasks, pa.string())),
+        "worker": column(triplets.rater, pa.array(triplets.raters, pa.string())),
+        "label": column(triplets.label, _values(triplets.values)),
     }
     names = json.dumps([list(triplets.tasks), triplets.raters, triplets.values]).encode()
     # Compressed: the names of millions of tasks would make a footer too large for some readers.
@@ -70,11 +67,7 @@ def write_triplets(path: Path, triplets: Triplets) -> None:
 
 
 def read_triplets(path: Path) -> Triplets:
-    """Read what `write_triplets` wrote.
-
-    Raises:
-        RatersError: The file is not one that `write_triplets` wrote (kind `"unreadable"`).
-    """
+    """Read what `write_triplets` wrote; refuse any other file."""
     refuse_special(path)
     try:
         return _read(path)
@@ -180,12 +173,7 @@ def open_table(
 ) -> tuple[TableBackend, list[RatersError]]:
     """Open the answers with what lies beside them.
 
-    Args:
-        folder: The folder.
-        content: What `study.yaml` says.
-        index: The cases of `cases.csv`.
-        rows: Where these cases are among all tasks.
-        truth: The values of the reference column.
+    `rows` are the places of the cases among all tasks, `truth` is the column of references.
     """
     triplets = _with_class_numbers(read_triplets(folder / LABELS_FILE), content, folder)
     size = len(triplets.tasks)
@@ -193,7 +181,7 @@ def open_table(
     if not fits or list(triplets.tasks[rows]) != list(index.ids):
         message = f"found {size} tasks, expected the {len(index)} cases of cases.csv in order"
         raise RatersError(message, kind="study-file", file=folder / LABELS_FILE)
-    inputs, problems = _inputs(folder, content, index, size)
+    inputs, problems = _inputs(folder, content, index, dict(enumerate(triplets.tasks)))
     return TableBackend(triplets, inputs, _truth(folder, content, truth, rows, size)), problems
 
 
@@ -211,14 +199,14 @@ def _with_class_numbers(triplets: Triplets, content: StudyFile, folder: Path) ->
 
 
 def _inputs(
-    folder: Path, content: StudyFile, index: CaseIndex, size: int
+    folder: Path, content: StudyFile, index: CaseIndex, tasks: dict[int, str]
 ) -> tuple[Backend | None, list[RatersError]]:
-    features = open_array(folder / "features.npy", size)
+    features = open_array(folder / "features.npy", len(tasks))
     if features is not None:
-        there = open_array(folder / "has_image.npy", size)
-        return ArraysBackend([], None, with_gaps(features, there)), []
+        there = open_array(folder / "has_image.npy", len(tasks))
+        return ArraysBackend([], None, with_gaps(features, there), names=tasks), []
     if (folder / "images.npy").exists():
-        return open_packed(folder, content, size), []
+        return open_packed(folder, content, tasks), []
     if (folder / "images").is_dir():
         return open_canonical(folder, content, index)
     return None, []

@@ -102,7 +102,7 @@ def inputs_of(given: str, tasks: list[str], column: Callable[[str], Mapping[str,
     if is_pattern(given):
         files: Mapping[str, Path] = _matched(Pattern(given))
     elif given.endswith(".npy"):
-        return ArraysBackend([], None, _array(Path(given), len(tasks)))
+        return ArraysBackend([], None, _array(Path(given), len(tasks)), names=tasks)
     else:
         files = column(given)
     cases = [CaseFiles(images={"": files[t]} if t in files else {}) for t in tasks]
@@ -349,7 +349,7 @@ def _inputs(
             numbers = [[np.nan if x is None else float(x) for x in column] for column in said]
         except ValueError as error:
             raise RatersError(f"features: {error}, expected numbers", kind="value") from None
-        return ArraysBackend([], None, np.array(numbers, np.float32).T)
+        return ArraysBackend([], None, np.array(numbers, np.float32).T, names=tasks)
     if isinstance(images, str | os.PathLike):
 
         def files(name: str) -> dict[str, Path]:
@@ -365,4 +365,4 @@ def _inputs(
             f"found {len(array)} images, expected {len(tasks)}: one per task, in the natural order "
             "of their names"
         )
-    return ArraysBackend([], None, array)
+    return ArraysBackend([], None, array, names=tasks)
