@@ -85,7 +85,7 @@ def share_interval(right: Floats, groups: Array) -> Interval:
     """
     there = np.isfinite(right)
     share, number = float(right[there].mean()), len(np.unique(groups[there]))
-    low, high = wilson(share, number) if number >= LEAST_GROUPS else (UNDEFINED, UNDEFINED)
+    low, high = wilson(share, number if number >= LEAST_GROUPS else UNDEFINED)
     return Interval(share, float(low), float(high), number, int((~there).sum()))
 
 

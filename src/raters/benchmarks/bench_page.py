@@ -106,6 +106,6 @@ def _matrix(found: Collected, score: str) -> Matrix | None:
         return None
     shown = [r for k, r in enumerate(rows) if k < _MOST_ROWS or r == found.spec.baseline]
     cells = [[found.summary(setting, row, one) for setting, one in places] for row in shown]
-    values = [[one and float(one.mean) for one in line] for line in cells]
+    values = [[None if one is None else float(one.mean) for one in line] for line in cells]
     about = f"{len(shown)} of {len(rows)} rows, the best first." if len(shown) < len(rows) else ""
     return Matrix(SCORES[score].title, shown, heads, values, about, digits=SCORES[score].digits)
