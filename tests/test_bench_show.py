@@ -34,6 +34,9 @@ from raters.benchmarks.results import (
 )
 from raters.benchmarks.spec import Specification, builtin, read_spec
 from raters.benchmarks.table import blocks, claim_rows, flat_rows, to_markdown_page
+from raters.report.blocks import Report
+from raters.report.page import render
+from raters.report.say import plain
 from raters.rows import to_csv
 
 DICE: dict[str, Any] = {
@@ -407,6 +410,28 @@ class TestTables:
         shown = [v for row in first.matrix.values for v in row if v is not None]
         assert max(shown) == pytest.approx(max(known.values()))
         assert "What to do" in bench_page(found, "title")
+
+    def test_one_unnamed_setting_with_many_rows_that_tie(self, tmp_path: Path) -> None:
+        names = ["vote", *(f"method{k}" for k in range(12))]
+        rows = {name: {"method": "vote"} for name in names}
+        spec = made_spec(tmp_path, "ties", scores=["dice"], rows=rows, settings={"": {}})
+        low = {"vote": 60.0, "method4": 73.3, "method2": 73.24}
+        found = Collected(spec, "laptop")
+        for k, row in enumerate(names):
+            found.values["", row, "dice"] = {0: low.get(row, 70.0 + 0.1 * k)}
+            found.values["", row, "dice_best"] = {0: 74.0 + k}
+        first = first_screen(found)
+        best, about, matrix = plain(first.actions[0]), first.numbers[0].about, first.matrix
+        assert best.startswith("method4 is best by Dice, at 0.5 (73.3, +13.3 to vote)")
+        assert "no better than method2. By Dice, best cut, method11 is (86.0)." in best
+        assert "Use it" not in best
+        assert "one seed" in about and "Dice, best cut: 79.0" in about and about.isprintable()
+        assert matrix is not None and list(matrix.rows)[:2] == ["method4", "method2"]
+        assert len(matrix.rows) == 10 and matrix.rows[-1] == "vote"
+        assert matrix.about.startswith("10 of 13 rows")
+        assert all(matrix.columns) and matrix.values[0][:2] == [73.3, 79.0]
+        page = render(Report("ties", first=first))
+        assert ">73.3</td>" in page and ">73.30</td>" not in page
 
     def test_on_a_terminal_scores_get_tables_that_fit(self, found: Collected) -> None:
         narrow = blocks(found, 70)

@@ -17,8 +17,9 @@ from make_models import make_model
 from raters.agreement.answers import class_confusion, pairs_of_tasks, who_said
 from raters.agreement.findings import minorities, minority_facts
 from raters.evaluation.watch import score_and_watch, vote_score
+from raters.fusion.findings import sure_words
 from raters.fusion.write import write_consensus
-from raters.report.blocks import First, Report, Section, TableBlock, all_blocks
+from raters.report.blocks import First, Report, Section, TableBlock, ViewerBlock, all_blocks
 from raters.report.dispatch import make_report, title_of
 from raters.report.page import render
 from raters.report.say import link, plain, say, together
@@ -138,6 +139,32 @@ def test_anonymous_raters_have_no_matrix_of_names() -> None:
     assert "reader0" not in " ".join(first.actions) and "reader0" not in str(first.cards)
 
 
+def test_cards_say_that_there_is_no_white_outline(tmp_path: Path) -> None:
+    labels = np.zeros((2, 3, 16, 16), np.int16)
+    labels[0, :, 4:9, 4:9] = 1
+    for k in range(3):
+        labels[1, k, 5 * k : 5 * k + 4, 2:12] = 1  # nobody draws where another one does
+    study = Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"], cases=["alike", "apart"])
+    write_consensus(raters.fuse(study, "vote"), tmp_path)
+    made = make_report(tmp_path, study, cases_shown=0)
+    lines = {card.case: list(card.lines) for card in first_of(made).cards}
+    assert lines == {"apart": ["consensus empty"], "alike": []}
+    assert "<p>consensus empty</p>" in render(made)
+
+
+def test_nobody_is_weighed_where_raters_are_anonymous(tmp_path: Path) -> None:
+    study = drawn(2, raters="anonymous")
+    write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
+    fused = first_of(make_report(tmp_path / "fused", study, cases_shown=0))
+    assert "pixel-cm --shared" in fused.actions[2] and "whom to trust" not in fused.actions[2]
+    table = raters.read(answers(tmp_path), anonymous=True)
+    assert "fuse STUDY -m vote" in first_of(make_report(table)).actions[2]
+    assert "-m single-cm" in say("act_labels", undecided=0, bare=0, anonymous=True)
+    two = {"minority": None, "low": None, "two": True}
+    assert "--shared" in say("act_class", anonymous=True, **two)
+    assert "--shared" not in say("act_class", anonymous=False, **two)
+
+
 @pytest.mark.parametrize("reference", [True, False])
 def test_a_run_has_score_baseline_and_cut(tmp_path: Path, reference: bool) -> None:
     model = make_model(values=(0, 1), raters=("ann", "bob", "cat"))
@@ -210,6 +237,8 @@ def test_tasks_say_who_said_what_and_a_tie_is_a_tie(tmp_path: Path) -> None:
     assert "who" not in table.rows[0]  # the file beside the page stays as it is
     shown = table_of(made, "raters").shown
     assert shown is not None and shown[0]["rater"] == "cy"
+    pairs = table_of(made, "pairs").columns
+    assert isinstance(pairs, dict) and pairs["cases"] == "tasks"
     equal = first_of(made).numbers[0].value
     assert equal == pytest.approx(
         raters.agree(raters.read(answers(tmp_path))).overall[-1]["agreement"]
@@ -226,7 +255,46 @@ def test_fused_tasks_are_sorted_by_the_posterior(tmp_path: Path) -> None:
     assert table.shown is not None
     assert [row["p"] for row in table.shown] == pytest.approx(np.sort(sure).tolist())
     assert first_of(made).cards[0].case == table.shown[0]["task"]
+    assert not any("1.00 sure" in card.note for card in first_of(made).cards)
+    assert (sure_words(0.994), sure_words(0.9999)) == ("0.99 sure", "> 0.99 sure")
     assert [row["task"] for row in table.rows] == [r["case"] for r in raters.agree(study).cases]
+
+
+def classes_of_one_task(folder: Path) -> Study:
+    """Seven raters say seven classes of a task, and agree on another one."""
+    lines = [f"hard,{k},class{k}" for k in range(7)] + [f"plain,{k},class0" for k in range(7)]
+    path = folder / "answers.csv"
+    path.write_text("\n".join(["task,worker,label", *lines]))
+    return raters.read(path)
+
+
+def test_cards_say_how_many_classes_they_leave_out(tmp_path: Path) -> None:
+    (card,) = first_of(make_report(classes_of_one_task(tmp_path))).cards
+    lines = [plain(line) for line in card.lines]
+    expected = [f"class{k}: rater {k}" for k in range(3)]
+    assert lines == [*expected, "and 4 more classes"]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1400, 500])
+def test_cards_are_read_in_one_line_and_names_in_full_where_narrow(
+    width: int, tmp_path: Path
+) -> None:
+    page = render(make_report(classes_of_one_task(tmp_path)))
+    script = """
+      const look = (s, what) => getComputedStyle(document.querySelector(s))[what];
+      answer.link = look(".cards p a", "display");
+      answer.card = look(".cards li > a", "display");
+      answer.name = look(".cards .name", "whiteSpace");
+      const rules = [...document.styleSheets[0].cssRules];
+      const print = rules.find((rule) => rule.conditionText === "print").cssText;
+      answer.print = ["--accent", "--hover", "--warn:"].every((name) => print.includes(name));
+      answer.printed = /\\.cards \\.name [{][^}]*normal/.test(print);
+    """
+    found = visit(page, script, tmp_path, width).answer
+    assert (found["link"], found["card"]) == ("inline", "grid")
+    assert found["name"] == ("nowrap" if width > 960 else "normal")
+    assert found["print"] and found["printed"]
 
 
 # Names and titles.
@@ -306,6 +374,37 @@ def test_only_raters_are_links_in_the_browser(tmp_path: Path) -> None:
     """
     found = visit(render(beside_a_run()), script, tmp_path)
     assert found.console == [] and found.answer["links"] == RATER_LINKS
+
+
+def test_a_case_that_an_action_names_is_in_the_viewer() -> None:
+    labels = np.zeros((12, 3, 32, 32), np.int16)
+    labels[:, :, 4:20, 4:20] = 1
+    for k in range(11):
+        labels[k, 2] = np.roll(labels[k, 2], k + 2, axis=1)
+    labels[11, 0, 28:30, 28:30] = 2  # nobody else draws it, in the case that raters agree on best
+    names = [f"c{k}" for k in range(12)]
+    classes = ["background", "lesion", "spot"]
+    study = Study.from_arrays(labels=labels, raters=list("abc"), cases=names, classes=classes)
+    made = make_report(study, cases_shown=4)
+    assert '"#case=c11"' in first_of(made).actions[2]
+    (viewer,) = [block for block in all_blocks(made) if isinstance(block, ViewerBlock)]
+    shown = [case.id for case in viewer.cases]
+    assert len(shown) == 4 and "c11" in shown
+    assert sorted([*shown, *viewer.rest]) == sorted(names)
+
+
+@needs_browser
+def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
+    study = classes_of_one_task(tmp_path)
+    script = """
+      const cell = [...document.querySelectorAll("td")].find((td) => td.textContent.startsWith("class0: "));
+      answer.text = cell.textContent;
+      answer.links = [...cell.querySelectorAll("a")].map((a) => a.getAttribute("href"));
+    """  # noqa: E501
+    found = visit(render(make_report(study)), script, tmp_path)
+    assert found.console == []
+    assert found.answer["text"].startswith("class0: rater 0; class1: rater 1; ")
+    assert found.answer["links"] == [f"#rater={k}" for k in range(7)]
 
 
 @needs_browser

@@ -13,6 +13,7 @@ from PIL import Image
 
 import raters
 from raters.agreement.agree import ALL
+from raters.agreement.findings import relative_volumes, typical_ratios, who_draws
 from raters.errors import RatersError
 from raters.fusion.against import compare, evenly, foreground_rows, summary_rows
 from raters.fusion.findings import border_errors, left_out, left_out_scores
@@ -20,7 +21,7 @@ from raters.fusion.read import read_fusion
 from raters.fusion.vote import vote
 from raters.fusion.write import write_consensus
 from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.dispatch import kind_of, make_report, report, study_of
+from raters.report.dispatch import kind_of, make_report, refuse_place, report, study_of
 from raters.report.say import plain, say
 from raters.scores.border import border_counts, signed_distance_counts
 from raters.study.places import remember_study, remembered_options
@@ -234,6 +235,17 @@ def test_sentences_name_who_draws_more_and_less() -> None:
     for name in ("ann", "bob", "cy"):
         assert f"{name} draws" not in text
     assert "over and under agree least" in text
+
+
+@pytest.mark.parametrize("grown", [2.0, 0.5])
+@pytest.mark.parametrize("alike", [2, 3, 6])
+def test_who_differs_is_named_and_not_those_who_agree(alike: int, grown: float) -> None:
+    sizes = 1000 * np.random.default_rng(0).uniform(0.97, 1.03, (12, alike + 1))
+    sizes[:, -1] *= np.linspace(1, grown, 12)  # ever more, or ever less
+    names = [f"r{k}" for k in range(alike)] + ["far"]
+    found = who_draws(typical_ratios(relative_volumes(sizes), names))
+    named = [[name for name, _ in found[way]] for way in ("more", "less")]
+    assert named == ([["far"], []] if grown > 1 else [[], ["far"]])
 
 
 def test_nobody_is_named_where_all_draw_the_same() -> None:
@@ -516,6 +528,12 @@ def test_strange_study_files_are_refused(
         study_of(tmp_path)
     assert message in str(error.value)
     assert not (tmp_path / "pwned").exists()
+
+
+def test_a_file_in_the_way_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("mine")
+    with pytest.raises(RatersError, match=r"a\.txt: found a file, expected a folder to write to"):
+        refuse_place(tmp_path / "a.txt", tmp_path / "masks/{rater}/{case}.png")
 
 
 def test_columns_of_tables_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -373,6 +373,8 @@ await settle(() => all(".layers input")[2].click());
 await settle(() => all(".layers input")[3].click());
 await set(".sides input"); answer.sides = letters().map(([name]) => name);
 answer.bobAlone = pixels(panes()[1], "axial");
+await set(".against select", ""); answer.bobAmong = pixels(panes()[1], "axial");
+answer.legendSides = all(".legend li").map((li) => li.innerText);
 await set(".sides input"); await set(".mode select", "outline");
 
 const [rows, columns, ratio] = PLANES.axial, at = () => place(panes()[0], rows, columns, ratio);
@@ -396,6 +398,9 @@ await settle(() => send("pointermove", panes()[0], [130, 100], shift));
 answer.dragged = find(".width").title; send("pointerup", panes()[0], [130, 100], shift);
 await set(".image select", "1 -1"); answer.air = pixels(panes()[0], "axial");
 await set(".image select", "0 -1");
+answer.automatic = find(".preset select").value;
+await set(".width input", "300"); answer.byHand = find(".width").title;
+await press("ArrowDown"); answer.kept = [find(".width").title, find(".preset select").value];
 """
 )
 
@@ -556,6 +561,18 @@ def test_browser_shows_differences(used: Visit) -> None:
 
 
 @needs_browser
+def test_browser_shows_differences_side_by_side(used: Visit) -> None:
+    got, said = used.answer, at_start()
+    bob = said["bob"]
+    unlike = (bob != MISSING) & ((bob != said["ann"]) | (bob != said["cy"]))
+    assert unlike.any() and (changed(got["bare"], got["bobAmong"]) == unlike).all()
+    more = np.array(got["bobAmong"])[unlike & (bob > 0) & (said["ann"] == 0)]
+    assert len(more) and (more[:, 0] > more[:, 2]).all()  # orange, as from a base
+    than = "than the others shown"
+    assert got["legendSides"] == [f"more {than}", f"less {than}", "another class"]
+
+
+@needs_browser
 def test_browser_says_who_said_what(used: Visit) -> None:
     said = at_start()
     for row, lines in enumerate(used.answer["hover"]):
@@ -587,6 +604,8 @@ def test_browser_windows(used: Visit) -> None:
     assert got["narrow"] == ["width 200, level 480.5", ""]
     assert got["level"] == "width 200, level 900"
     assert got["dragged"] == "width 295.9, level 900"  # a tenth of all values
+    assert got["automatic"] == "automatic" and got["byHand"].startswith("width 300,")
+    assert got["kept"] == [got["byHand"], ""]
     air = np.array(got["air"])[..., 0]
     stack = view_of((10, 12, 8), AFFINE).turn(np.asarray(head()[0].image)[1])[case.start[0]]
     assert ((air > 128) == (stack > 0)).all()
@@ -710,11 +729,12 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
 
 
 @needs_browser
-def test_browser_says_what_a_pixel_is_not(tmp_path: Path) -> None:
-    layers = report.rater_layers(["ann"], excluding=["ann"])
+@pytest.mark.parametrize(("name", "shown"), [("ann", "ann"), ("1", "rater 1")])
+def test_browser_says_what_a_pixel_is_not(name: str, shown: str, tmp_path: Path) -> None:
+    layers = report.rater_layers([name], excluding=[name])
     mask = np.array([[2, MISSING]])
     case = report.ViewerCase(
-        "x", {}, (1, 1, 2), classes=CLASSES, labels=list(label_maps({"ann": mask[np.newaxis]}))
+        "x", {}, (1, 1, 2), classes=CLASSES, labels=list(label_maps({name: mask[np.newaxis]}))
     )
     block = report.ViewerBlock("cases", [case], "", layers)
     page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
@@ -722,5 +742,8 @@ def test_browser_says_what_a_pixel_is_not(tmp_path: Path) -> None:
     const at = place(panes()[0], 1, 2, 1);
     answer.said = [0, 1].map((column) => {
       send("pointermove", panes()[0], at(0, column)); return find(".said").innerText; });
+    answer.listed = find(".layers label").innerText.trim();
     """  # fmt: skip
-    assert visit(page, script, tmp_path).answer["said"] == ["ann: not core", "ann: not labelled"]
+    answer = visit(page, script, tmp_path).answer
+    assert answer["said"] == [f"{shown}: not core", f"{shown}: not labelled"]
+    assert answer["listed"] == shown

@@ -102,25 +102,25 @@ def measured(study: Study, progress: bool = False) -> Measured:
 
 
 def relative_volumes(found: Floats) -> Floats:
-    """Compare each volume with the mean of the others of the case, `(v - o) / (v + o)`.
+    """Compare each volume with the median `o` of its case, `(v - o) / (v + o)`; of two, the other.
+
+    One of three who draws far more moves the mean of the others, so that these would seem to draw
+    too little, but not the median.
 
     Example:
-        >>> relative_volumes(np.array([[2.0, 1.0], [0.0, 3.0], [0.0, 0.0]]).T[:, :2].T).round(3)
-        array([[ 0.333, -0.333],
-               [-1.   ,  1.   ]])
+        >>> relative_volumes(np.array([[2.0, 1.0, np.nan], [2.0, 2.0, 6.0]])).round(3)
+        array([[ 0.333, -0.333,    nan],
+               [ 0.   ,  0.   ,  0.5  ]])
     """
-    exist = np.isfinite(found)
-    filled = np.where(exist, found, 0.0)
-    others = filled.sum(axis=1, keepdims=True) - filled
-    number = exist.sum(axis=1, keepdims=True) - exist
-    mean = others / np.maximum(number, 1)
-    both = filled + mean
-    fits = exist & (number > 0) & (both > 0)
-    return np.where(fits, (filled - mean) / np.where(both > 0, both, 1), np.nan)
+    number = np.isfinite(found).sum(axis=1, keepdims=True)
+    middle = np.nanmedian(np.where(number > 0, found, 0.0), axis=1, keepdims=True)
+    base = np.where(number == 2, np.nansum(found, axis=1, keepdims=True) - found, middle)
+    fits = (number > 1) & (found + base > 0)
+    return np.where(fits, (found - base) / np.where(fits, found + base, 1), np.nan)
 
 
 def typical_ratios(relative: Floats, raters: Sequence[str]) -> dict[str, float]:
-    """Return by rater the median of `volume / mean volume of the others`, from relative volumes.
+    """Return by rater the median of `volume / median volume of the case`, from relative volumes.
 
     Args:
         relative: `(v - o) / (v + o)` by case and rater, as `relative_volumes` gives it.

@@ -18,6 +18,7 @@ from raters.scores.bootstrap import (
     interval,
     mean_sums,
     ratio,
+    wilson,
 )
 from raters.scores.conventions import UNDEFINED
 
@@ -72,34 +73,20 @@ def class_scores(
     return found
 
 
-def share_interval(right: Floats, groups: Array, level: float = 0.95) -> Interval:
-    """Return the share of labels that are right, with Wilson's interval.
+def share_interval(right: Floats, groups: Array) -> Interval:
+    """Return the share of labels that are right (1, not 0; NaN is left out) with Wilson's interval.
 
     Labels are right or wrong: resampling 7 right ones of 7 gives '100 % to 100 %', which is not so
-    sure. E. B. Wilson, Probable inference, the law of succession, and statistical inference,
-    Journal of the American Statistical Association 22, 1927; labels of one group count as one.
-
-    Args:
-        right: 1 or 0 by label; NaN is left out.
-        groups: The group of each.
-        level: How often the interval should hold the true share.
+    sure. Labels of one group count as one.
 
     Example:
         >>> print(share_interval(np.ones(7), np.arange(7)))
         1.000 (0.646 to 1.000)
     """
-    from scipy.special import ndtri
-
     there = np.isfinite(right)
     share, number = float(right[there].mean()), len(np.unique(groups[there]))
-    skipped = int((~there).sum())
-    if number < LEAST_GROUPS:
-        return Interval(share, UNDEFINED, UNDEFINED, number, skipped)
-    z = float(ndtri((1 + level) / 2))
-    middle = (share + z * z / (2 * number)) / (1 + z * z / number)
-    spread = np.sqrt(share * (1 - share) / number + (z / (2 * number)) ** 2)
-    half = z / (1 + z * z / number) * float(spread)
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), number, skipped)
+    low, high = wilson(share, number if number >= LEAST_GROUPS else UNDEFINED)
+    return Interval(share, float(low), float(high), number, int((~there).sum()))
 
 
 def size_ratio(relative: Floats, groups: Array) -> Interval:
@@ -110,10 +97,8 @@ def size_ratio(relative: Floats, groups: Array) -> Interval:
         1.5
     """
     found = interval(relative, groups, lambda drawn: float(np.median(drawn)))
-    middle, low, high = (
-        float("inf") if value >= 1 else round((1 + value) / (1 - value), 6)
-        for value in (found.estimate, found.low, found.high)
-    )
+    ends = found.estimate, found.low, found.high
+    middle, low, high = (np.inf if v >= 1 else round((1 + v) / (1 - v), 6) for v in ends)
     return Interval(middle, low, high, found.groups, found.skipped)
 
 

@@ -32,7 +32,7 @@ class OneRater:
         scores: Agreement with what most of the others say, `(n, K)`; NaN where there is no vote.
         others: What the others reach on the same case, their mean, `(n,)`; NaN without two of
             them: the score of a single other one says nothing new.
-        sizes: `(v - o) / (v + o)` of what was drawn and the mean of the others, `(n, K)`; of
+        sizes: `(v - o) / (v + o)` of what was drawn and the median of the case, `(n, K)`; of
             tables `(n, 0)`.
         confusion: How often the others say the class of the row and this rater that of the column,
             `(L, L)`.

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from raters.benchmarks.blocks import Block, difference_cell, value_words
-from raters.benchmarks.results import Collected
+from raters.benchmarks.results import Collected, Summary, paired
 from raters.benchmarks.scores import SCORES
 from raters.benchmarks.table import blocks, claim_blocks, claim_rows
 from raters.report.blocks import Block as Shown
 from raters.report.blocks import First, Matrix, Number, Report, Section, TableBlock, TextBlock
 from raters.report.page import render
-from raters.report.say import say
+from raters.report.say import plain, say
+from raters.rows import Row
 
 _MOST_COLUMNS = 6
+_MOST_ROWS = 9
 
 
 def to_html(title: str, made: Sequence[Block], first: First | None = None) -> str:
@@ -42,28 +44,14 @@ def bench_page(found: Collected, title: str) -> str:
 
 
 def first_screen(found: Collected) -> First:
-    """Return what a benchmark found: the best row, claims that hold, all rows by setting."""
-    score = found.spec.scores[0]
-    known = [
-        (one.mean, setting, row, one)
-        for setting in found.settings
-        for row in found.rows_of(setting)
-        if (one := found.summary(setting, row, score)) is not None
-    ]
-    known.sort(key=lambda item: item[0], reverse=SCORES[score].higher)
-    claims = claim_rows(found)
+    """Return what a benchmark found: the best row, claims that hold, the best rows by setting."""
+    score, claims = found.spec.scores[0], claim_rows(found)
     holding = [row["claim"] for row in claims if row["answer"] == "yes"]
     against = [row["claim"] for row in claims if row["answer"] == "no"]
     numbers = []
-    best = None
-    if known:
-        _, setting, row, one = known[0]
-        more = found.difference(setting, row, score)
-        than = difference_cell(more, score)
-        best = {"row": row, "setting": setting, "value": value_words(one, score)}
-        best |= {"score": SCORES[score].title, "than": than, "baseline": found.spec.baseline}
-        about = f"{row}, {setting}" + (f"; {than} to {found.spec.baseline}" if than else "")
-        numbers.append(Number(f"best {SCORES[score].title}", best["value"], about=about))
+    if best := _best(found, score):
+        about = plain(say("bench_about", best=best))
+        numbers.append(Number(f"best {best['score']}", best["value"], about=about))
     if claims:
         numbers.append(Number("claims that hold here", f"{len(holding)} of {len(claims)}"))
     numbers.append(Number("cells with a result", f"{found.num_done:,} of {found.num_wanted:,}"))
@@ -75,15 +63,49 @@ def first_screen(found: Collected) -> First:
     return First(numbers, _matrix(found, score), (), actions)
 
 
-def _matrix(found: Collected, score: str) -> Matrix | None:
-    settings = list(found.settings)[:_MOST_COLUMNS]
-    rows = list(dict.fromkeys(row for setting in settings for row in found.rows_of(setting)))
-    values: list[list[float | None]] = []
-    for row in rows:
-        cells = [found.summary(s, row, score) for s in settings]
-        values.append([None if one is None else float(one.mean) for one in cells])
-    kept = [k for k, cells in enumerate(values) if any(cell is not None for cell in cells)]
-    if not kept:
+def _ranked(found: Collected, score: str, within: Sequence[str]) -> list[tuple[Summary, str, str]]:
+    """Return the means of rows with their settings and names, the best first."""
+    places = [(setting, row) for setting in within for row in found.rows_of(setting)]
+    known = [(one, *place) for place in places if (one := found.summary(*place, score))]
+    return sorted(known, key=lambda item: item[0].mean, reverse=SCORES[score].higher)
+
+
+def _best(found: Collected, score: str) -> Row | None:
+    """Return the best row, rows that are as good, and all rows at the best cut."""
+    ranked = _ranked(found, score, found.settings)
+    if not ranked:
         return None
-    chosen = [rows[k] for k in kept]
-    return Matrix(SCORES[score].title, chosen, settings, [values[k] for k in kept])
+    one, setting, row = ranked[0]
+    rest = [name for _, where, name in ranked[1:] if where == setting]
+    cut = next(iter(SCORES[score].cuts), score)
+    at_cut = {name: value_words(own, cut) for own, _, name in _ranked(found, cut, [setting])}
+    return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
+            "than": difference_cell(found.difference(setting, row, score), score),
+            "score": SCORES[score].title, "value": value_words(one, score),
+            "cut": SCORES[cut].title if cut != score and row in at_cut else "", "at_cut": at_cut,
+            "ties": [n for n in rest if _tied(found, setting, score, row, n)]}  # fmt: skip
+
+
+def _tied(found: Collected, setting: str, score: str, best: str, row: str) -> bool:
+    """Return whether a row is as good as the best: within a rounding, or by the interval."""
+    more = paired(*(found.by_seed(setting, name, score) for name in (best, row)))
+    if more is None or abs(more.mean) < 10.0 ** -SCORES[score].digits:
+        return more is not None
+    return more.low is not None and more.high is not None and more.low <= 0 <= more.high
+
+
+def _matrix(found: Collected, score: str) -> Matrix | None:
+    """Return the best rows and the baseline by setting; of one setting, at all cuts."""
+    settings = list(found.settings)[:_MOST_COLUMNS]
+    places, heads = [(setting, score) for setting in settings], settings
+    if len(settings) == 1:
+        places += [(settings[0], cut) for cut in SCORES[score].cuts]
+        heads = [SCORES[one].title for _, one in places]
+    rows = list(dict.fromkeys(row for _, _, row in _ranked(found, score, settings)))
+    if not rows:
+        return None
+    shown = [r for k, r in enumerate(rows) if k < _MOST_ROWS or r == found.spec.baseline]
+    cells = [[found.summary(setting, row, one) for setting, one in places] for row in shown]
+    values = [[None if one is None else float(one.mean) for one in line] for line in cells]
+    about = f"{len(shown)} of {len(rows)} rows, the best first." if len(shown) < len(rows) else ""
+    return Matrix(SCORES[score].title, shown, heads, values, about, digits=SCORES[score].digits)

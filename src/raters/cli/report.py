@@ -60,42 +60,33 @@ def report(
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report.dispatch import (
-        kind_of,
-        make_report,
-        refuse_place,
-        refuse_without_sheets,
-        sheets_of,
-        study_of,
-    )
-    from raters.report.page import write
-    from raters.report.sheet import with_sheets
+    from raters.report import dispatch, page, sheet
 
-    refuse_without_sheets(sheets, order, gold)
-    kind = kind_of(path)
+    dispatch.refuse_without_sheets(sheets, order, gold)
+    kind = dispatch.kind_of(path)
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
     named = path if kind == "study" else study  # else the one that the folder remembers
     options = read_options(opened.changed)
-    found, why_not = (opened(study=named), "") if named else study_of(path, options)
-    refuse_place(out, path, found, against)
+    found, why_not = (opened(study=named), "") if named else dispatch.study_of(path, options)
+    dispatch.refuse_place(out, path, found, against)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
     progress = sys.stderr.isatty()
 
     def work(part: Study | None) -> Path:
-        files = sheets_of(part, out, order, gold, progress) if sheets else None
-        made = make_report(path, part, against, cases_shown, progress, why_not)
+        files = dispatch.sheets_of(part, out, order, gold, progress) if sheets else None
+        made = dispatch.make_report(path, part, against, cases_shown, progress, why_not)
         if files is not None:
-            made = with_sheets(made, files)
+            made = sheet.with_sheets(made, files)
             typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
-        return write(made, out, all_cases, progress)
+        return page.write(made, out, all_cases, progress)
 
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show
 
-    page, failures = (work(None), []) if found is None else show.go_on(work, found, need)
-    typer.echo(f"the report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+    written, failures = (work(None), []) if found is None else show.go_on(work, found, need)
+    typer.echo(f"the report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
-        typer.launch(page.resolve().as_uri())
+        typer.launch(written.resolve().as_uri())
     show.end_with_unreadable(failures)

@@ -132,10 +132,8 @@ def count_case(case: Case, target: Array, num_classes: int) -> Counts:
         return count_answers(case.answers, target, num_classes)
     if not np.issubdtype(target.dtype, np.floating):
         return count(case.labels, target, num_classes).astype(np.float64)
-    soft, counts = (
-        target.reshape(num_classes, -1),
-        np.zeros((len(case.labels), num_classes, num_classes)),
-    )
+    soft = target.reshape(num_classes, -1)
+    counts = np.zeros((len(case.labels), num_classes, num_classes))
     for own, labels in zip(counts, case.labels, strict=True):
         flat = labels.reshape(-1)
         for observed in range(num_classes):

@@ -234,4 +234,9 @@ def least_sure(study: Study, truth: Floats, labelled: Flags, most: int) -> dict[
     """Return the tasks that a consensus is least sure of, with how sure it is."""
     sure = np.where(labelled, truth.max(axis=1), np.inf)
     order = [k for k in np.argsort(sure, kind="stable")[:most] if labelled[k]]
-    return {study.cases[k]: f"{sure[k]:.2f} sure" for k in order}
+    return {study.cases[k]: sure_words(sure[k]) for k in order}
+
+
+def sure_words(share: float) -> str:
+    """Return how sure a consensus is of a label: '0.97 sure', and never wholly."""
+    return f"{share:.2f} sure" if share < 0.995 else "> 0.99 sure"

@@ -57,10 +57,8 @@ class Directions:
 
     def moved(self, rater: int, num_classes: int) -> tuple[Floats, Floats]:
         """Return how a rater's matrix moves by direction, `(D, L, L)`, and the prior, `(D, L)`."""
-        matrix, prior = (
-            np.zeros((len(self), num_classes, num_classes)),
-            np.zeros((len(self), num_classes)),
-        )
+        matrix = np.zeros((len(self), num_classes, num_classes))
+        prior = np.zeros((len(self), num_classes))
         own = np.flatnonzero(self.rater == rater)
         matrix[own, self.true[own], self.grows[own]] = 1
         matrix[own, self.true[own], self.falls[own]] = -1

@@ -30,6 +30,7 @@ from raters.fusion.columns import Columns
 from raters.fusion.em import EMState
 from raters.fusion.information import Information, exact_posteriors, information
 from raters.rows import Row
+from raters.scores.bootstrap import wilson
 from raters.study.classes import MISSING
 
 MEASURES = ("sensitivity", "specificity", "ppv", "npv")
@@ -279,11 +280,9 @@ def share_interval(
     p, e = np.asarray(share, np.float64), np.asarray(error, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         labels = p * (1 - p) / e**2
-        extra = t_quantile(freedom) ** 2 / labels
-        centre = (p + extra / 2) / (1 + extra)
-        half = np.sqrt(extra * (p * (1 - p) + extra / 4)) / (1 + extra)
-        known = (labels >= LEAST_LABELS) & np.isfinite(extra)
-    return np.where(known, centre - half, np.nan), np.where(known, centre + half, np.nan)
+        low, high = wilson(p, labels, t_quantile(freedom))
+        known = (labels >= LEAST_LABELS) & np.isfinite(low)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
 def effective_groups(total: Floats, squares: Floats) -> Floats:

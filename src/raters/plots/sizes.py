@@ -40,10 +40,10 @@ def volumes(
 ) -> Figure:
     """Draw how much each rater draws, a dot per case and a box for the middle half of the cases.
 
-    Masks: with `relative`, the volume `v` is compared with the mean `o` of the other raters of the
-    case as `(v - o) / (v + o)`: 0 is the same, 1/3 double, -1 nothing where others drew, 1 alone.
-    Without it volumes are in mm³ (mm² in 2D), or pixels. Only masks without MISSING count. Tables:
-    the shares of classes among the labels of each rater.
+    Masks: with `relative`, the volume `v` is compared with the median `o` of the raters of the case
+    (of two: with the other) as `(v - o) / (v + o)`: 0 is the same, 1/3 double, -1 nothing where
+    others drew, 1 alone. Without it volumes are in mm³ (mm² in 2D), or pixels. Only masks without
+    MISSING count. Tables: the shares of classes among the labels of each rater.
 
     Args:
         study: The study.

@@ -177,10 +177,8 @@ class ModelConsensus(Consensus):
             labels[positions] = truth[positions].argmax(1)
         triplets, counts = self.study.triplets, np.zeros((len(self.study.raters), classes, classes))
         seen = (triplets.label != MISSING) & (labels[triplets.task] != MISSING)
-        task, rater, label = (
-            part[seen] for part in (triplets.task, triplets.rater, triplets.label)
-        )
-        np.add.at(counts.transpose(0, 2, 1), (rater, label), truth[task])
+        said = triplets.rater[seen], triplets.label[seen]
+        np.add.at(counts.transpose(0, 2, 1), said, truth[triplets.task[seen]])
         return self._counted(truth, labels, counts)
 
     def _counted(self, truth: Floats, labels: NDArray[Any], counts: NDArray[np.float64]) -> Fusion:

@@ -141,9 +141,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A small table of numbers from 0 to 1 in shades; `values[row][column]`, None for no value.
+    """A small table of numbers in shades; `values[row][column]`, None for no value.
 
-    `colours` are those of rows that are raters, whose names open what is known of them.
+    `colours` are those of rows that are raters, whose names are links; numbers have `digits`.
     """
 
     title: str
@@ -152,6 +152,7 @@ class Matrix:
     values: Sequence[Sequence[float | None]]
     about: str = ""
     colours: Mapping[str, str] = field(default_factory=dict)
+    digits: int = 2
 
     def shade(self, value: float) -> int:
         """Spread shades over the values that there are, so that small differences are seen."""

@@ -294,6 +294,7 @@ def cases_block(
     extra: Mapping[str, Callable[[Case], ArrayLike]] = MappingProxyType({}),
     progress: bool = False,
     shown: int = SHOWN,
+    named: Sequence[str] = (),
 ) -> ViewerBlock | None:
     """Make a viewer of the first cases, which can make the others too; None where none is shown.
 
@@ -304,8 +305,10 @@ def cases_block(
         extra: What gives further labels of a case, by name.
         progress: Show a progress bar.
         shown: How many cases are made at most; as many as fit into the page.
+        named: Cases that texts of the page name, which should open.
     """
-    first = list(facts)[:shown]
+    order = list(dict.fromkeys([*list(facts)[: max(1, min(shown, 6) - 1)], *named, *facts]))
+    first = order[:shown]
     if not first:
         return None
     budget = min(_MOST, max(_LEAST, BUDGET // len(first)))
@@ -323,9 +326,6 @@ def cases_block(
     reference = viewer.free_name(viewer.REFERENCE, study.raters)
     further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
     excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
-    layers = [
-        *viewer.rater_layers(study.raters, excluding=excluding),
-        *viewer.extra_layers(further),
-    ]
-    rest, caption = list(facts)[len(made) :], text_of(key, "caption")
+    layers = viewer.rater_layers(study.raters, excluding=excluding) + viewer.extra_layers(further)
+    rest, caption = order[len(made) :], text_of(key, "caption")
     return ViewerBlock("cases", made, caption, layers, (), rest, view)

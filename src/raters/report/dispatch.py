@@ -134,11 +134,10 @@ def report(
     refuse_place(out, source, study, against)
     refuse_without_sheets(sheets, order, gold)
     with allowing(network):
-        if sheets and study is None:
-            if isinstance(source, Study):
-                study = source
-            else:
-                study = read(source) if kind_of(source) == "study" else study_of(source)[0]
+        if isinstance(source, Study):
+            study = source if study is None else study
+        elif sheets and study is None:
+            study = read(source) if kind_of(source) == "study" else study_of(source)[0]
         files = sheets_of(study, out, order, gold, progress) if sheets else None
         made = make_report(source, study, against, cases_shown, progress)
         return write(made if files is None else with_sheets(made, files), out, all_cases, progress)
@@ -176,6 +175,8 @@ def refuse_place(
 
     A report may lie in the folder of its run, beside what is read of it.
     """
+    if Path(out).is_file():
+        raise RatersError("found a file, expected a folder to write to", file=out)
     if isinstance(source, Study):
         inputs = Inputs.of(source)
     else:

@@ -80,7 +80,8 @@ def picture_cards(study: Study, notes: Mapping[str, str], further: Further = {})
     def card(name: str) -> Card:
         case = study[name]
         more = further(case) if callable(further) else further
-        return Card(name, notes[name], _thumbnail(study, case, more))
+        empty = [f"{who} empty" for who, mask in more.items() if not (np.asarray(mask) > 0).any()]
+        return Card(name, notes[name], _thumbnail(study, case, more), empty)
 
     return list(ordered_map(card, list(notes)[:CARDS])) if study.raters else []
 

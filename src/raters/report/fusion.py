@@ -140,7 +140,7 @@ class _Fused:
         return [f"{many(number, 'case')} {what}" for what, number in notes.items() if number]
 
     def first(self) -> First:
-        study, found = self.study, self.found
+        study, found, method = self.study, self.found, self.files.method
         assert found.pairs is not None
         groups = dict(zip(study.cases, study.index.groups, strict=True))
         own = [str(groups[case]) for case in found.cases]
@@ -152,13 +152,13 @@ class _Fused:
             Number("classes that a minority drew", f"{len(self.few)} of {len(study.classes) - 1}"),
         ]
         far = far_cases(found)
-        names = study.raters if self.two else None
+        names, anonymous = study.raters if self.two else None, study.anonymous
         most = None if self.left["alike"] or self.left["all_safe"] else self.left["most"]
         whom = {"most": most, "far": None if self.near["alike"] else self.near["far"]}
         actions = [
             say("act_far", first=[(row["case"], row["dice"]) for row in far[:3]]),
-            say("act_follows", anonymous=study.anonymous, kind=found.two, names=names, **whom),
-            say("act_consensus", minority=self.minority, method=self.files.method),
+            say("act_follows", anonymous=anonymous, kind=found.two, names=names, **whom),
+            say("act_consensus", minority=self.minority, method=method, anonymous=anonymous),
         ]
         notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
         cards = picture_cards(study, notes, lambda case: {CONSENSUS: self.masks.read(case)})
@@ -186,10 +186,9 @@ class _Fused:
             rows.append({**row, **own})
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
         key, several = "fusion.raters-against-consensus", len(self.study.classes) > 2
-        title, bars = "Dice with the consensus", len(self.found.cases) > 1
-        drawn = scores_block(
-            "fusion.dice-with-consensus", rows, "dice", title, self.names, bars=bars
-        )
+        name, title = "fusion.dice-with-consensus", "Dice with the consensus"
+        bars = len(self.found.cases) > 1
+        drawn = scores_block(name, rows, "dice", title, self.names, bars=bars)
         return section(key, table(key, rows, worst, several=several), drawn)
 
     def _borders(self) -> Section:
@@ -219,9 +218,9 @@ class _Fused:
             for r in rows
         }
         read = self.masks.read
-        viewer = cases_block("fusion.cases", study, facts, {name: read}, progress, shown)
+        named = [case for case in facts if self.minority and case == self.minority["case"]]
+        viewer = cases_block("fusion.cases", study, facts, {name: read}, progress, shown, named)
         dice = [column for column in rows[0] if column.startswith("dice ")] if rows else []
         columns = ["case", "dice", *dice[:8]] if rows else None
-        return section(
-            "fusion.cases", viewer, table("fusion.cases-by-distance", rows, columns=columns)
-        )
+        cases = table("fusion.cases-by-distance", rows, columns=columns)
+        return section("fusion.cases", viewer, cases)

@@ -22,7 +22,7 @@ from raters.report.agreement import agreement_matrix, agreement_section, alpha_n
 from raters.report.blocks import Block, Card, First, Number, Report, Section, figure, section, table
 from raters.report.first import CARDS, mean_number, short_section
 from raters.report.performance import performance_section, scores_block
-from raters.report.say import joined, link, say
+from raters.report.say import joined, link, plain, say
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.study import Study
@@ -63,7 +63,7 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
     actions = [
         say("act_tasks", first=tasks["first"], sure=False),
         say("act_workers", low=low, middle=middle, anonymous=study.anonymous),
-        say("act_fuse_table"),
+        say("act_fuse_table", anonymous=study.anonymous),
     ]
     split = [row["case"] for row in agreement.cases if (row["entropy"] or 0) > 0]
     cards = task_cards(study, split[:CARDS])
@@ -74,25 +74,22 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
 def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) -> list[Card]:
     """Return tasks with who said what; `notes` take the place of the numbers of labels."""
     place, said = {case: k for k, case in enumerate(study.cases)}, who_said(study)
-    cards = []
+    names, cards = study.classes.names, []
     for k, task in enumerate(tasks):
         own = said[place[task]]
-        lines = [
-            Markup("{}: {}").format(study.classes.names[c], _names(study, who, links=True))
-            for c, who in own.items()
-        ]
+        lines = [Markup("{}: {}").format(names[c], _names(study, who)) for c, who in own.items()]
+        if len(lines) > _LINES:
+            lines[_LINES - 1 :] = [Markup(f"and {len(lines) - _LINES + 1} more classes")]
         number = many(sum(map(len, own.values())), "label")
-        cards.append(Card(task, notes[k] if any(notes) else number, lines=lines[:_LINES]))
+        cards.append(Card(task, notes[k] if any(notes) else number, lines=lines))
     return cards
 
 
-def _names(study: Study, who: Sequence[str], links: bool = False) -> str:
+def _names(study: Study, who: Sequence[str]) -> str:
     if study.anonymous:
         return many(len(who), "rater")
     more = [f"{len(who) - _MOST_NAMED} more"] if len(who) > _MOST_NAMED else []
-    if links:
-        return Markup(", ").join([*map(link, who[:_MOST_NAMED]), *more])
-    return ", ".join([*who[:_MOST_NAMED], *more])
+    return Markup(", ").join([*map(link, who[:_MOST_NAMED]), *more])
 
 
 def _raters(study: Study, agreement: Agreement) -> Section:
@@ -150,7 +147,7 @@ def tasks_section(
             if labels is not None:
                 new[name] = None if labels[k] == MISSING else names[labels[k]]
         rows.append(new)
-        who = "; ".join(f"{names[c]}: {_names(study, of)}" for c, of in said[k].items())
+        who = "; ".join(f"{names[c]}: {plain(_names(study, of))}" for c, of in said[k].items())
         sure = None if truth is None or not counts[k].any() else float(truth[k].max())
         most = findings.majority(counts[k], names)
         shown.append({**new, "who": who, "majority": most, "p": sure})
@@ -203,7 +200,7 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     actions = [
         say("act_tasks", first=list(tasks)[:3], sure=truth is not None),
         say("act_worker", most=most, low=low, anonymous=study.anonymous),
-        say("act_labels", undecided=undecided, bare=bare),
+        say("act_labels", undecided=undecided, bare=bare, anonymous=study.anonymous),
     ]
     without_label = Number("tasks without a label", f"{bare:,} of {len(study):,}")
     shown = "Least sure" if truth is not None else "Most disputed"

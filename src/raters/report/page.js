@@ -112,19 +112,26 @@ function startLinks(tables) {
   open();
 }
 
+function linkTo(kind, name, text = name) {
+  return Object.assign(element("a", text), { href: (kind === "sheet" ? "sheets/" : `#${kind}=`) + encodeURIComponent(name) });
+}
+
+// Raters in a text such as 'cat: ann, rater 7; dog: cy' become links.
+function saidBy(text) {
+  return text.split(/((?:^|; )[^:]*: |, )/).map((part, k) => {
+    const name = knownNames.raters.has(part) ? part : part.replace(/^rater /, "");
+    return k % 2 || !knownNames.raters.has(name) ? part : linkTo("rater", name, part);
+  });
+}
+
 function tableRow(row, numbers, links, picked) {
   const line = element("tr");
   line.classList.toggle("picked", picked);
   line.append(...row.map((cell, column) => {
     const opens = ["case", "sheet"].includes(links[column]) ? cell !== null
       : links[column] && knownNames.raters.has(shownText(cell));
-    const made = element("td", opens ? "" : shownText(cell));
-    if (opens) {
-      const link = element("a", shownText(cell));
-      const front = links[column] === "sheet" ? "sheets/" : `#${links[column]}=`;
-      link.href = front + encodeURIComponent(shownText(cell));
-      made.append(link);
-    }
+    const made = element("td"), text = shownText(cell);
+    made.append(...(opens ? [linkTo(links[column], text)] : links[column] === "said" ? saidBy(text) : [text]));
     made.classList.toggle("none", cell === null);
     made.classList.toggle("number", Array.isArray(cell) || (cell === null && numbers[column]));
     return made;

@@ -13,6 +13,7 @@ import numpy as np
 from raters.arrays import Array
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.watch import case_dice, telling_cases
+from raters.fusion.findings import sure_words
 from raters.plots.error_maps import MEANING, confusion_colours, confusion_figure
 from raters.plots.pictures import chosen_slice
 from raters.plots.style import ERROR_LEGEND
@@ -174,7 +175,7 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     views = [view for row in rows[:shown] if (view := _pictured(part[row["case"]], row))]
     pictured = views and len(views) == len(rows[:shown])
     viewed = ViewerBlock("cases", views, "The most uncertain cases.") if pictured else None
-    notes = [f"{row['predicted']}: {row['p']:.2f} sure" for row in rows[:CARDS]]
+    notes = [f"{row['predicted']}: {sure_words(row['p'])}" for row in rows[:CARDS]]
     cards = task_cards(part, [row["case"] for row in rows[:CARDS]], notes)
     return section(key, table(key, rows, many=several), viewed), cards
 

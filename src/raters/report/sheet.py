@@ -119,9 +119,8 @@ def with_sheets(report: Report, sheets: Sheets) -> Report:
         return report
     rows = found.rows if found.shown is None else found.shown
     shown = [{**row, "sheet": sheets.files.get(row["rater"])} for row in rows]
-    linked = replace(
-        found, shown=shown, columns=headings(shown, found.columns) | {"sheet": "sheet"}
-    )
+    heads = headings(shown, found.columns) | {"sheet": "sheet"}
+    linked = replace(found, shown=shown, columns=heads)
     return with_blocks(report, lambda block: linked if block is found else block)
 
 

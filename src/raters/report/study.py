@@ -107,7 +107,7 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
         *([] if anonymous else [_raters(study, found, ratios)]),
         agreement_section(study, agreement, found.labelled),
         _volumes(study, found),
-        _cases(study, found, shown, progress),
+        _cases(study, found, shown, progress, [minority["case"]] if minority else []),
     ]
     return Report("", {}, sections, first=first)
 
@@ -138,7 +138,9 @@ def _volumes(study: Study, found: findings.Measured) -> Section:
     return section("study.volumes", shown, anonymous=study.anonymous)
 
 
-def _cases(study: Study, found: findings.Measured, shown: int, progress: bool) -> Section:
+def _cases(
+    study: Study, found: findings.Measured, shown: int, progress: bool, named: Sequence[str]
+) -> Section:
     sizes = dict(zip(study.cases, found.sizes.tolist(), strict=True))
     rows = [{**row, "size": sizes[row["case"]]} for row in found.agreement.cases]
     facts = {r["case"]: {"Dice": r["dice"], "differing": r["differing"]} for r in rows}
@@ -151,7 +153,7 @@ def _cases(study: Study, found: findings.Measured, shown: int, progress: bool) -
         hard = figure("study.difficulty", drawn, say("size", rank=findings.size_rank(size, dice)))
     return section(
         "study.cases",
-        cases_block("study.cases", study, facts, progress=progress, shown=shown),
+        cases_block("study.cases", study, facts, {}, progress, shown, named),
         table("study.cases-by-disagreement", rows, shown_rows, size=found.size),
         hard,
     )

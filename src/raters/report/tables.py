@@ -34,9 +34,9 @@ def headings(rows: Sequence[Row], columns: Sequence[str] | Mapping[str, str] | N
 
 
 _RATERS = ("rater", "rater_a", "rater_b")
-LINKS = {"case": "case", "task": "case", "sheet": "sheet"}
+LINKS = {"case": "case", "task": "case", "sheet": "sheet", "who": "said"}
 LINKS |= dict.fromkeys((*_RATERS, "as", "against"), "rater")
-"""What the names in a column open."""
+"""What the names in a column open; of 'said', raters in texts such as 'cat: ann, bob; dog: cy'."""
 
 
 def rater_names(tables: Iterable[Sequence[Row]]) -> set[str]:

@@ -42,7 +42,7 @@ function startViewer(figure) {
     find(".view").hidden = find(".slices").hidden = planes.length < 2;
     find(".image").hidden = image.options.length < 2;
     [".preset", ".width", ".level"].forEach((name) => { find(name).hidden = !pictures.length; });
-    usePicture();
+    usePicture(true);
     await paint();
   }
 
@@ -63,14 +63,16 @@ function startViewer(figure) {
   }
 
   // Window: the values that are black and white ---------------------------------------------------
-  function usePicture() {
+  function usePicture(next = false) { // what was set by hand stays in the next case, if it shows anything
     if (!panes.picture) return;
     const { windows, knots } = panes.picture, [low, high] = [knots[0][0], knots.at(-1)[0]];
+    const set = next && preset.selectedIndex >= 0 && !preset.value;
+    const stays = set && panes.window[0] < high && panes.window[1] > low;
     fill(preset, [...Object.keys(windows).map((name) => [name, name]), ["", "as set"]]);
-    if (!preset.value) preset.selectedIndex = 0;
+    if (!preset.value && !stays) preset.selectedIndex = 0;
     Object.assign(level, { min: low, max: high });
     Object.assign(width, { min: (high - low) / 200, max: high - low });
-    setWindow(windows[preset.value]);
+    setWindow(stays ? panes.window : windows[preset.value]);
   }
 
   function setWindow([low, high]) {
@@ -136,14 +138,14 @@ function startViewer(figure) {
   find(".cases input").addEventListener("input", searchCases);
 
   // Labels, classes, maps -------------------------------------------------------------------------
-  function addToggle(place, key, name, swatch) {
-    const label = Object.assign(element("label"), { title: name });
+  function addToggle(place, key, shown, swatch) {
+    const label = Object.assign(element("label"), { title: shown });
     const box = Object.assign(element("input"), { type: "checkbox", checked: !panes.off.has(key) });
     box.addEventListener("change", () => {
       panes.off[box.checked ? "delete" : "add"](key);
       paint();
     });
-    label.append(box, swatch, element("span", name), Object.assign(element("small"), { className: "badge" }));
+    label.append(box, swatch, element("span", shown), Object.assign(element("small"), { className: "badge" }));
     place.append(label);
   }
 
@@ -160,7 +162,8 @@ function startViewer(figure) {
     const laid = index.maps.find(({ name }) => name === map.value), base = against.value;
     const { differ, more, missed } = index.differ;
     const other = index.classes.length > 2 ? { "another class": differ } : {};
-    const differences = base ? { [`more than ${base}`]: more, [`less than ${base}`]: missed, ...other }
+    const than = base ? shownName(base) : "the others shown";
+    const differences = base || sides.checked ? { [`more than ${than}`]: more, [`less than ${than}`]: missed, ...other }
       : { "those shown differ": differ };
     const legend = { ...(laid ? laid.legend : {}), ...(mode.value === "difference" ? differences : {}) };
     find(".opacity").hidden = !laid;
@@ -177,11 +180,11 @@ function startViewer(figure) {
   const useMap = () => {
     opacity.value = (index.maps.find(({ name }) => name === map.value) || { opacity: 0.7 }).opacity;
   };
-  index.layers.forEach((layer) => addToggle(find(".layers"), `layer ${layer.name}`, layer.name, swatchOf(layer)));
+  index.layers.forEach((layer) => addToggle(find(".layers"), `layer ${layer.name}`, shownName(layer.name), swatchOf(layer)));
   index.classes.slice(1).forEach(([name, hue]) => addToggle(find(".classes"), `class ${name}`, name, squareOf(hue)));
   if (index.layers.length > 5) find(".layers legend").after(allButton());
   fill(map, [["", "none"], ...index.maps.map(({ name }) => [name, name])]);
-  fill(against, [["", "each other"], ...index.layers.map(({ name }) => [name, name])]);
+  fill(against, [["", "each other"], ...index.layers.map(({ name }) => [name, shownName(name)])]);
   map.value = (index.maps.find((one) => one.shown) || { name: "" }).name;
   useMap();
   find(".maps").hidden = !index.maps.length;

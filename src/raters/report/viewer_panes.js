@@ -1,6 +1,7 @@
 // The panes of a viewer: what is shown of a case, laid out, zoomed and painted.
 
 const ZOOM_MOST = 40;
+const shownName = (name) => name.replace(/^[\d.,-]+$/, "rater $&"); // a number says whose it is
 const between = (low, value, high) => Math.min(Math.max(value, low), high);
 
 class Panes {
@@ -126,11 +127,17 @@ class Panes {
   }
 
   patternColours(said, layers) {
-    const { mode, against } = this.controls;
-    const places = layers.map(({ name }) => said.layers.indexOf(name));
-    const base = said.layers.indexOf(against.value), strong = layers.length > 1 ? 0.4 : 0.5;
+    const { mode, against, sides } = this.controls, { more, missed } = this.index.differ;
+    const placesOf = (some) => some.map(({ name }) => said.layers.indexOf(name));
+    const places = placesOf(layers), base = said.layers.indexOf(against.value);
+    const rest = placesOf(this.layers).filter((place) => place >= 0 && !places.includes(place));
+    const strong = layers.length > 1 ? 0.4 : 0.5;
     return Uint32Array.from(said.patterns, (pattern) => {
       const labels = places.map((place) => this.classOf(pattern[place]));
+      if (mode.value === "difference" && sides.checked && base < 0) { // where others have more, it has less
+        const others = rest.map((place) => this.classOf(pattern[place]));
+        return differenceColour(others, labels[0], { ...this.index.differ, more: missed, missed: more });
+      }
       if (mode.value === "difference") {
         const others = labels.filter((_, k) => places[k] !== base);
         return differenceColour(others, base < 0 ? null : this.classOf(pattern[base]), this.index.differ);
@@ -192,7 +199,7 @@ class Panes {
     wanted.forEach(({ plane, title }, k) => {
       const pane = node.children[k], [, name, ...letters] = pane.children, badge = title && this.badge(title.name);
       pane.style.height = `${Math.max(80, best.height)}px`;
-      name.textContent = title ? title.name : wanted.length > 1 ? data.planes[plane].name : "";
+      name.textContent = title ? shownName(title.name) : wanted.length > 1 ? data.planes[plane].name : "";
       name.style.borderColor = title ? title.colour : "transparent";
       if (badge) name.append(" ", Object.assign(element("small", badge), { className: "badge" }));
       letters.forEach((letter, side) => { letter.textContent = data.planes[plane].letters[side] || ""; });

@@ -25,7 +25,7 @@ function saidAt(panes, node, pixel) {
     return (excludes ? "not " : "") + panes.index.classes[label][0].replace(/^\d+$/, "class $&");
   });
   if (texts.length > 1 && new Set(texts).size === 1) lines.push(`all: ${texts[0]}`);
-  else lines.push(...layers.map(({ name }, k) => `${name}: ${texts[k]}`));
+  else lines.push(...layers.map(({ name }, k) => `${shownName(name)}: ${texts[k]}`));
   if (lines.length > SAID_MOST) lines.splice(SAID_MOST, Infinity, `and ${lines.length - SAID_MOST} more`);
   if (values && values.values instanceof Uint8Array) {
     const { size } = panes.placing(node), { knots, name } = panes.picture;

@@ -209,6 +209,14 @@ def drawn_groups(groups: int, repeats: int, rng: np.random.Generator) -> Iterato
         yield rng.integers(groups, size=(min(block, repeats - start), groups))
 
 
+def wilson(share: ArrayLike, labels: ArrayLike, z: ArrayLike = 1.96) -> tuple[Floats, Floats]:
+    """Return both ends of the interval of a share of so many labels (E. B. Wilson, 1927)."""
+    p, extra = np.asarray(share, np.float64), np.square(z) / labels
+    centre = (p + extra / 2) / (1 + extra)
+    half = np.sqrt(extra * (p * (1 - p) + extra / 4)) / (1 + extra)
+    return centre - half, centre + half
+
+
 def ratio(sums: Floats) -> Floats:
     """Divide the first of two sums by the second; NaN where the second is 0.
 
