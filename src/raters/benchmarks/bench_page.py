@@ -76,22 +76,23 @@ def _best(found: Collected, score: str) -> Row | None:
     if not ranked:
         return None
     one, setting, row = ranked[0]
-    rest = [name for _, where, name in ranked[1:] if where == setting]
+    rest = [item for item in ranked[1:] if item[1] == setting]
     cut = next(iter(SCORES[score].cuts), score)
     at_cut = {name: value_words(own, cut) for own, _, name in _ranked(found, cut, [setting])}
     return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
             "than": difference_cell(found.difference(setting, row, score), score),
             "score": SCORES[score].title, "value": value_words(one, score),
             "cut": SCORES[cut].title if cut != score and row in at_cut else "", "at_cut": at_cut,
-            "ties": [n for n in rest if _tied(found, setting, score, row, n)]}  # fmt: skip
+            "ties": [item[2] for item in rest if _tied(found, score, ranked[0], item)]}  # fmt: skip
 
 
-def _tied(found: Collected, setting: str, score: str, best: str, row: str) -> bool:
-    """Return whether a row is as good as the best: within a rounding, or by the interval."""
-    more = paired(*(found.by_seed(setting, name, score) for name in (best, row)))
-    if more is None or abs(more.mean) < 10.0 ** -SCORES[score].digits:
-        return more is not None
-    return more.low is not None and more.high is not None and more.low <= 0 <= more.high
+def _tied(found: Collected, score: str, *two: tuple[Summary, str, str]) -> bool:
+    """Return whether two rows are as good as each other: within a rounding, or by the interval."""
+    close = abs(two[0][0].mean - two[1][0].mean) < 10.0 ** -SCORES[score].digits
+    more = paired(*(found.by_seed(setting, row, score) for _, setting, row in two))
+    if close or more is None or more.low is None or more.high is None:
+        return close
+    return more.low <= 0 <= more.high
 
 
 def _matrix(found: Collected, score: str) -> Matrix | None:

@@ -187,8 +187,7 @@ class _Fused:
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
         key, several = "fusion.raters-against-consensus", len(self.study.classes) > 2
         name, title = "fusion.dice-with-consensus", "Dice with the consensus"
-        bars = len(self.found.cases) > 1
-        drawn = scores_block(name, rows, "dice", title, self.names, bars=bars)
+        drawn = scores_block(name, rows, "dice", title, self.names, bars=len(self.found.cases) > 1)
         return section(key, table(key, rows, worst, several=several), drawn)
 
     def _borders(self) -> Section:
