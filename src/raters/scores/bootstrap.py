@@ -211,7 +211,8 @@ def drawn_groups(groups: int, repeats: int, rng: np.random.Generator) -> Iterato
 
 def wilson(share: ArrayLike, labels: ArrayLike, z: ArrayLike = 1.96) -> tuple[Floats, Floats]:
     """Return both ends of the interval of a share of so many labels (E. B. Wilson, 1927)."""
-    p, extra = np.asarray(share, np.float64), np.square(z) / labels
+    p, width, number = (np.asarray(given, np.float64) for given in (share, z, labels))
+    extra = np.square(width) / number
     centre = (p + extra / 2) / (1 + extra)
     half = np.sqrt(extra * (p * (1 - p) + extra / 4)) / (1 + extra)
     return centre - half, centre + half
