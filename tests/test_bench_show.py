@@ -411,6 +411,13 @@ class TestTables:
         assert max(shown) == pytest.approx(max(known.values()))
         assert "What to do" in bench_page(found, "title")
 
+    def test_what_was_trained_on_the_truth_is_not_proposed(self, found: Collected) -> None:
+        best = first_screen(found).numbers[0].about.partition(";")[0].partition(", all")[0]
+        found.spec.rows[best] = found.spec.rows[best].model_copy(update={"method": "truth"})
+        first = first_screen(found)
+        assert best not in first.numbers[0].about and best not in first.actions[0]
+        assert first.matrix is not None and best in first.matrix.rows  # it is shown all the same
+
     def test_one_unnamed_setting_with_many_rows_that_tie(self, tmp_path: Path) -> None:
         names = ["vote", *(f"method{k}" for k in range(12))]
         rows = {name: {"method": "vote"} for name in names}

@@ -71,14 +71,19 @@ def _ranked(found: Collected, score: str, within: Sequence[str]) -> list[tuple[S
 
 
 def _best(found: Collected, score: str) -> Row | None:
-    """Return the best row, rows that are as good, and all rows at the best cut."""
-    ranked = _ranked(found, score, found.settings)
+    """Return the best row, rows that are as good, and all rows at the best cut.
+
+    What was trained on the truth is no choice where nobody knows it.
+    """
+    known = {name for name, row in found.spec.rows.items() if row.method == "truth"}
+    ranked = [item for item in _ranked(found, score, found.settings) if item[2] not in known]
     if not ranked:
         return None
     one, setting, row = ranked[0]
     rest = [item for item in ranked[1:] if item[1] == setting]
     cut = next(iter(SCORES[score].cuts), score)
-    at_cut = {name: value_words(own, cut) for own, _, name in _ranked(found, cut, [setting])}
+    by_cut = [item for item in _ranked(found, cut, [setting]) if item[2] not in known]
+    at_cut = {name: value_words(own, cut) for own, _, name in by_cut}
     return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
             "than": difference_cell(found.difference(setting, row, score), score),
             "score": SCORES[score].title, "value": value_words(one, score),
