@@ -190,16 +190,18 @@ def _completed(
     if len(study.classes) < 2:
         names = ", ".join(study.classes.names) or "none"
         raise RatersError(f"found the classes: {names}; expected at least two to tell apart")
-    unlabelled = survey(train).without_labels()
-    # Nobody at all: that is said elsewhere.
-    labelled = len(study.raters) - len(unlabelled) or len(study.raters)
-    entry.refuse_study(method, study.kind, labelled)
+    entry.refuse_study(method, study.kind, len(study.raters))
     if study.drawn:
         entry.refuse_drawings(method, study.annotations, study.classes.names)
         if entry.raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
     normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
+    # After the pass over all cases that normalising took: a rater without labels is none, and where
+    # there is nobody at all, that is said elsewhere.
+    unlabelled = survey(train).without_labels()
+    labelled = len(study.raters) - len(unlabelled) or len(study.raters)
+    entry.refuse_study(method, study.kind, labelled)
     patch = _patch(training, study, space)
     settled = _in_epochs(options, training.epochs, train)
     if getattr(settled, "trust_masks", False) is None:  # raters who come later must not change it
