@@ -176,6 +176,7 @@ class Method(Training):
         has_targets: Whether the method trains on a target instead of the raters' labels.
         has_regions: Whether the method learns labels of regions that it parts each image into.
         counts_raters: Whether matrices of raters are counted against the truth, and not fitted.
+        untied: Why what it says as a rater may not be that rater's; empty where it is.
         task: What is to be learnt.
         options: The options of the method.
         class_weights: A weight of each class in the loss; ones unless the user asks for more.
@@ -188,6 +189,7 @@ class Method(Training):
     has_targets: bool = False
     has_regions: bool = False
     counts_raters: bool = False
+    untied: str = ""
     task: Task
     options: MethodOptions
     class_weights: Tensor
@@ -201,10 +203,7 @@ class Method(Training):
         """Look at all cases that will be trained on or held out, before the first step."""
 
     def finish(self, study: Study) -> None:
-        """Look at all cases again after the last step: what only predictions need is counted here.
-
-        It would keep the first step waiting.
-        """
+        """Count after the last step what only predictions need: no step has to wait for it."""
 
     def target(self, case: Case) -> Target:
         """Return the label map (or soft map) to train on for one case, if `has_targets`."""
@@ -226,11 +225,6 @@ class Method(Training):
     def truth_networks(self) -> list[TruthNetwork]:
         """Return the networks whose mean output is the truth; none if it is anything else."""
         return []
-
-    @property
-    def of_raters(self) -> str:
-        """Why what it says as a rater may not be that rater's; empty where it is."""
-        return ""
 
     @property
     def not_extended(self) -> str:

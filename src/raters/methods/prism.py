@@ -79,6 +79,8 @@ class Prism(OfLabelled):
         if options.fuse_by == "bayes":
             self.answers = type(self).answers | {"confusion"}  # type: ignore[misc]
             self.varies = True
+        if options.divp_loss == "shuffle":
+            self.untied = "divp_loss=shuffle ties no head to its rater"
         self.encoder = _encoder(task, options)
         self.conp = ConP(
             self.encoder.channels,
@@ -93,12 +95,6 @@ class Prism(OfLabelled):
     def not_extended(self) -> str:
         """ConP takes in the confidences of all raters together."""
         return "all raters are weighed against each other: train again with all of them"
-
-    @property
-    def of_raters(self) -> str:
-        """By shuffles alone nothing ties a head to its rater."""
-        untied = self.options.divp_loss == "shuffle"
-        return "divp_loss=shuffle ties no head to its rater" if untied else ""
 
     @property
     def warm_up(self) -> int:
