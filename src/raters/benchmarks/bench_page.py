@@ -75,15 +75,18 @@ def _best(found: Collected, score: str) -> Row | None:
 
     What was trained on the truth is no choice where nobody knows it.
     """
-    known = {name for name, row in found.spec.rows.items() if row.method == "truth"}
-    ranked = [item for item in _ranked(found, score, found.settings) if item[2] not in known]
+
+    def choices(score: str, within: Sequence[str]) -> list[tuple[Summary, str, str]]:
+        rows, ranked = found.spec.rows, _ranked(found, score, within)
+        return [item for item in ranked if rows[item[2]].method != "truth"]
+
+    ranked = choices(score, found.settings)
     if not ranked:
         return None
     one, setting, row = ranked[0]
     rest = [item for item in ranked[1:] if item[1] == setting]
     cut = next(iter(SCORES[score].cuts), score)
-    by_cut = [item for item in _ranked(found, cut, [setting]) if item[2] not in known]
-    at_cut = {name: value_words(own, cut) for own, _, name in by_cut}
+    at_cut = {name: value_words(own, cut) for own, _, name in choices(cut, [setting])}
     return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
             "than": difference_cell(found.difference(setting, row, score), score),
             "score": SCORES[score].title, "value": value_words(one, score),

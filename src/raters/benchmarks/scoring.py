@@ -75,7 +75,8 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
             more = _matrix_errors(cell, model, data) | overlaps.scores()
             more |= recurrence_scores(model, test) | fusion_scores(model, test)
     scores = _of_evaluation(found, model) | more
-    scores |= {} if "ged" in scores else _spread_of_raters(model, test)
+    if "ged" not in scores:
+        scores |= _spread_of_raters(model, test)
     last = model.history[-1] if model.history else {}
     return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
 
