@@ -20,6 +20,7 @@ import raters
 from makers import save
 from raters.errors import RatersError
 from raters.networks.normalise import Normalisation, fit_normalisation
+from raters.study.results import LOCK_FILE
 from raters.study.study import Study
 from raters.training import store as stores
 from raters.training.dataset import CaseDataset, Item
@@ -244,6 +245,9 @@ def test_what_a_killed_process_left_is_removed(
         left = Path(process.stdout.readline().strip())
         other = tmp_path / f"{stores.TEMPORARY}of-somebody"
         other.mkdir()
+        begun = tmp_path / f"{stores.TEMPORARY}of-who-is-about-to-lock-it"
+        begun.mkdir()
+        (begun / LOCK_FILE).touch()
         with cache_folder() as own:
             assert left.exists()  # its process lives
             assert own != left
@@ -255,6 +259,7 @@ def test_what_a_killed_process_left_is_removed(
     with cache_folder() as own:
         assert not left.exists()
         assert other.exists()  # nobody knows whose it is
+        assert begun.exists()
     assert not own.exists()
 
 

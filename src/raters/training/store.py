@@ -143,6 +143,7 @@ def _remove_abandoned(place: Path) -> None:
     """Remove temporary caches that no process holds: their owners died without a last word."""
     for folder in place.glob(f"{TEMPORARY}*"):
         with suppress(OSError, RatersError):  # of others, or held
-            if (folder / LOCK_FILE).exists() and sys.platform != "win32":  # nobody locks there
+            # A lock that names nobody is about to be taken; on Windows nobody locks.
+            if (folder / LOCK_FILE).stat().st_size and sys.platform != "win32":
                 refuse_locked(folder)
                 shutil.rmtree(folder, ignore_errors=True)
