@@ -214,6 +214,17 @@ def test_what_could_act_is_taken_out_of_figures() -> None:
     )
 
 
+def test_names_in_figures_open_cases_and_raters() -> None:
+    pairs = [{"rater_a": "ann b", "rater_b": "<c>", "class": "all", "dice": 0.5, "cases": 1}]
+    whose = ["ann b", "<c>", "consensus"]
+    pairs += [{**pairs[0], "rater_b": "consensus"}]
+    svg = figure_svg(plots.agreement(pairs, whose))
+    found = Reader(inline_svg(svg, "f-", {"ann b", "<c>"})).tags
+    links = [attributes["href"] for tag, attributes in found if tag == "a"]
+    assert sorted(links) == 2 * ["#rater=%3Cc%3E"] + 2 * ["#rater=ann%20b"]
+    assert not any("consensus" in value for _, own in found for value in own.values() if value)
+
+
 def test_many_marks_become_a_picture() -> None:
     figure = Figure()
     axes = figure.subplots()

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 
-from raters import plots
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
 from raters.plots import style
@@ -96,7 +95,7 @@ def errors(
     for panel, name, mask in zip(panels, names, stack, strict=False):
         colours = error_colours(true, mask, number)
         panel.imshow(colours, aspect=at.aspect, interpolation="nearest")
-        panel.set_title(style.shown(name))
+        style.say_whose([panel.set_title(style.shown(name))], [name])
         style.draw_letters(panel, at.letters)
     used = dict(list(_COLOURS.items())[: 5 if MISSING in true or MISSING in stack else 4])
     _legend(figure, used, theme)
@@ -177,7 +176,7 @@ def confusion_figure(
     for k, name in enumerate(names):
         row, column = 2 * (k // columns), k % columns
         _drawn(panels[row, column], truth, labels.get(name))
-        panels[row, column].set_title(plots.shown(name))
+        style.say_whose([panels[row, column].set_title(style.shown(name))], [name])
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")
         for panel in panels[row : row + 2, column]:
             panel.set_aspect(aspect)

@@ -256,7 +256,8 @@ def _writer(pairs: Floats) -> Callable[[float], str]:
 def _title(panel: Axes, rater: str, which: int | None, side: float) -> None:
     beside = "" if which is None else (" estimated", " true")[which]
     room = max(8, int(side * 11) - len(beside))
-    panel.set_title(
+    title = panel.set_title(
         f"{style.shown(rater, room)}{beside}".strip(),
         fontsize=style.MEDIUM if beside else style.LARGE,
     )
+    style.say_whose([title], [rater])

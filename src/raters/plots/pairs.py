@@ -145,6 +145,7 @@ def _draw(
     )
     size = style.MEDIUM if count <= _MOST_WRITTEN else style.SMALL
     name_sides(axes, names, names, size, most=24)
+    style.say_whose([*axes.get_xticklabels(), *axes.get_yticklabels()], [*names, *names])
     colour_bar(figure, image, [axes], theme, _TITLES.get(score, style.shown(score)))
     return figure
 
@@ -234,7 +235,8 @@ def _name(
         side = "left" if x[k] <= middle else "right"
         look: dict[str, Any] = {"va": "center", "ha": side, "color": style.look(theme).ink}
         look |= style.font(style.SMALL)
-        axes.annotate(f"  {style.shown(names[k])}  ", (x[k], y[k]), (x[k], height), **look)
+        text = axes.annotate(f"  {style.shown(names[k])}  ", (x[k], y[k]), (x[k], height), **look)
+        style.say_whose([text], [names[k]], "case")
 
 
 def running_median(x: Floats, y: Floats, parts: int = 12, least: int = 8) -> tuple[Floats, Floats]:

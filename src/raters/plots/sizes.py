@@ -147,6 +147,7 @@ def _lying(raters: Sequence[str], theme: Theme, x: str, width: float) -> tuple[F
     figure = style.new_figure(width + max(map(len, texts)) * 0.07, height)
     axes = style.plain_axes(figure.subplots(), theme, x=x)
     axes.set_yticks(range(len(raters)), texts, **style.font(style.SMALL if many else style.MEDIUM))
+    style.say_whose(axes.get_yticklabels(), raters)
     axes.set_ylim(len(raters) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     return figure, axes
@@ -221,5 +222,6 @@ def bias(
             centres, share, color=colours[name], ls=lines[name], lw=1.5, marker="o", ms=2.5
         )
     axes.set(xlim=(low, high), ylim=(-0.03, 1.03))
-    style.legend_below(figure, handles, ["consensus", *style.all_shown(names)], theme)
+    legend = style.legend_below(figure, handles, ["consensus", *style.all_shown(names)], theme)
+    style.say_whose(legend.get_texts()[1:], names)
     return figure

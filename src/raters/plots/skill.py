@@ -124,7 +124,8 @@ def skill_scatter(
     axes.set(xlim=ends, ylim=ends, aspect="equal")
     if raters is not None and len(names) <= 12:
         dots = [axes.scatter([], [], color=c, edgecolors=style.look(theme).ink) for c in colours]
-        style.legend_below(figure, dots, style.all_shown(names), theme)
+        legend = style.legend_below(figure, dots, style.all_shown(names), theme)
+        style.say_whose(legend.get_texts(), names)
     return figure
 
 
@@ -211,6 +212,7 @@ def _draw(
         _dots(panel, [by_rater[name] for name in ordered], [colours[n] for n in ordered], theme)
     size = style.font(style.SMALL if many else style.MEDIUM)
     panels[0].set_yticks(range(len(names)), style.all_shown(ordered), **size)
+    style.say_whose(panels[0].get_yticklabels(), ordered)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     return figure
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 import matplotlib
 from matplotlib import font_manager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
+    from matplotlib.text import Text
 
     from raters.plots.pictures import Letters
 
@@ -61,6 +63,12 @@ def shown(name: object, most: int = _MOST) -> str:
 def all_shown(names: Iterable[object], most: int = _MOST) -> list[str]:
     """Return all names as `shown` does."""
     return [shown(name, most) for name in names]
+
+
+def say_whose(texts: Iterable[Text], names: Iterable[object], kind: str = "rater") -> None:
+    """Let texts carry the names that they show in full, as ids in SVG files; reports link them."""
+    for text, name in zip(texts, names, strict=False):
+        text.set_gid(f"{kind}={quote(str(name), safe='', errors='replace')}")
 
 
 @cache

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import matplotlib
@@ -40,12 +41,12 @@ def figure_svg(figure: Figure, dense: bool = False) -> str:
     return text
 
 
-def inline_svg(svg: str, prefix: str) -> str:
+def inline_svg(svg: str, prefix: str, raters: Container[str] = ()) -> str:
     """Turn an SVG file of matplotlib into a piece of HTML.
 
     Ink becomes `currentColor`, so that one drawing serves light and dark pages. Ids get a prefix of
     letters and digits, so that figures do not share them. What could act or leave the page is taken
-    out.
+    out. Names of cases and of `raters` become links that open them.
 
     Example:
         >>> inline_svg('<svg><path id="a" style="fill: #1a1a1a"/></svg>', "f1-")
@@ -61,6 +62,11 @@ def inline_svg(svg: str, prefix: str) -> str:
         own = [_own(_plain(name), value, prefix) for name, value in element.attrib.items()]
         element.attrib.clear()
         element.attrib.update(pair for pair in own if pair is not None)
+        kind, _, name = element.get("id", "").removeprefix(prefix).partition("=")
+        if kind in ("case", "rater"):
+            linked = kind == "case" or unquote(name) in raters
+            element.tag = "a" if linked else "g"
+            element.attrib = {"href": f"#{kind}={name}"} if linked else {}
     root.set("role", "img")
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
@@ -69,6 +75,7 @@ def write_figure(figure: Figure, svg: str, path: Path) -> None:
     """Write `path` with .svg (already drawn) and .png (on white, for slides and papers)."""
     with written_whole(path.with_name(path.name + ".svg")) as file:
         file.write(svg)
+    figure.set_layout_engine(None)  # the SVG was laid out, and once is enough
     with written_whole(path.with_name(path.name + ".png"), "wb") as binary:
         figure.savefig(binary, format="png", dpi=_DPI, facecolor="white")
 

@@ -18,7 +18,7 @@ Policy), so that nothing in it can act or be fetched.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
@@ -68,7 +68,7 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
         raters |= set(report.first.matrix.colours)
     keys = (f"b{number}" for number in count(1))
     views = [
-        [_view(block, next(keys), names, drawings, budget) for block in section.blocks]
+        [_view(block, next(keys), names, drawings, budget, raters) for block in section.blocks]
         for section in report.sections
     ]
     viewers = [block for block in blocks if isinstance(block, ViewerBlock)]
@@ -108,14 +108,19 @@ def _page(**values: Any) -> str:  # noqa: ANN401
 
 
 def _view(
-    block: Block, key: str, names: dict[int, str], drawings: dict[int, str], budget: int
+    block: Block,
+    key: str,
+    names: dict[int, str],
+    drawings: dict[int, str],
+    budget: int,
+    raters: Container[str],
 ) -> View:
     """Return what the template needs of a block; `key` is its id in the page."""
     if isinstance(block, TextBlock):
         return {"type": "text", "kind": block.kind, "text": block.text}
     view = {"key": key, "name": names[id(block)], "caption": block.caption}
     if isinstance(block, FigureBlock):
-        svg = Markup(inline_svg(drawings[id(block)], f"{key}-"))
+        svg = Markup(inline_svg(drawings[id(block)], f"{key}-", raters))
         return view | {"type": "figure", "svg": svg, "title": block.name}
     if isinstance(block, TableBlock):
         rows = block.rows if block.shown is None else block.shown
