@@ -35,7 +35,7 @@ FLAT: dict[str, Any] = {"epochs": EPOCHS, "dropout": 0.3, "batch_size": 7, "prog
 CHECKPOINT = "checkpoints/last.ckpt"
 
 
-def answers(cases: int = 120, features: int = 3) -> Study:
+def answers(cases: int = 60, features: int = 3) -> Study:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, cases)
     images = np.eye(3)[truth] @ rng.normal(size=(3, features)) + rng.normal(
@@ -116,14 +116,21 @@ def interrupted(
     monkeypatch.setattr(Learner, "training_step", stumble)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train without an interruption."""
+    folder = tmp_path_factory.mktemp("whole")
+    ended(started(train, folder))
+    return folder
+
+
 class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
-    def test_five_kills_change_nothing(self, tmp_path: Path) -> None:
+    def test_five_kills_change_nothing(self, tmp_path: Path, whole: Path) -> None:
         """At random points over the whole run; each time another process resumes."""
-        ended(started(train, tmp_path / "whole"))
         folder, rng = tmp_path / "killed", random.Random(0)
-        epoch = read_scores(tmp_path / "whole")["seconds"] / EPOCHS
+        epoch = read_scores(whole)["seconds"] / EPOCHS
         for k in range(5):
             reached = (k + rng.random()) / 5 * (EPOCHS - 1)
             process = started(train, folder)
@@ -139,7 +146,7 @@ class TestKilled:
             with pytest.raises(RatersError, match="found an unfinished run"):
                 raters.load(folder)
         ended(started(train, folder))
-        assert_same_run(folder, tmp_path / "whole")
+        assert_same_run(folder, whole)
 
     def test_a_polite_end_from_outside_is_no_success(self, tmp_path: Path) -> None:
         """SIGTERM, as queues send it when the time is over."""
@@ -229,8 +236,7 @@ def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> Non
 class TestNoRoom:
     """A full disk: the last whole checkpoint stays, and the user is informed."""
 
-    def test_a_limit_of_the_system(self, tmp_path: Path) -> None:
-        fit(answers(), "global-cm", folder=tmp_path / "whole", **FLAT)
+    def test_a_limit_of_the_system(self, tmp_path: Path, whole: Path) -> None:
         folder, told = tmp_path / "full", tmp_path / "told.txt"
         ended(started(train_without_room, folder, told))
         assert "last.ckpt: found no space for it" in told.read_text()
@@ -238,7 +244,7 @@ class TestNoRoom:
         assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
         fit(answers(), folder=folder, resume=True, progress=False)
-        assert_same_run(folder, tmp_path / "whole")
+        assert_same_run(folder, whole)
 
     def test_in_the_middle_of_writing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -277,12 +283,18 @@ def train_without_room(folder: Path, told: Path) -> None:
 class TestBadCheckpoints:
     """What is no whole checkpoint of ours is refused, and never run."""
 
-    @pytest.fixture
-    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def stopped(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("stopped") / "run"
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError):
             interrupted(patch, RuntimeError, epoch=2)
-            fit(answers(), "global-cm", folder=tmp_path / "run", **FLAT)
-        return tmp_path / "run"
+            fit(answers(), "global-cm", folder=folder, **FLAT)
+        return folder
+
+    @pytest.fixture
+    def folder(self, stopped: Path, tmp_path: Path) -> Path:
+        return shutil.copytree(stopped, tmp_path / "run")
 
     def test_torn(self, folder: Path) -> None:
         path = folder / CHECKPOINT

@@ -65,7 +65,7 @@ def _connected(scheduler: str) -> Any:  # noqa: ANN401
     from distributed import Client
 
     try:
-        return Client(scheduler, timeout=ANSWER)  # type: ignore[no-untyped-call]
+        return Client(scheduler, timeout=ANSWER)
     except ValueError as error:
         failure = RatersError(
             f"found the scheduler {scheduler!r} ({error}), expected an address such as "
@@ -99,7 +99,7 @@ def _results(
     with _scheduler_lives(scheduler):
         futures = client.map(work, list(positions), retries=3, pure=False)
         place = dict(zip((future.key for future in futures), positions, strict=True))
-        done = iter(as_completed(futures))  # type: ignore[no-untyped-call]
+        done = iter(as_completed(futures))
     while True:
         with _scheduler_lives(scheduler):
             future = next(done, None)
