@@ -95,8 +95,10 @@ def shown_value(value: object) -> str:
     """Return a value as text.
 
     Example:
-        >>> shown_value(0.5), shown_value(None), shown_value(1234), shown_value(1e-9)
-        ('0.500', '–', '1,234', '<0.0001')
+        >>> shown_value(0.5), shown_value(None), shown_value(1234)
+        ('0.500', '–', '1,234')
+        >>> shown_value(1e-9), shown_value(0.99999), shown_value(1.0)
+        ('<0.0001', '>0.999', '1.000')
     """
     one = cell(value)
     if one is None:
@@ -118,6 +120,8 @@ def _number(value: Real) -> str:
         return f"{number:,.0f}"
     if 0 < abs(number) < _LEAST:
         return f"<{_LEAST}" if number > 0 else f">-{_LEAST}"
+    if 0.9995 <= number < 1:
+        return ">0.999"
     if 0 < abs(number) < 0.01:
         return f"{number:.4f}"
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
