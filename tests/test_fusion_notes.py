@@ -46,6 +46,23 @@ def test_cases_with_two_of_three_raters_count_too() -> None:
     assert len(notes) == 1 and notes[0].startswith("1 case has two raters only")
 
 
+def test_classes_that_nobody_gave_are_said() -> None:
+    """Raters who say 1 for 2 have matrices that tell so, also where they are alone."""
+    random = np.random.default_rng(0)
+    truth = random.choice(3, (4, 1, 24, 24), p=(0.4, 0.2, 0.4))
+    mixed = np.where(truth == 2, 1, truth)
+    labels = np.concatenate([mixed, mixed, truth, truth], axis=1).astype(np.int16)
+    said = "1% of the consensus or more is a class that no rater gave there: to dawid-skene"
+    study = Study.from_arrays(labels=labels)
+    assert not any(said in note for note in raters.fuse(study, "dawid-skene", pool=True).notes)
+    labels[0, 2:] = -1
+    study = Study.from_arrays(labels=labels)
+    consensus = raters.fuse(study, "dawid-skene", pool=True)
+    assert set(np.unique(consensus.labels["0"])) == {0, 2}  # both raters gave 0 and 1 there
+    assert any(note.startswith(f"in 1 of 4 cases {said}") for note in consensus.notes)
+    assert not any(said in note for note in raters.fuse(study, "vote").notes)
+
+
 @pytest.mark.parametrize("method", ["vote", "staple"])
 def test_copied_raters_are_named(method: str) -> None:
     labels = lesions(2, 4, cases=25)

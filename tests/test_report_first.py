@@ -346,6 +346,23 @@ def test_a_minority_is_named_once() -> None:
     assert said.startswith("lesion was drawn by 1 of 3 raters only (ann; 5 pixels in case c0), and")
 
 
+def test_a_class_that_nobody_drew_is_said() -> None:
+    """Matrices may put a class into the consensus of a case that no rater drew there."""
+    study = drawn(3)
+    drew = np.array([[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 1], [1, 1]]], bool)[:, [0, 0, 1]]
+    few = minorities(drew, np.ones((3, 3), bool), np.array([[9, 2], [9, 5], [9, 7]]))
+    assert [few[0][k] for k in ("cases", "nobody", "of", "who")] == [[1], 1, 3, []]
+    facts = minority_facts(few, study, study.cases, "pixels")
+    said = plain(say("minority", one=facts, followed="staple"))
+    assert said == (
+        "lesion was drawn by fewer than half of the raters in 1 of the 3 cases that have it (by "
+        "nobody in 1), the largest in case c1 (none of 3 raters: 5 pixels), and is in the "
+        "consensus (staple) all the same: see whether it should be."
+    )
+    act = plain(say("act_consensus", minority=facts, method="staple", anonymous=False))
+    assert "into the consensus where fewer than half of the raters drew it (in 1 nobody did)" in act
+
+
 def beside_a_run() -> Report:
     """Rows of a run's report: against whom scores are, of two raters, of all of them, of a run."""
     tables = [

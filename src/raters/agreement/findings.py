@@ -213,8 +213,8 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Row]:
     """Find foreground classes that fewer than half of the raters drew, those of most cases first.
 
     A row has the class (`number`), positions of such `cases`, the largest region first, in how many
-    cases anybody drew it (`of`); and of the first case `who` drew it, how many raters `labelled`
-    the case, and the `size` of the region.
+    of them `nobody` drew it (of a consensus), and how many cases have it (`of`); and of the first
+    case `who` drew it, how many raters `labelled` the case, and the `size` of the region.
 
     Args:
         drew: Who drew which class in which case, `(cases, raters, L)`.
@@ -225,17 +225,18 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Row]:
         >>> drew = np.array([[[1, 1, 0], [1, 1, 0], [1, 1, 1]]], bool)
         >>> found = minorities(drew, np.ones((1, 3), bool), np.array([[90, 8, 2]]))
         >>> found[0]
-        {'number': 2, 'cases': [0], 'of': 1, 'who': [2], 'labelled': 3, 'size': 2}
+        {'number': 2, 'cases': [0], 'nobody': 0, 'of': 1, 'who': [2], 'labelled': 3, 'size': 2}
     """
     raters = labelled.sum(axis=1)
     found = []
     for number in range(1, drew.shape[2]):
         own = drew[:, :, number].sum(axis=1)
-        there = (own > 0) & (size[:, number] > 0)
+        there = size[:, number] > 0
         few = np.flatnonzero(there & (2 * own < raters))
         if few.size:
             few = few[np.argsort(-size[few, number], kind="stable")]
-            first, row = few[0], {"number": number, "cases": few.tolist(), "of": int(there.sum())}
+            first, row = few[0], {"number": number, "cases": few.tolist()}
+            row |= {"nobody": int((own[few] == 0).sum()), "of": int(there.sum())}
             row["who"] = np.flatnonzero(drew[first, :, number]).tolist()
             row |= {"labelled": int(raters[first]), "size": int(size[first, number])}
             found.append(row)
@@ -256,7 +257,7 @@ def minority_facts(
     if not found:
         return None
     first = found[0]
-    facts = {name: first[name] for name in ("labelled", "of", "size")}
+    facts = {name: first[name] for name in ("labelled", "nobody", "of", "size")}
     facts |= {"class": study.classes.names[first["number"]], "unit": unit}
     facts |= {"who": [] if study.anonymous else [study.raters[k] for k in first["who"]]}
     facts |= {"drew": len(first["who"]), "only": len(cases) == 1}

@@ -20,15 +20,20 @@ from raters.fusion.result import Fusion
 from raters.rows import Row
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets
+from raters.wording import many
 
 _LOOKS = 1 << 14
 _BLOCK = 1 << 20
+_UNSAID = 0.01
+"""The share of a case's foreground in classes that nobody gave there that is worth a note."""
 NEARLY_ALL = 0.95
 """Raters are copies if they have the same masks in this share of the cases that both drew on."""
 
 
 def case_remarks(labels: Array, fusion: Fusion) -> Row:
     """Return what notes need of a case: who drew, who drew the same, and what became of two.
+
+    And in how many voxels the consensus is a class that nobody gave, if they are worth a note.
 
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
@@ -56,6 +61,12 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
         a, b = flat[there]  # voxels that they differ on, and those that became background
         differ = (a != b) & (a >= 0) & (b >= 0)
         remarks["two"] = [int(differ.sum()), int((fusion.labels.ravel()[differ] == 0).sum())]
+    if fusion.confusion is not None:
+        fused = fusion.labels.ravel()
+        drawn = np.flatnonzero(fused > 0)
+        unsaid = int((flat[:, drawn] != fused[drawn]).all(axis=0).sum())
+        if unsaid > _UNSAID * len(drawn):
+            remarks["unsaid"] = unsaid
     if fusion.notes:
         remarks["starts"] = fusion.notes
     return remarks
@@ -85,13 +96,14 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
     """
     same: Counter[tuple[int, int]] = Counter()
     both = np.zeros((len(raters), len(raters)), np.int64)
-    cases = doubtful = pairs = differ = background = 0
+    cases = doubtful = unsaid = pairs = differ = background = 0
     for row in remarks:
         cases += 1
         drew = row.get("drew", [])
         both[np.ix_(drew, drew)] += 1
         same.update((a, b) for a, b in row.get("same", []))
         doubtful += "starts" in row
+        unsaid += "unsaid" in row
         pairs += "two" in row
         voxels, empty = row.get("two", (0, 0))
         differ, background = differ + voxels, background + empty
@@ -104,6 +116,12 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
     ]
     if pairs and differ:
         notes.append(_about_two(method, pairs, background / differ))
+    if unsaid:
+        notes.append(
+            f"in {unsaid:,} of {many(cases, 'case')} {_UNSAID:.0%} of the consensus or more is a "
+            f"class that no rater gave there: to {method} it explains what raters gave instead; "
+            "look at these cases, or compare with -m vote"
+        )
     if doubtful:
         notes.append(
             f"EM has several solutions in {doubtful:,} of {cases:,} cases: from other starts it "

@@ -212,7 +212,8 @@ def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[st
         numbers = ", ".join(map(str, weak))
         notes.append(
             f"from no start does EM end where raters are right more often than wrong in every "
-            f"class: that of '{kept['start']}' was kept, do not rely on its class number {numbers}"
+            f"class: that of '{kept['start']}' was kept, do not rely on its class number {numbers} "
+            "(counted from 0)"
         )
     if not others:
         return notes
