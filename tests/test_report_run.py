@@ -308,6 +308,23 @@ def test_classes_of_features(tmp_path: Path) -> None:
     assert row["answers"] == ", ".join(f"{who}: {what}" for who, what in given.items())
 
 
+def test_nobody_is_judged_by_a_label_or_two(tmp_path: Path) -> None:
+    who = ("ann", "bob", "once")
+    model = make_model("global-cm", kind="classification", spatial_dims=0, channels=3, raters=who)
+    model.save(tmp_path)
+    drawn = random_study(model, cases=24)
+    labels = np.repeat([[int(model.truth(case).argmax())] for case in drawn], 3, axis=1)
+    others = (labels + 1) % len(drawn.classes)
+    labels[:12, 0], labels[0, 2], labels[1:, 2] = others[:12, 0], others[0, 2], -1
+    images = np.stack([case.image for case in drawn])
+    study = Study.from_arrays(images, labels, raters=who, classes=drawn.classes)
+    first = run_report(tmp_path, study, shown=0).first
+    assert first is not None and first.matrix is not None
+    assert "#rater=ann" in first.actions[1] and "once" not in first.actions[1]
+    sure = [float(card.note.split(": ")[1].split()[0]) for card in first.cards]
+    assert sure == sorted(sure)  # what is least sure comes first
+
+
 def test_classes_of_images_have_pictures(tmp_path: Path) -> None:
     model = make_model("global-cm", kind="classification", spatial_dims=2)
     model.save(tmp_path)

@@ -357,7 +357,7 @@ def compared_raters(
     """Return the raters with most pairs that share enough cases, in the order of the study."""
     enough = [pair for pair in pairs if pair["cases"] >= least]
     number = Counter(pair[name] for pair in enough for name in ("rater_a", "rater_b"))
-    return with_most(number, raters, most)
+    return with_most(number, [rater for rater in raters if number[rater]], most)
 
 
 def with_most(

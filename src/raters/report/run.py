@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raters.agreement.agree import agree
+from raters.agreement.findings import ENOUGH
 from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
@@ -220,7 +221,11 @@ def _judged(
 ) -> dict[str, Any]:
     """Return which raters stand out by a run; `fits` is how well its prediction fits each."""
     masks = study.kind == "segmentation"
-    ranked = sorted((d, r) for r, d in fits.items() if d is not None)
+    few = set[str]()  # raters of a table whom a handful of labels says nothing of
+    if not masks:
+        given = np.bincount(study.triplets.rater, minlength=len(study.raters))
+        few = {rater for rater, n in zip(study.raters, given, strict=True) if n < ENOUGH}
+    ranked = sorted((d, r) for r, d in fits.items() if d is not None and r not in few)
     low = (ranked[0][1], ranked[0][0]) if len(ranked) > 1 and not study.anonymous else None
     named = estimated is not None and not estimated.anonymous and not estimated.shared
     rows = skill_rows(estimated) if named and estimated is not None else []
