@@ -157,8 +157,10 @@ def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floa
     whole = refit(thinned, num_classes).labels
     dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     for k in range(len(labels)):
-        others = np.delete(thinned, k, axis=0)
+        others = thinned.copy()
+        others[k] = MISSING
         if (thinned[k] != MISSING).any() and (others != MISSING).any():
+            # A rater without labels is as good as none, and all the others keep their place.
             without = refit(others, num_classes).labels
             scores = drawn_dice(pair_counts(whole, without, num_classes))
             dice[k] = defined_mean(scores).mean

@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Floats
+from raters.arrays import Floats, Labels
 from raters.errors import RatersError
+from raters.fusion.columns import columns_of
+from raters.fusion.em import EMState
 from raters.fusion.methods import METHODS, method_of
 from raters.fusion.result import Fusion
+from raters.fusion.staple import fused
+from raters.fusion.starts import alone
 from raters.rows import Row
 from raters.study.paths import read_text
 from raters.study.study import Study
@@ -36,6 +40,7 @@ class FusionFiles:
         options: The options of the method.
         rows: How far each rater can be trusted; none for methods without matrices.
         confusion: The matrices `(raters, L, L)`, where there is one fit for all.
+        prior: The share of each class `(L,)`, with `confusion`.
         cases: What was noted of each case.
         notes: What the method has to say beside its consensus.
     """
@@ -48,6 +53,7 @@ class FusionFiles:
     confusion: Floats | None = None
     cases: dict[str, Row] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    prior: Floats | None = None
 
     def confusion_of(self, raters: Sequence[str]) -> Floats | None:
         """Return the matrices of these raters, by name; NaN for one who was not fused."""
@@ -70,8 +76,15 @@ class FusionFiles:
             if not study.anonymous or not any(rater in note for rater in study.raters)
         ]
 
-    def refit(self, kind: str) -> tuple[Refit, str]:
-        """Return a function that fuses again, and its name: the method, or a vote if slow."""
+    def refit(self, kind: str, raters: Sequence[str] = ()) -> tuple[Refit, str]:
+        """Return a function that fuses again, and its name: the method, or a vote if slow.
+
+        Matrices of `raters` that were fitted to all cases stay as they are.
+        """
+        matrices = self.confusion_of(raters) if self.pooled else None
+        if matrices is not None and self.prior is not None and np.isfinite(matrices).all():
+            state = EMState(self.prior[:, np.newaxis], matrices)
+            return partial(_fused_by, state), f"{self.method} with the matrices that it estimated"
         known = self.method in METHODS and not self.pooled
         name = self.method if known and not METHODS[self.method].slow else "vote"
         method = method_of(name)
@@ -79,6 +92,10 @@ class FusionFiles:
         method.check_options(kind, options)
         fixed = (method.fixed or {}) if kind == "segmentation" else {}
         return partial(method.function(kind), **options, **fixed), name
+
+
+def _fused_by(state: EMState, labels: Labels, num_classes: int) -> Fusion:
+    return fused(columns_of(labels, num_classes), alone(state), labels.shape[1:])
 
 
 def read_fusion(folder: str | Path) -> FusionFiles:
@@ -97,7 +114,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
     try:
         content = json.loads(read_text(path))
         about = content["fusion"]
-        matrices = content.get("confusion")
+        matrices, prior = content.get("confusion"), content.get("prior")
         return FusionFiles(
             Path(folder),
             str(about["method"]),
@@ -107,6 +124,7 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             None if matrices is None else np.array(matrices, np.float64),
             {str(case): dict(facts) for case, facts in content.get("cases", {}).items()},
             [str(note) for note in content.get("notes", [])],
+            None if prior is None else np.array(prior, np.float64),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RatersError(

@@ -69,7 +69,7 @@ def fusion_report(
         return replace(made, title=title, facts={"tasks": len(study), **facts})
     masks = PredictedMasks(folder, study)
     there = [case for case in study.cases if case in masks]
-    refit, by = files.refit("segmentation")
+    refit, by = files.refit("segmentation", study.raters)
     found = compare(study, there, masks.read, refit, targets_of(study.classes.names), progress)
     fused = _Fused(study, files, found, by, masks)
     short = short_section(fused.findings(), [*notes, *fused.notes()])
@@ -153,7 +153,10 @@ class _Fused:
         ]
         far = far_cases(found)
         names, anonymous = study.raters if self.two else None, study.anonymous
-        most = None if self.left["alike"] or self.left["all_safe"] else self.left["most"]
+        # What a vote says without a rater is no reason to act on another method's consensus.
+        own = self.left["method"].startswith(method)
+        same = self.left["alike"] or self.left["all_safe"]
+        most = self.left["most"] if own and not same else None
         whom = {"most": most, "far": None if self.near["alike"] else self.near["far"]}
         actions = [
             say("act_far", first=[(row["case"], row["dice"]) for row in far[:3]]),
